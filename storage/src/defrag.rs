@@ -1,0 +1,293 @@
+//! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
+//! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
+
+use crate::block::{BLOCK_HEADER_BYTES, BlockId, Phase};
+use crate::device::BLOCK_BYTES;
+use crate::entry::{FLAG_GROUPED, Header, Kind};
+use crate::epoch;
+use crate::error::Result;
+use crate::group::read_commit;
+use crate::index::Slot;
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::Purpose;
+use crate::namespace::{Core, Counters};
+use crate::volume::Volume;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// When space is short, every block of which so many percent are live is worth moving.
+const TIGHT_THRESHOLD_PERCENT: u64 = 95;
+
+/// So many emptied blocks share one checkpoint, unless space is short.
+const BLOCKS_A_CHECKPOINT: usize = 8;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(crate) struct Defrag {
+    /// Emptied blocks, and whether all readers that could see them are gone.
+    emptied: Vec<(BlockId, Arc<AtomicBool>)>,
+    /// Blocks that could not be emptied (damage, or a write that was under way), with the live units they had: not tried
+    /// again before that has changed, or somebody has asked for it.
+    stuck: HashMap<BlockId, u32>,
+    /// The partition with which the next look at tombstones begins.
+    pub(crate) tombstones_from: usize,
+}
+
+impl Core {
+    /// Whether space is so short that defragmentation comes before everything else.
+    pub(crate) fn is_tight(&self) -> bool {
+        let space = self.log.space();
+        space.stop_writes || space.available_blocks <= 2 * space.reserve_blocks
+    }
+
+    /// Has the blocks tried again that could not be emptied.
+    pub(crate) fn forget_stuck(&self) {
+        self.defrag.lock().stuck.clear();
+    }
+
+    /// Moves the live entries of one block, the emptiest that is worth it. Returns how many bytes were moved; None if
+    /// no block is.
+    pub(crate) fn defrag_step(&self) -> Result<Option<u64>> {
+        let mut state = self.defrag.lock();
+        self.check_open()?;
+        self.log.check_writable(Purpose::Defrag)?;
+        let threshold = if self.is_tight() {
+            TIGHT_THRESHOLD_PERCENT
+        } else {
+            u64::from(self.options.defrag_threshold_percent)
+        };
+        // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
+        let worth = |id: &BlockId, filled: u32, live: u32| {
+            u64::from(live) * 100 < u64::from(filled) * threshold
+                && state.stuck.get(id) != Some(&live)
+        };
+        let victim = self
+            .log
+            .volumes()
+            .iter()
+            .flat_map(|volume| {
+                let closed = (0u32..)
+                    .zip(volume.blocks())
+                    .filter(|(_, block)| block.phase() == Phase::Closed);
+                closed.map(|(index, block)| {
+                    (
+                        volume.block_id(index),
+                        volume.filled_units(index),
+                        block.live_units(),
+                    )
+                })
+            })
+            .filter(|(id, filled, live)| worth(id, *filled, *live))
+            .min_by_key(|(_, _, live)| *live);
+        let Some((id, _, _)) = victim else {
+            return Ok(None);
+        };
+        let Some(volume) = self.log.volumes().get(id.device) else {
+            return Ok(None);
+        };
+        let Some(block) = volume.block(id.index) else {
+            return Ok(None);
+        };
+        block.set_phase(Phase::Draining);
+        let moved = match self.drain(volume, id, block.incarnation()) {
+            Ok(moved) => moved,
+            Err(error) => {
+                block.set_phase(Phase::Closed);
+                return Err(error);
+            }
+        };
+        let left = block.live_units();
+        if left > 0 {
+            block.set_phase(Phase::Closed);
+            state.stuck.insert(id, left);
+            return Ok(Some(moved));
+        }
+        state.stuck.remove(&id);
+        let unseen = Arc::new(AtomicBool::new(false));
+        let guard = epoch::pin();
+        let flag = Arc::clone(&unseen);
+        guard.defer(move || flag.store(true, Ordering::SeqCst));
+        guard.flush();
+        drop(guard);
+        state.emptied.push((id, unseen));
+        Counters::add(&self.counters.defragmented_blocks, 1);
+        Ok(Some(moved))
+    }
+
+    /// Gives emptied blocks back. `now`: without waiting until enough of them are together.
+    pub(crate) fn free_emptied(&self, now: bool) -> Result<usize> {
+        let mut state = self.defrag.lock();
+        self.check_open()?;
+        let ready = |(_, unseen): &(BlockId, Arc<AtomicBool>)| unseen.load(Ordering::SeqCst);
+        let count = state
+            .emptied
+            .iter()
+            .filter(|emptied| ready(emptied))
+            .count();
+        if count == 0 || (count < BLOCKS_A_CHECKPOINT && !now) {
+            return Ok(0);
+        }
+        self.log.checkpoint()?;
+        let blocks: Vec<BlockId> = state
+            .emptied
+            .extract_if(.., |emptied| ready(emptied))
+            .map(|(id, _)| id)
+            .take(count)
+            .collect();
+        self.log.give_back(&blocks);
+        Ok(blocks.len())
+    }
+
+    pub(crate) fn has_emptied(&self) -> bool {
+        !self.defrag.lock().emptied.is_empty()
+    }
+
+    fn drain(&self, volume: &Volume, id: BlockId, incarnation: u64) -> Result<u64> {
+        let mut moved = 0;
+        if volume
+            .block(id.index)
+            .is_some_and(|block| block.live_units() == 0)
+        {
+            return Ok(0);
+        }
+        for_each_header(volume, id, incarnation, |offset, header| {
+            let location = Location::new(id.device, offset);
+            let units = match header.kind {
+                Kind::Record | Kind::Tombstone => self.move_record(location, header)?,
+                Kind::Commit => self.move_commit(location, header)?,
+                Kind::Metadata => self.move_metadata(location, header)?,
+                Kind::Filler => 0,
+            };
+            moved += u64::from(units) * UNIT_BYTES;
+            Ok(())
+        })?;
+        Ok(moved)
+    }
+
+    fn move_record(&self, location: Location, header: &Header) -> Result<u32> {
+        let guard = epoch::pin();
+        let tag = header.digest.tag();
+        let current = |slot: &Slot| slot.location == location;
+        let live = {
+            let partition = self.index.lock(&header.digest);
+            partition.find(tag, current).map(|at| partition.get(at))
+        };
+        let Some(old) = live else { return Ok(0) };
+        // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
+        let Some(entry) = self
+            .log
+            .entry(location, &guard)
+            .filter(|entry| self.log.holds(location, entry))
+        else {
+            return Ok(0);
+        };
+        let mut header = *header;
+        let mut body = entry.body();
+        let settled = entry.group().filter(|group| self.is_settled(*group));
+        if settled.is_some() {
+            // The whole group is on stable storage: from here on the entry stands alone.
+            header.flags &= !FLAG_GROUPED;
+            body = body.get(8..).unwrap_or_default();
+        }
+        let new = self.log.append(Purpose::Defrag, header, &[body])?;
+        let replaced = {
+            let mut partition = self.index.lock(&header.digest);
+            let at = partition.find(tag, current);
+            if let Some(at) = at {
+                let slot = partition.get(at);
+                let moved = Slot {
+                    location: new.location,
+                    size_units: new.units,
+                    unverified: false,
+                    ..slot
+                };
+                partition.replace(at, moved);
+            }
+            at.is_some()
+        };
+        if !replaced {
+            self.log.abandon(&new);
+            return Ok(0);
+        }
+        self.log.release(location, old.size_units);
+        if !old.tombstone && old.size_units != new.units {
+            self.sets.count(
+                old.set_id,
+                0,
+                i64::from(new.units) - i64::from(old.size_units),
+            );
+        }
+        if settled.is_some() {
+            self.leave_group(&entry);
+        }
+        Ok(new.units)
+    }
+
+    /// Whether a power failure cannot undo a group any more.
+    fn is_settled(&self, group: u64) -> bool {
+        let commit = self.groups.lock().commit_of(group);
+        commit.is_some_and(|commit| commit.lsn.0 <= self.log.syncer().durable_lsn())
+    }
+
+    fn move_commit(&self, location: Location, header: &Header) -> Result<u32> {
+        let guard = epoch::pin();
+        let Some(entry) = self.log.entry(location, &guard) else {
+            return Ok(0);
+        };
+        let Some((group, _)) = read_commit(entry.body()) else {
+            return Ok(0);
+        };
+        let mut groups = self.groups.lock();
+        let Some(old) = groups
+            .commit_of(group)
+            .filter(|commit| commit.location == location)
+        else {
+            return Ok(0);
+        };
+        let new = self.log.append(Purpose::Defrag, *header, &[entry.body()])?;
+        groups.moved(group, new);
+        self.log.release(location, old.units);
+        Ok(new.units)
+    }
+
+    fn move_metadata(&self, location: Location, header: &Header) -> Result<u32> {
+        let guard = epoch::pin();
+        let mut places = self.metadata.lock();
+        let Some(place) = places.iter_mut().find(|place| place.location == location) else {
+            return Ok(0);
+        };
+        let Some(entry) = self.log.entry(location, &guard) else {
+            return Ok(0);
+        };
+        let new = self.log.append(Purpose::Defrag, *header, &[entry.body()])?;
+        self.log.release(location, place.units);
+        *place = new;
+        Ok(new.units)
+    }
+}
+
+/// Offers every valid header of a block that others may be writing to.
+pub(crate) fn for_each_header(
+    volume: &Volume,
+    id: BlockId,
+    incarnation: u64,
+    mut seen: impl FnMut(u64, &Header) -> Result<()>,
+) -> Result<()> {
+    let start = id.offset_bytes();
+    let mut at = BLOCK_HEADER_BYTES;
+    while at < BLOCK_BYTES {
+        let offset = start + at;
+        let header = volume
+            .header_copy(offset)
+            .and_then(|raw| Header::decode_checked(&raw, volume.place(incarnation, offset)));
+        match header {
+            Some(header) => {
+                seen(offset, &header)?;
+                at += u64::from(header.span_units) * UNIT_BYTES;
+            }
+            None => at += UNIT_BYTES,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! What can go wrong with a device.
+
+use super::header::FORMAT_VERSION;
+
+/// Why a device cannot grow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FullCause {
+    /// The file system has no space left.
+    Disk,
+    /// The user's or project's quota is used up.
+    Quota,
+    /// The device's own maximum size.
+    DeviceMaximum,
+}
+
+impl std::fmt::Display for FullCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Disk => "the disk is full: free space on it, or delete records",
+            Self::Quota => "the disk quota is used up: raise it, or delete records",
+            Self::DeviceMaximum => {
+                "that is past its maximum size: delete records, or add a device to a new namespace"
+            }
+        })
+    }
+}
+
+/// An error of a device. `path` is what [`Device::describe`](super::Device::describe) gives.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The operating system refused.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// The device.
+        path: String,
+        /// What was tried, such as `open`.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+
+    /// The device cannot grow. Its length is as before.
+    #[error("device {path} cannot grow from {len_bytes} to {wanted_bytes} bytes: {cause}")]
+    Full {
+        /// The device.
+        path: String,
+        /// Its length in bytes.
+        len_bytes: u64,
+        /// The length asked for.
+        wanted_bytes: u64,
+        /// What is in the way.
+        cause: FullCause,
+    },
+
+    /// Another store, in this process or another, has the device open.
+    #[error(
+        "device {path} is in use by another store, in this process or another: close that first"
+    )]
+    Locked {
+        /// The device.
+        path: String,
+    },
+
+    /// The device was opened for reading.
+    #[error("device {path} is open read-only: cannot {action} it")]
+    ReadOnly {
+        /// The device.
+        path: String,
+        /// What was tried.
+        action: &'static str,
+    },
+
+    /// A device cannot be created over something that holds data.
+    #[error("{path} exists and is not empty: open it, or create the device under another path")]
+    AlreadyExists {
+        /// The path.
+        path: String,
+    },
+
+    /// An option with which no device can be created.
+    #[error("option {option} = {value} cannot be used for device {path}: {rule}")]
+    BadOption {
+        /// The device.
+        path: String,
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// The rule.
+        rule: String,
+    },
+
+    /// Not a device of a store at all.
+    #[error(
+        "{path} is not a device of a store ({found}): check the path, or restore it from a backup; if its creation was interrupted, remove the file"
+    )]
+    NotADevice {
+        /// The path.
+        path: String,
+        /// What is there instead.
+        found: &'static str,
+    },
+
+    /// The device is of a format that this version does not read.
+    #[error(
+        "device {path} has format version {found}, this program reads version {supported}: use a program of that version",
+        supported = FORMAT_VERSION
+    )]
+    UnsupportedVersion {
+        /// The device.
+        path: String,
+        /// The version in the header.
+        found: u32,
+    },
+
+    /// The header is that of a device, but its bytes are not as they were written.
+    #[error("the header of device {path} is damaged ({reason}): restore the device from a backup")]
+    DamagedHeader {
+        /// The device.
+        path: String,
+        /// What does not fit.
+        reason: &'static str,
+    },
+
+    /// The device is shorter than its header, or than it was when it was last synced.
+    #[error(
+        "device {path} is cut off: {len_bytes} bytes, expected at least {expected_bytes}: restore it from a backup"
+    )]
+    Truncated {
+        /// The device.
+        path: String,
+        /// Its length in bytes.
+        len_bytes: u64,
+        /// What it had at least.
+        expected_bytes: u64,
+    },
+
+    /// The device is another namespace's.
+    #[error(
+        "device {path} belongs to namespace {found:?}, not to {expected:?}: check the configured paths"
+    )]
+    WrongNamespace {
+        /// The device.
+        path: String,
+        /// The namespace in the header.
+        found: String,
+        /// The namespace that was to be opened.
+        expected: String,
+    },
+
+    /// The device has another place among the devices of its namespace.
+    #[error(
+        "device {path} was created as number {found_index} of {found_count} devices, not as number {expected_index} of {expected_count} (counted from 0): give all paths of the namespace, in their order"
+    )]
+    WrongPosition {
+        /// The device.
+        path: String,
+        /// Its number in the header.
+        found_index: u8,
+        /// How many devices the namespace was created with.
+        found_count: u8,
+        /// The number at which it was to be opened.
+        expected_index: u8,
+        /// How many devices were given.
+        expected_count: u8,
+    },
+
+    /// The namespace was created with another key hash.
+    #[error(
+        "device {path} was created with key hash {found}, not {expected}: the key hash of a namespace cannot be changed, open it with the one it has"
+    )]
+    WrongKeyHash {
+        /// The device.
+        path: String,
+        /// The id in the header.
+        found: u8,
+        /// The id that was to be used.
+        expected: u8,
+    },
+}
+
+impl DeviceError {
+    /// For `map_err`: an I/O error of this device.
+    pub(super) fn io(path: &str, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    }
+}

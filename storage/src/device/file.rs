@@ -1,0 +1,586 @@
+//! A device in a file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use parking_lot::Mutex;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::header::{STATIC_BYTES, write_header};
+use super::memory::{address_space, base_of, check_maximum, populate};
+use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header};
+
+/// What one write of zeros holds, where the file system cannot allocate.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// A device in a file, locked as long as it is open.
+///
+/// A file that is open to write is locked against every other opener, one that is open to read against writers. The
+/// lock is advisory: nothing keeps another program from truncating the file, after which the process gets a signal.
+#[derive(Debug)]
+pub struct FileDevice {
+    path: String,
+    file: File,
+    access: Access,
+    mapping: MmapRaw,
+    max_bytes: u64,
+    len_bytes: AtomicU64,
+    growing: Mutex<()>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Access {
+    Write,
+    Read,
+}
+
+impl FileDevice {
+    /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or one whose creation
+    /// was interrupted, is taken over. The file is durable on return; costs a sync of it and of its directory.
+    ///
+    /// # Errors
+    /// [`DeviceError::AlreadyExists`] if there is a file with content, [`DeviceError::Locked`],
+    /// [`DeviceError::BadOption`] for a header that cannot be, [`DeviceError::Full`], [`DeviceError::Io`].
+    pub fn create(path: &Path, header: &Header) -> Result<Self, DeviceError> {
+        let name = path.display().to_string();
+        header.validate(&name)?;
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(DeviceError::io(&name, "create"))?;
+        lock(&file, Access::Write, &name)?;
+        let (start, len_bytes) = read_start(&file, &name)?;
+        if len_bytes > HEADER_BYTES || start.iter().any(|byte| *byte != 0) {
+            return Err(DeviceError::AlreadyExists { path: name });
+        }
+        let device = Self::map(name, file, header.max_bytes, len_bytes)?;
+        device.grow(HEADER_BYTES)?;
+        write_header(&device, header)?;
+        device.sync()?;
+        sync_directory(path).map_err(DeviceError::io(&device.path, "sync the directory of"))?;
+        Ok(device)
+    }
+
+    /// Opens a file that was made by [`create`](Self::create), and locks it. Holes in it, as a sparse copy has them,
+    /// are allocated.
+    ///
+    /// # Errors
+    /// [`DeviceError::Locked`], [`DeviceError::NotADevice`], [`DeviceError::Truncated`],
+    /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`], [`DeviceError::Full`],
+    /// [`DeviceError::Io`].
+    pub fn open(path: &Path) -> Result<Self, DeviceError> {
+        let name = path.display().to_string();
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .open(path)
+            .map_err(DeviceError::io(&name, "open"))?;
+        lock(&file, Access::Write, &name)?;
+        let (start, len_bytes) = read_start(&file, &name)?;
+        let header = Header::decode(&start, len_bytes, &name)?;
+        fill_holes(&file, len_bytes)
+            .map_err(|source| refused(source, &name, len_bytes, len_bytes))?;
+        Self::map(name, file, header.max_bytes, len_bytes)
+    }
+
+    /// Opens a file to read, as offline tools do: the file is not changed, other readers are let in, writers are not.
+    ///
+    /// What is stored into the memory is seen by this device alone and is gone with it; `grow` and `sync` are refused.
+    /// `max_bytes` is the length of the file.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_read_only(path: &Path) -> Result<Self, DeviceError> {
+        let name = path.display().to_string();
+        let file = File::open(path).map_err(DeviceError::io(&name, "open"))?;
+        lock(&file, Access::Read, &name)?;
+        let (start, len_bytes) = read_start(&file, &name)?;
+        let header = Header::decode(&start, len_bytes, &name)?;
+        let len_bytes = len_bytes.min(header.max_bytes);
+        let mapping = address_space(len_bytes)
+            .and_then(|len| {
+                // SAFETY: the file is locked against writers of this crate, and the mapping is used by raw pointers
+                // alone.
+                unsafe {
+                    MmapOptions::new()
+                        .len(len)
+                        .no_reserve_swap()
+                        .map_copy(&file)
+                }
+            })
+            .map_err(DeviceError::io(&name, "map"))?;
+        Ok(Self {
+            path: name,
+            file,
+            access: Access::Read,
+            mapping: mapping.into(),
+            max_bytes: len_bytes,
+            len_bytes: AtomicU64::new(len_bytes),
+            growing: Mutex::new(()),
+        })
+    }
+
+    /// Maps a locked file over its maximum size, most of which may lie beyond its end.
+    fn map(path: String, file: File, max_bytes: u64, len_bytes: u64) -> Result<Self, DeviceError> {
+        let mapping = address_space(max_bytes)
+            .and_then(|len| MmapOptions::new().len(len).map_raw(&file))
+            .map_err(DeviceError::io(&path, "map"))?;
+        // What somebody appended beyond the maximum is not the device's.
+        let len_bytes = AtomicU64::new(len_bytes.min(max_bytes));
+        let growing = Mutex::new(());
+        Ok(Self {
+            path,
+            file,
+            access: Access::Write,
+            mapping,
+            max_bytes,
+            len_bytes,
+            growing,
+        })
+    }
+}
+
+// SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved. The length only rises, after
+// the file has been extended to it, and the file is locked against others that could shorten it.
+unsafe impl Device for FileDevice {
+    fn base(&self) -> NonNull<u8> {
+        base_of(&self.mapping)
+    }
+
+    fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.len_bytes.load(Ordering::Acquire)
+    }
+
+    fn grow(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
+        if self.access == Access::Read {
+            return Err(DeviceError::ReadOnly {
+                path: self.describe(),
+                action: "grow",
+            });
+        }
+        check_maximum(self, wanted_bytes)?;
+        let _one_at_a_time = self.growing.lock();
+        let len_bytes = self.len_bytes();
+        if wanted_bytes <= len_bytes {
+            return Ok(());
+        }
+        if let Err(source) = extend(&self.file, len_bytes, wanted_bytes) {
+            // What was allocated before the disk was full goes back; if that fails too, the next growth finds it.
+            let _ = self.file.set_len(len_bytes);
+            return Err(refused(source, &self.path, len_bytes, wanted_bytes));
+        }
+        self.len_bytes.store(wanted_bytes, Ordering::Release);
+        Ok(())
+    }
+
+    fn populate(&self, offset: u64, len: u64) {
+        // A page of a read-only device would become a copy of its own.
+        if self.access == Access::Write {
+            populate(&self.mapping, self.len_bytes(), offset, len);
+        }
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        if self.access == Access::Read {
+            return Err(DeviceError::ReadOnly {
+                path: self.describe(),
+                action: "sync",
+            });
+        }
+        // Covers the dirty pages of the mapping and the length of the file.
+        self.file
+            .sync_data()
+            .map_err(DeviceError::io(&self.path, "sync"))
+    }
+
+    fn describe(&self) -> String {
+        self.path.clone()
+    }
+}
+
+fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
+    let locked = match access {
+        Access::Write => file.try_lock(),
+        Access::Read => file.try_lock_shared(),
+    };
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => DeviceError::Locked {
+            path: path.to_owned(),
+        },
+        TryLockError::Error(source) => DeviceError::Io {
+            path: path.to_owned(),
+            action: "lock",
+            source,
+        },
+    })
+}
+
+/// The first bytes of the file, zero where it is shorter, and its length.
+fn read_start(file: &File, path: &str) -> Result<([u8; STATIC_BYTES], u64), DeviceError> {
+    let metadata = file.metadata().map_err(DeviceError::io(path, "look at"))?;
+    if !metadata.is_file() {
+        let found = "it is not a regular file";
+        return Err(DeviceError::NotADevice {
+            path: path.to_owned(),
+            found,
+        });
+    }
+    let mut read = Vec::with_capacity(STATIC_BYTES);
+    file.take(STATIC_BYTES as u64)
+        .read_to_end(&mut read)
+        .map_err(DeviceError::io(path, "read"))?;
+    let mut start = [0; STATIC_BYTES];
+    start.iter_mut().zip(read).for_each(|(to, from)| *to = from);
+    Ok((start, metadata.len()))
+}
+
+/// Extends the file from `from` to `to` bytes, with disk space behind every one.
+fn extend(file: &File, from: u64, to: u64) -> io::Result<()> {
+    match allocate(file, from, to) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            let zeros = vec![0; ZEROS_BYTES];
+            let mut at = from;
+            while at < to {
+                let len = (to - at).min(ZEROS_BYTES as u64);
+                file.write_all_at(zeros.get(..len as usize).unwrap_or(&zeros), at)?;
+                at += len;
+            }
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// Gives disk space to the holes of a file, into which a store could otherwise fail.
+fn fill_holes(file: &File, len_bytes: u64) -> io::Result<()> {
+    // `blocks` counts 512 bytes whatever the file system.
+    if file.metadata()?.blocks() * 512 >= len_bytes {
+        return Ok(());
+    }
+    match allocate(file, 0, len_bytes) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        done => done,
+    }
+}
+
+fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
+    let allocate = || fallocate(file, FallocateFlags::empty(), from, to - from);
+    Ok(rustix::io::retry_on_intr(allocate)?)
+}
+
+/// The error of an allocation.
+fn refused(source: io::Error, path: &str, len_bytes: u64, wanted_bytes: u64) -> DeviceError {
+    let path = path.to_owned();
+    let cause = match source.kind() {
+        io::ErrorKind::StorageFull => FullCause::Disk,
+        io::ErrorKind::QuotaExceeded => FullCause::Quota,
+        _ => {
+            return DeviceError::Io {
+                path,
+                action: "allocate space for",
+                source,
+            };
+        }
+    };
+    DeviceError::Full {
+        path,
+        len_bytes,
+        wanted_bytes,
+        cause,
+    }
+}
+
+/// Makes the name of a new file durable.
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::testing::{self, get, put};
+    use crate::device::{BLOCK_BYTES, State, read_header, read_state, write_state};
+
+    fn header() -> Header {
+        testing::header(HEADER_BYTES + 4 * BLOCK_BYTES)
+    }
+
+    #[test]
+    fn what_was_stored_is_there_after_reopening_and_growing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let end = HEADER_BYTES + BLOCK_BYTES;
+        {
+            let device = FileDevice::create(&path, &header()).unwrap();
+            assert_eq!(
+                (device.len_bytes(), device.max_bytes()),
+                (HEADER_BYTES, header().max_bytes)
+            );
+            device.grow(end).unwrap();
+            device.populate(HEADER_BYTES, BLOCK_BYTES);
+            put(&device, end - 5, b"hello");
+            write_state(
+                &device,
+                &State {
+                    sequence: 1,
+                    durable_lsn: 9,
+                    ..State::default()
+                },
+            )
+            .unwrap();
+            device.sync().unwrap();
+        }
+        let device = FileDevice::open(&path).unwrap();
+        assert_eq!(read_header(&device).unwrap(), header());
+        assert_eq!(read_state(&device).unwrap().durable_lsn, 9);
+        assert_eq!(device.len_bytes(), end);
+        let base = device.base();
+        device.grow(header().max_bytes).unwrap();
+        device.grow(end).unwrap();
+        assert_eq!(
+            (device.len_bytes(), device.base()),
+            (header().max_bytes, base),
+            "never shrinks"
+        );
+        assert_eq!(get(&device, end - 5, 6), b"hello\0");
+        assert_eq!(device.describe(), path.display().to_string());
+    }
+
+    #[test]
+    fn what_has_grown_has_disk_space_behind_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let device = FileDevice::create(&path, &header()).unwrap();
+        device.grow(HEADER_BYTES + BLOCK_BYTES).unwrap();
+        let metadata = std::fs::metadata(&path).unwrap();
+        assert_eq!(metadata.len(), HEADER_BYTES + BLOCK_BYTES);
+        assert!(metadata.blocks() * 512 >= metadata.len());
+    }
+
+    #[test]
+    fn the_holes_of_a_sparse_copy_are_allocated_when_it_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        drop(FileDevice::create(&path, &header()).unwrap());
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(HEADER_BYTES + BLOCK_BYTES).unwrap();
+        let device = FileDevice::open(&path).unwrap();
+        assert_eq!(device.len_bytes(), HEADER_BYTES + BLOCK_BYTES);
+        assert!(file.metadata().unwrap().blocks() * 512 >= device.len_bytes());
+    }
+
+    #[test]
+    fn a_file_does_not_grow_past_its_maximum() {
+        let directory = tempfile::tempdir().unwrap();
+        let device = FileDevice::create(&directory.path().join("device"), &header()).unwrap();
+        let error = device.grow(header().max_bytes + 1).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                DeviceError::Full {
+                    cause: FullCause::DeviceMaximum,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        assert_eq!(device.len_bytes(), HEADER_BYTES);
+    }
+
+    #[test]
+    fn a_second_opener_is_told_which_file_is_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let device = FileDevice::create(&path, &header()).unwrap();
+        let attempts = [
+            FileDevice::open(&path),
+            FileDevice::open_read_only(&path),
+            FileDevice::create(&path, &header()),
+        ];
+        for attempt in attempts {
+            let error = attempt.unwrap_err();
+            assert!(matches!(error, DeviceError::Locked { .. }), "{error}");
+            assert!(
+                error.to_string().contains(&path.display().to_string()),
+                "{error}"
+            );
+        }
+        drop(device);
+        FileDevice::open(&path).unwrap();
+    }
+
+    #[test]
+    fn readers_share_a_device_and_keep_writers_out() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        drop(FileDevice::create(&path, &header()).unwrap());
+        let readers = [
+            FileDevice::open_read_only(&path),
+            FileDevice::open_read_only(&path),
+        ];
+        assert!(readers.iter().all(Result::is_ok), "{readers:?}");
+        assert!(matches!(
+            FileDevice::open(&path),
+            Err(DeviceError::Locked { .. })
+        ));
+        drop(readers);
+        FileDevice::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_read_only_device_never_changes_its_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        drop(FileDevice::create(&path, &header()).unwrap());
+        let before = std::fs::read(&path).unwrap();
+        {
+            let device = FileDevice::open_read_only(&path).unwrap();
+            assert_eq!(read_header(&device).unwrap(), header());
+            assert_eq!(device.max_bytes(), HEADER_BYTES);
+            put(&device, 4096, &[0xff; 64]);
+            device.populate(0, HEADER_BYTES);
+            let grown = device.grow(HEADER_BYTES + BLOCK_BYTES);
+            assert!(matches!(
+                grown,
+                Err(DeviceError::ReadOnly { action: "grow", .. })
+            ));
+            assert!(matches!(
+                device.sync(),
+                Err(DeviceError::ReadOnly { action: "sync", .. })
+            ));
+        }
+        assert!(std::fs::read(&path).unwrap() == before);
+    }
+
+    #[test]
+    fn a_file_with_content_is_not_created_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let zeros = vec![0; HEADER_BYTES as usize + 1];
+        for content in [b"precious".as_slice(), &zeros] {
+            std::fs::write(&path, content).unwrap();
+            let error = FileDevice::create(&path, &header()).unwrap_err();
+            assert!(
+                matches!(error, DeviceError::AlreadyExists { .. }),
+                "{error}"
+            );
+            assert!(std::fs::read(&path).unwrap() == content);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_creation_is_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        for len in [0, 100, HEADER_BYTES as usize] {
+            let path = directory.path().join(len.to_string());
+            std::fs::write(&path, vec![0; len]).unwrap();
+            let error = FileDevice::open(&path).unwrap_err();
+            assert!(matches!(error, DeviceError::NotADevice { .. }), "{error}");
+            let device = FileDevice::create(&path, &header()).unwrap();
+            assert_eq!(read_header(&device).unwrap(), header());
+            assert_eq!(device.len_bytes(), HEADER_BYTES);
+        }
+    }
+
+    #[test]
+    fn foreign_cut_off_and_missing_files_are_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("device");
+        let open = |content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            let error = FileDevice::open(&path).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                FileDevice::open_read_only(&path).unwrap_err().to_string()
+            );
+            assert_eq!(std::fs::read(&path).unwrap(), content, "left alone");
+            error
+        };
+        assert!(matches!(open(b"foreign"), DeviceError::NotADevice { .. }));
+        assert!(matches!(
+            open(&[7; 1 << 17]),
+            DeviceError::NotADevice { .. }
+        ));
+        assert!(matches!(
+            open(b""),
+            DeviceError::NotADevice {
+                found: "it is empty",
+                ..
+            }
+        ));
+
+        let other = directory.path().join("other");
+        drop(FileDevice::create(&other, &header()).unwrap());
+        let mut content = std::fs::read(&other).unwrap();
+        assert!(matches!(
+            open(&content[..50]),
+            DeviceError::Truncated { len_bytes: 50, .. }
+        ));
+        assert!(matches!(
+            open(&content[..5000]),
+            DeviceError::Truncated {
+                len_bytes: 5000,
+                ..
+            }
+        ));
+        content[50] ^= 1;
+        content[60] ^= 1;
+        assert!(matches!(open(&content), DeviceError::DamagedHeader { .. }));
+
+        let error = FileDevice::open_read_only(directory.path()).unwrap_err();
+        assert!(matches!(error, DeviceError::NotADevice { .. }), "{error}");
+        match FileDevice::open(&directory.path().join("missing")) {
+            Err(DeviceError::Io {
+                action: "open",
+                source,
+                ..
+            }) => {
+                assert_eq!(source.kind(), io::ErrorKind::NotFound);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_full_disk_and_a_used_up_quota_are_errors_of_their_own() {
+        let refused = |kind: io::ErrorKind| refused(kind.into(), "here", 1, 2);
+        assert!(matches!(
+            refused(io::ErrorKind::StorageFull),
+            DeviceError::Full {
+                cause: FullCause::Disk,
+                len_bytes: 1,
+                wanted_bytes: 2,
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(io::ErrorKind::QuotaExceeded),
+            DeviceError::Full {
+                cause: FullCause::Quota,
+                ..
+            }
+        ));
+        assert!(matches!(
+            refused(io::ErrorKind::Other),
+            DeviceError::Io { .. }
+        ));
+    }
+}

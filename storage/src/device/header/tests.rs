@@ -1,0 +1,295 @@
+//! The header's layout byte by byte, and what becomes of it when it is damaged.
+
+use super::*;
+use crate::device::SimulatedDevice;
+
+fn header() -> Header {
+    Header {
+        device_id: 0x0807_0605_0403_0201,
+        member: Member {
+            namespace: "users".into(),
+            index: 1,
+            count: 2,
+            key_hash: 3,
+        },
+        max_bytes: 1 << 30,
+        created_unix_ms: 0x0199_0000_0000,
+    }
+}
+
+fn decode(bytes: &[u8; STATIC_BYTES]) -> Result<Header, DeviceError> {
+    Header::decode(bytes, HEADER_BYTES, "here")
+}
+
+/// The bytes of `header()` with a change, and the checksum that goes with it.
+fn with(at: usize, value: &[u8]) -> [u8; STATIC_BYTES] {
+    let mut bytes = header().encode();
+    put(&mut bytes, at, value);
+    let checksum = static_checksum(&bytes);
+    put(&mut bytes, CHECKSUM_AT, &checksum);
+    bytes
+}
+
+#[test]
+fn the_static_header_is_laid_out_byte_for_byte() {
+    let mut expected = Vec::new();
+    expected.extend(b"SPIKELET");
+    expected.extend([1, 0, 0, 0]); // version
+    expected.extend([0, 0, 0x80, 0]); // block size
+    expected.extend([1, 2, 3, 4, 5, 6, 7, 8]); // device id
+    expected.extend([0, 0, 0, 0x40, 0, 0, 0, 0]); // maximum size
+    expected.extend([0, 0, 0, 0, 0x99, 1, 0, 0]); // creation
+    expected.extend([3, 1, 2, 5]); // key hash, index, count, length of the name
+    expected.extend(b"users");
+    expected.resize(120, 0);
+    expected.extend(VECTOR_CHECKSUM.to_le_bytes());
+    assert_eq!(header().encode().as_slice(), expected);
+    assert_eq!(decode(&header().encode()).unwrap(), header());
+}
+
+const VECTOR_CHECKSUM: u64 = 0x0aa5_a442_2cad_a76a;
+
+#[test]
+fn the_state_is_laid_out_byte_for_byte() {
+    let state = State {
+        sequence: 2,
+        durable_lsn: 0x0102,
+        clean_close: 7,
+        len_bytes: 0x0304_0000,
+    };
+    let mut expected = vec![2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+    expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
+    expected.extend(VECTOR_STATE_CHECKSUM.to_le_bytes());
+    assert_eq!(state.encode().as_slice(), expected);
+    assert_eq!(State::decode(&state.encode()), Some(state));
+}
+
+const VECTOR_STATE_CHECKSUM: u64 = 0xdec0_00a9_c42a_1f6d;
+
+#[test]
+fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
+    for bit in 0..STATIC_BYTES * 8 {
+        let mut bytes = header().encode();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(decode(&bytes).unwrap(), header(), "bit {bit}");
+        bytes[VERSION_AT + (bit + 11) % 112] ^= 2;
+        let error = decode(&bytes).unwrap_err();
+        match error {
+            DeviceError::DamagedHeader { .. } => {}
+            // Without its magic number and its checksum, nothing tells it from a foreign file.
+            DeviceError::NotADevice { .. } if bit < VERSION_AT * 8 => {}
+            other => panic!("bit {bit}: {other}"),
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_of_a_state_is_undone_and_two_are_detected() {
+    let state = State {
+        sequence: 4,
+        durable_lsn: 99,
+        clean_close: 0,
+        len_bytes: HEADER_BYTES,
+    };
+    for bit in 0..STATE_BYTES * 8 {
+        let mut bytes = state.encode();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(State::decode(&bytes), Some(state), "bit {bit}");
+        bytes[(bit / 8 + 3) % STATE_BYTES] ^= 4;
+        assert_eq!(State::decode(&bytes), None, "bit {bit} and another");
+    }
+    assert_eq!(State::decode(&[0; STATE_BYTES]), None);
+}
+
+#[test]
+fn what_is_not_a_device_is_said_to_be_none() {
+    let cases: [(&[u8], u64, &str); 3] = [
+        (b"", 0, "it is empty"),
+        (b"", 1 << 20, "it begins with zeros"),
+        (b"#!/bin/sh\n", 10, "it begins with something else"),
+    ];
+    for (content, len_bytes, expected) in cases {
+        match Header::decode(&take(content, 0), len_bytes, "here") {
+            Err(DeviceError::NotADevice { found, path }) => {
+                assert_eq!((found, path.as_str()), (expected, "here"));
+            }
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_device_shorter_than_its_header_is_cut_off() {
+    for len_bytes in [8, 100, 128, HEADER_BYTES - 1] {
+        let bytes = header().encode();
+        let left: [u8; STATIC_BYTES] = take(&bytes[..STATIC_BYTES.min(len_bytes as usize)], 0);
+        match Header::decode(&left, len_bytes, "here") {
+            Err(DeviceError::Truncated {
+                len_bytes: found,
+                expected_bytes,
+                ..
+            }) => {
+                assert_eq!((found, expected_bytes), (len_bytes, HEADER_BYTES));
+            }
+            other => panic!("{len_bytes}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_newer_format_version_is_named() {
+    let error = decode(&with(VERSION_AT, &[2])).unwrap_err();
+    assert!(
+        matches!(error, DeviceError::UnsupportedVersion { found: 2, .. }),
+        "{error}"
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("version 2, this program reads version 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn values_that_cannot_be_are_damage_even_with_a_matching_checksum() {
+    let cases: [(usize, &[u8]); 6] = [
+        (12, &[1]),       // block size
+        (24, &[0; 8]),    // maximum size
+        (24, &[0xff; 8]), // maximum size
+        (41, &[2]),       // index = count
+        (43, &[32]),      // length of the name
+        (NAMESPACE_AT, b"\xff"),
+    ];
+    for (at, value) in cases {
+        let error = decode(&with(at, value)).unwrap_err();
+        assert!(
+            matches!(error, DeviceError::DamagedHeader { .. }),
+            "{at} {value:?}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_device_cannot_be_created_with_values_out_of_range() {
+    type Change = fn(&mut Header);
+    let cases: [(&str, Change); 6] = [
+        ("namespace", |header| header.member.namespace.clear()),
+        ("namespace", |header| {
+            header.member.namespace = "n".repeat(32)
+        }),
+        ("device index", |header| header.member.index = 2),
+        ("device count", |header| header.member.count = 17),
+        ("max size", |header| {
+            header.max_bytes = HEADER_BYTES + BLOCK_BYTES - 1
+        }),
+        ("max size", |header| header.max_bytes = DEVICE_BYTES_MAX + 1),
+    ];
+    for (expected, change) in cases {
+        let mut header = header();
+        change(&mut header);
+        match SimulatedDevice::new(&header) {
+            Err(DeviceError::BadOption { option, .. }) => assert_eq!(option, expected),
+            other => panic!("{expected}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_device_of_another_place_is_refused() {
+    let check = |change: fn(&mut Member)| {
+        let mut expected = header().member;
+        change(&mut expected);
+        header().check_member(&expected, "here")
+    };
+    assert!(check(|_| ()).is_ok());
+    let namespace = check(|member| member.namespace = "orders".into()).unwrap_err();
+    assert!(
+        matches!(namespace, DeviceError::WrongNamespace { .. }),
+        "{namespace}"
+    );
+    let index = check(|member| member.index = 0).unwrap_err();
+    assert!(
+        matches!(index, DeviceError::WrongPosition { .. }),
+        "{index}"
+    );
+    let count = check(|member| member.count = 3).unwrap_err();
+    assert!(
+        matches!(count, DeviceError::WrongPosition { .. }),
+        "{count}"
+    );
+    let key_hash = check(|member| member.key_hash = 1).unwrap_err();
+    assert!(
+        matches!(key_hash, DeviceError::WrongKeyHash { .. }),
+        "{key_hash}"
+    );
+}
+
+#[test]
+fn the_newest_state_wins_and_a_torn_one_falls_back_to_the_one_before() {
+    let device = SimulatedDevice::new(&header()).unwrap();
+    assert_eq!(read_state(&device), Some(State::default()));
+    let mut before = State::default();
+    for sequence in 1..=4 {
+        let state = State {
+            sequence,
+            durable_lsn: sequence * 10,
+            clean_close: sequence % 2,
+            len_bytes: HEADER_BYTES,
+        };
+        write_state(&device, &state).unwrap();
+        assert_eq!(read_state(&device), Some(state));
+        let at = STATE_AT[(sequence % 2) as usize];
+        device.flip_bit(at + 9, 3);
+        assert_eq!(read_state(&device), Some(state), "state {sequence} flipped");
+        device.flip_bit(at + 19, 5);
+        assert_eq!(read_state(&device), Some(before), "state {sequence} torn");
+        device.flip_bit(at + 9, 3);
+        device.flip_bit(at + 19, 5);
+        before = state;
+    }
+    for at in STATE_AT {
+        device.zero(at..at + STATE_BYTES as u64 / 2);
+    }
+    assert_eq!(read_state(&device), None, "both damaged");
+}
+
+#[test]
+fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
+    let device = SimulatedDevice::new(&header()).unwrap();
+    assert_eq!(read_header(&device).unwrap(), header());
+    assert_eq!(damaged_parts(&device), []);
+    device.flip_bit(20, 1);
+    device.flip_bit(4096, 0);
+    let parts = [(0, 128, "device header"), (4096, 40, "state of the device")];
+    assert_eq!(damaged_parts(&device), parts);
+    assert_eq!(read_header(&device).unwrap(), header());
+    mend_header(&device, &header()).unwrap();
+    assert_eq!(damaged_parts(&device), parts[1..]);
+    device.flip_bit(20, 1);
+    device.flip_bit(90, 1);
+    assert!(matches!(
+        read_header(&device),
+        Err(DeviceError::DamagedHeader { .. })
+    ));
+    device.zero(0..STATIC_BYTES as u64);
+    assert!(matches!(
+        read_header(&device),
+        Err(DeviceError::NotADevice { .. })
+    ));
+    device.truncate(100);
+    assert!(matches!(
+        read_header(&device),
+        Err(DeviceError::NotADevice { .. })
+    ));
+    assert!(matches!(
+        write_state(&device, &State::default()),
+        Err(DeviceError::Truncated { len_bytes: 100, .. })
+    ));
+}
+
+#[test]
+fn device_ids_differ() {
+    let ids: std::collections::HashSet<u64> = (0..100).map(|_| new_device_id()).collect();
+    assert_eq!(ids.len(), 100);
+}

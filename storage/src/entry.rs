@@ -1,0 +1,429 @@
+//! An entry of the log: a fixed header, then the body. See `docs/format.md` for the drawing.
+//!
+//! ```text
+//!  0 u32  head check   xxh3_64(bytes 4..56), seeded with the place (see `Place`), low 32 bits
+//!  4 u32  body check   xxh3_64(body), seeded with the log sequence number, low 32 bits
+//!  8 u64  log sequence number (48 bits) | generation (16 bits)
+//! 16 u64  last-update time, ms since 2010 (40 bits) | body length in bytes (24 bits)
+//! 24 [20] digest
+//! 44 u32  void-time, s since 2010, 0 = never
+//! 48 u32  span in 16-byte units (20 bits) | kind (4 bits) | flags (8 bits)
+//! 52 u16  set id, 0 = none
+//! 54 u16  zero
+//! 56      body: [group u64 if GROUPED] [varint key length, key if KEYED] payload
+//! ```
+//! All integers are little-endian. The head check is written last, so a header that a killed process left behind
+//! always has its whole body.
+
+use crate::digest::Digest;
+use crate::flip::before_one_flip;
+use crate::location::UNIT_BYTES;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Size of the fixed header in bytes.
+pub(crate) const ENTRY_HEADER_BYTES: usize = 56;
+
+/// How many bits a log sequence number has in a header; the generation has the other 16 of the word.
+pub(crate) const LSN_BITS: u32 = 48;
+const LSN_MASK: u64 = (1 << LSN_BITS) - 1;
+const LUT_BITS: u32 = 40;
+const LUT_MASK: u64 = (1 << LUT_BITS) - 1;
+const SPAN_MASK: u32 = (1 << 20) - 1;
+
+/// What an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A whole record.
+    Record = 1,
+    /// The record with this digest is deleted.
+    Tombstone = 2,
+    /// The group of entries with this number is whole.
+    Commit = 3,
+    /// The namespace's metadata: sets and truncations.
+    Metadata = 4,
+    /// Nothing: it only spans the rest of a block.
+    Filler = 5,
+}
+
+impl Kind {
+    const fn from_bits(bits: u32) -> Option<Self> {
+        match bits {
+            1 => Some(Self::Record),
+            2 => Some(Self::Tombstone),
+            3 => Some(Self::Commit),
+            4 => Some(Self::Metadata),
+            5 => Some(Self::Filler),
+            _ => None,
+        }
+    }
+}
+
+/// The body begins with the user key.
+pub(crate) const FLAG_KEYED: u8 = 1;
+/// The entry counts only if its group's commit entry is there.
+pub(crate) const FLAG_GROUPED: u8 = 2;
+
+/// A log sequence number: 48 bits, rising with every entry of a namespace. The newest valid entry of a digest wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub(crate) struct Lsn(pub(crate) u64);
+
+/// What binds an entry to where it lies: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) device_id: u64,
+    pub(crate) incarnation: u64,
+    pub(crate) offset: u64,
+}
+
+impl Place {
+    const fn seed(self) -> u64 {
+        self.device_id
+            ^ self.incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.offset.wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
+    }
+}
+
+/// The fields of a header, decoded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) flags: u8,
+    pub(crate) span_units: u32,
+    pub(crate) lsn: Lsn,
+    pub(crate) generation: u16,
+    pub(crate) last_update_ms: u64,
+    pub(crate) void_time: u32,
+    pub(crate) set_id: u16,
+    pub(crate) digest: Digest,
+    pub(crate) body_bytes: u32,
+}
+
+/// A header as it lies in the log.
+pub(crate) type RawHeader = [u8; ENTRY_HEADER_BYTES];
+
+impl Header {
+    /// The span that an entry with such a body needs, in 16-byte units.
+    pub(crate) const fn span_for(body_bytes: usize) -> u32 {
+        (ENTRY_HEADER_BYTES + body_bytes).div_ceil(UNIT_BYTES as usize) as u32
+    }
+
+    /// The header with its two checks.
+    pub(crate) fn encode(&self, place: Place, body: &[u8]) -> RawHeader {
+        debug_assert!(self.body_bytes as usize == body.len());
+        self.encode_with(place, self.body_check(body))
+    }
+
+    pub(crate) fn body_check(&self, body: &[u8]) -> u32 {
+        xxh3_64_with_seed(body, self.lsn.0) as u32
+    }
+
+    /// The header, for a body whose check is known (an entry that moves keeps its body).
+    pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
+        let mut raw = [0u8; ENTRY_HEADER_BYTES];
+        let mut put = |at: usize, bytes: &[u8]| {
+            if let Some(target) = raw.get_mut(at..at + bytes.len()) {
+                target.copy_from_slice(bytes);
+            }
+        };
+        put(4, &body_check.to_le_bytes());
+        put(8, &((self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS)).to_le_bytes());
+        let length = u64::from(self.body_bytes) << LUT_BITS;
+        put(16, &((self.last_update_ms & LUT_MASK) | length).to_le_bytes());
+        put(24, self.digest.as_bytes());
+        put(44, &self.void_time.to_le_bytes());
+        let shape = (self.span_units & SPAN_MASK)
+            | ((self.kind as u32) << 20)
+            | (u32::from(self.flags) << 24);
+        put(48, &shape.to_le_bytes());
+        put(52, &self.set_id.to_le_bytes());
+        let check = head_check(&raw, place);
+        if let Some(target) = raw.first_chunk_mut::<4>() {
+            *target = check.to_le_bytes();
+        }
+        raw
+    }
+
+    /// The fields, if they can be those of an entry at all; checks are not looked at.
+    pub(crate) fn decode(raw: &RawHeader) -> Option<Self> {
+        let lsn_generation = u64_at(raw, 8);
+        let time_length = u64_at(raw, 16);
+        let shape = u32_at(raw, 48);
+        let span_units = shape & SPAN_MASK;
+        let body_bytes = (time_length >> LUT_BITS) as u32;
+        let kind = Kind::from_bits((shape >> 20) & 15)?;
+        if u16_at(raw, 54) != 0
+            || u64::from(span_units) * UNIT_BYTES < ENTRY_HEADER_BYTES as u64 + u64::from(body_bytes)
+        {
+            return None;
+        }
+        Some(Self {
+            kind,
+            flags: (shape >> 24) as u8,
+            span_units,
+            lsn: Lsn(lsn_generation & LSN_MASK),
+            generation: (lsn_generation >> LSN_BITS) as u16,
+            last_update_ms: time_length & LUT_MASK,
+            void_time: u32_at(raw, 44),
+            set_id: u16_at(raw, 52),
+            digest: digest_of(raw),
+            body_bytes,
+        })
+    }
+
+    /// The fields, if the header's check holds at this place.
+    pub(crate) fn decode_checked(raw: &RawHeader, place: Place) -> Option<Self> {
+        let header = Self::decode(raw)?;
+        (u32_at(raw, 0) == head_check(raw, place)).then_some(header)
+    }
+
+    pub(crate) fn body_holds(&self, raw: &RawHeader, body: &[u8]) -> bool {
+        u32_at(raw, 4) == self.body_check(body)
+    }
+}
+
+/// The header that one flipped bit turned into `raw`, as it lay there and decoded, if there is one.
+pub(crate) fn corrected(raw: &RawHeader, place: Place) -> Option<(RawHeader, Header)> {
+    before_one_flip(raw, |trial| Header::decode_checked(trial, place).map(|header| (*trial, header)))
+}
+
+fn head_check(raw: &RawHeader, place: Place) -> u32 {
+    let (_, checked) = raw.split_at(4);
+    xxh3_64_with_seed(checked, place.seed()) as u32
+}
+
+#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+fn u64_at(raw: &RawHeader, at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&raw[at..at + 8]);
+    u64::from_le_bytes(bytes)
+}
+
+#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+fn u32_at(raw: &RawHeader, at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&raw[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+fn u16_at(raw: &RawHeader, at: usize) -> u16 {
+    u16::from_le_bytes([raw[at], raw[at + 1]])
+}
+
+#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+fn digest_of(raw: &RawHeader) -> Digest {
+    let mut bytes = [0; Digest::LEN];
+    bytes.copy_from_slice(&raw[24..44]);
+    Digest::new(bytes)
+}
+
+/// A record's entry, lent from the log without a copy.
+#[derive(Clone, Copy)]
+pub struct EntryView<'a> {
+    raw: &'a RawHeader,
+    body: &'a [u8],
+}
+
+impl std::fmt::Debug for EntryView<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EntryView")
+            .field("digest", &self.digest())
+            .field("generation", &self.generation())
+            .field("payload_bytes", &self.payload().len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> EntryView<'a> {
+    pub(crate) const fn new(raw: &'a RawHeader, body: &'a [u8]) -> Self {
+        Self { raw, body }
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        digest_of(self.raw)
+    }
+
+    pub(crate) fn has_digest(&self, digest: &Digest) -> bool {
+        self.raw.get(24..44) == Some(digest.as_bytes().as_slice())
+    }
+
+    /// The generation, 1..=65535.
+    #[must_use]
+    pub fn generation(&self) -> u16 {
+        (u64_at(self.raw, 8) >> LSN_BITS) as u16
+    }
+
+    pub(crate) fn lsn(&self) -> Lsn {
+        Lsn(u64_at(self.raw, 8) & LSN_MASK)
+    }
+
+    /// When the record was last written, in milliseconds since 2010-01-01 UTC.
+    #[must_use]
+    pub fn last_update_ms(&self) -> u64 {
+        u64_at(self.raw, 16) & LUT_MASK
+    }
+
+    /// When the record expires, in seconds since 2010-01-01 UTC; 0 = never.
+    #[must_use]
+    pub fn void_time(&self) -> u32 {
+        u32_at(self.raw, 44)
+    }
+
+    /// The number of the record's set, 0 = none.
+    #[must_use]
+    pub fn set_id(&self) -> u16 {
+        u16_at(self.raw, 52)
+    }
+
+    /// What the entry takes on the device, in bytes.
+    #[must_use]
+    pub fn stored_bytes(&self) -> u64 {
+        u64::from(self.span_units()) * UNIT_BYTES
+    }
+
+    pub(crate) fn span_units(&self) -> u32 {
+        u32_at(self.raw, 48) & SPAN_MASK
+    }
+
+    pub(crate) fn kind_is(&self, kind: Kind) -> bool {
+        (u32_at(self.raw, 48) >> 20) & 15 == kind as u32
+    }
+
+    pub(crate) fn flags(&self) -> u8 {
+        (u32_at(self.raw, 48) >> 24) as u8
+    }
+
+    /// The group this entry was written in.
+    pub(crate) fn group(&self) -> Option<u64> {
+        (self.flags() & FLAG_GROUPED != 0)
+            .then(|| self.body.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)))
+            .flatten()
+    }
+
+    pub(crate) const fn raw(&self) -> &'a RawHeader {
+        self.raw
+    }
+
+    pub(crate) const fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    fn split(&self) -> (&'a [u8], &'a [u8]) {
+        let skip = if self.flags() & FLAG_GROUPED == 0 { 0 } else { 8 };
+        let rest = self.body.get(skip..).unwrap_or_default();
+        if self.flags() & FLAG_KEYED == 0 {
+            return (&[], rest);
+        }
+        let Some((length, rest)) = take_varint(rest) else { return (&[], &[]) };
+        rest.split_at_checked(length).unwrap_or((&[], &[]))
+    }
+
+    /// The stored user key, if the record keeps it: bytes as the caller gave them.
+    #[must_use]
+    pub fn key(&self) -> Option<&'a [u8]> {
+        (self.flags() & FLAG_KEYED != 0).then(|| self.split().0)
+    }
+
+    /// What the caller stored.
+    #[must_use]
+    pub fn payload(&self) -> &'a [u8] {
+        self.split().1
+    }
+}
+
+/// Up to five bytes of LEB128.
+pub(crate) fn varint(value: usize) -> ([u8; 5], usize) {
+    let mut bytes = [0u8; 5];
+    let mut rest = value as u32;
+    let mut length = 0;
+    for byte in &mut bytes {
+        length += 1;
+        *byte = (rest & 0x7f) as u8;
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+        *byte |= 0x80;
+    }
+    (bytes, length)
+}
+
+pub(crate) fn take_varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut value = 0u32;
+    for (at, byte) in bytes.iter().take(5).enumerate() {
+        value |= u32::from(byte & 0x7f).checked_shl(7 * at as u32)?;
+        if byte & 0x80 == 0 {
+            return Some((value as usize, bytes.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place { device_id: 7, incarnation: 9, offset: 4096 }
+    }
+
+    fn header(body: &[u8]) -> Header {
+        Header {
+            kind: Kind::Record,
+            flags: 0,
+            span_units: Header::span_for(body.len()),
+            lsn: Lsn(0x0000_1234_5678_9abc),
+            generation: 65_535,
+            last_update_ms: LUT_MASK - 1,
+            void_time: u32::MAX,
+            set_id: 4095,
+            digest: Digest::new([0xa5; 20]),
+            body_bytes: body.len() as u32,
+        }
+    }
+
+    #[test]
+    fn a_header_comes_back_as_it_was_written() {
+        let body = b"some bins";
+        let raw = header(body).encode(place(), body);
+        let read = Header::decode_checked(&raw, place()).unwrap();
+        assert_eq!(read, header(body));
+        assert!(read.body_holds(&raw, body));
+        assert!(!read.body_holds(&raw, b"some bonS"));
+    }
+
+    #[test]
+    fn a_header_is_valid_only_at_its_place() {
+        let raw = header(b"").encode(place(), b"");
+        for other in [
+            Place { offset: 4112, ..place() },
+            Place { incarnation: 10, ..place() },
+            Place { device_id: 8, ..place() },
+        ] {
+            assert_eq!(Header::decode_checked(&raw, other), None);
+        }
+    }
+
+    #[test]
+    fn every_flipped_bit_is_detected_and_can_be_told() {
+        let raw = header(b"x").encode(place(), b"x");
+        for bit in 0..ENTRY_HEADER_BYTES * 8 {
+            let mut flipped = raw;
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Header::decode_checked(&flipped, place()), None, "bit {bit}");
+            assert_eq!(corrected(&flipped, place()), Some((raw, header(b"x"))), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn varints_round_trip_and_refuse_what_is_cut() {
+        for value in [0usize, 1, 127, 128, 16_383, 16_384, 1 << 23, u32::MAX as usize] {
+            let (bytes, length) = varint(value);
+            assert_eq!(take_varint(&bytes[..length]), Some((value, &[][..])));
+            assert_eq!(take_varint(&bytes[..length - 1]), None);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! What can go wrong in the storage engine.
+
+use crate::device::DeviceError;
+
+/// An error of the storage engine. Nothing was changed, unless the text says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A device refused: I/O, a lock held by another process, a foreign or damaged file.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+
+    /// The record is being written and `waiting` writers queue for it already, which is the limit.
+    #[error(
+        "key busy: {waiting} writers wait for this record and the limit is {limit}; retry later, spread the record, or raise max_waiters"
+    )]
+    KeyBusy {
+        /// How many writers were waiting.
+        waiting: usize,
+        /// The namespace's `max_waiters`.
+        limit: usize,
+    },
+
+    /// The record stayed locked until the deadline.
+    #[error("timed out waiting for the record's lock; nothing was changed")]
+    Timeout,
+
+    /// An entry does not fit into a block.
+    #[error("an entry of {bytes} bytes exceeds the {limit} bytes that a block can hold")]
+    TooLarge {
+        /// The entry's size with its header.
+        bytes: u64,
+        /// The most that fits.
+        limit: u64,
+    },
+
+    /// Free space is down to the reserve that deletes and defragmentation need.
+    #[error(
+        "namespace {namespace} is full ({free_blocks} free blocks of 8 MiB left, all reserved for deletes and defragmentation): delete records, or raise its max size"
+    )]
+    StopWrites {
+        /// The namespace.
+        namespace: String,
+        /// Blocks left.
+        free_blocks: u64,
+    },
+
+    /// Not even the reserve has room. Retry when defragmentation has freed a block.
+    #[error("namespace {namespace} has no free block left, not even in its reserve; retry when defragmentation has caught up")]
+    NoSpace {
+        /// The namespace.
+        namespace: String,
+    },
+
+    /// A sync failed earlier. What was acknowledged since the last good sync may be lost in a power failure.
+    #[error("namespace {namespace} is read-only since a sync failed ({reason}): check the device, then open the store again")]
+    ReadOnly {
+        /// The namespace.
+        namespace: String,
+        /// The first failure.
+        reason: String,
+    },
+
+    /// The write is applied and visible, but the sync that should make it durable failed.
+    #[error("the write was applied, but whether it is durable is unknown: the sync failed ({reason})")]
+    InDoubt {
+        /// The failure.
+        reason: String,
+    },
+
+    /// The stored bytes of a record do not match their checksum.
+    #[error("the record is damaged on the device (device {device}, offset {offset}); delete or overwrite it, or restore it from a backup")]
+    Damaged {
+        /// Number of the device in the namespace.
+        device: usize,
+        /// Offset of the entry in bytes.
+        offset: u64,
+    },
+
+    /// A namespace has 4,095 sets already.
+    #[error("set {name:?} would be number {limit_plus_one} of the namespace, the limit is {limit}: use fewer sets", limit_plus_one = limit + 1)]
+    TooManySets {
+        /// The set that was refused.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
+
+    /// A name that is not allowed.
+    #[error("{what} {name:?} is not allowed: {rule}")]
+    BadName {
+        /// What was named.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The rule.
+        rule: &'static str,
+    },
+
+    /// An option that cannot be used.
+    #[error("option {option} = {value} cannot be used: {rule}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// The rule.
+        rule: &'static str,
+    },
+
+    /// Stored metadata of the namespace (sets, truncations) does not decode.
+    #[error("the stored metadata of namespace {namespace} does not decode ({reason}); `verify` shows the damage")]
+    DamagedMetadata {
+        /// The namespace.
+        namespace: String,
+        /// What was found.
+        reason: String,
+    },
+
+    /// The namespace has been closed.
+    #[error("namespace {namespace} is closed")]
+    Closed {
+        /// The namespace.
+        namespace: String,
+    },
+}
+
+/// The result of every fallible call of this crate.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,306 @@
+//! Which records are fought over: an always-on list of the hottest keys in fixed memory.
+//!
+//! Only contention is counted, a wait for a record lock or a `KeyBusy`, so a write that meets
+//! nobody costs nothing. The list is the space-saving one: a fixed number of counters, and a key
+//! that finds none takes over the smallest, whose count becomes the bound of its error.
+
+use std::cmp::Reverse;
+
+use crate::digest::Digest;
+use crate::sync::Mutex;
+
+/// How many keys are counted at once, and the length of the longest list. A key that has more than
+/// 1/64 of all contention is always among those counted; with less, it hardly hurts.
+pub const HOT_KEYS_MAX: usize = 64;
+
+/// How many tables there are to count in. An event goes to the first that is free, so that nobody
+/// waits for a thread that was interrupted while it counted, and no event is lost: losing those
+/// that collide would favour the keys whose events come one by one.
+const TABLES: usize = 4;
+
+/// A record that is fought over, and how much.
+///
+/// The counts are of the time since the key was last taken into the list, so they are never too
+/// high: the key has had between `waits + busy` and `waits + busy + error_bound` events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HotKey {
+    /// The record.
+    pub digest: Digest,
+    /// How often an operation had to wait for the record's lock.
+    pub waits: u64,
+    /// How often an operation was refused with `KeyBusy`, the queue being full.
+    pub busy: u64,
+    /// How many events of either kind this key may have had beside those counted.
+    pub error_bound: u64,
+}
+
+impl HotKey {
+    /// The most events this key can have had: what the list is ordered by.
+    #[must_use]
+    pub fn events_max(&self) -> u64 {
+        self.waits
+            .saturating_add(self.busy)
+            .saturating_add(self.error_bound)
+    }
+}
+
+/// The hottest keys of a namespace, counted from all threads.
+#[derive(Debug, Default)]
+pub(crate) struct HotKeys {
+    tables: [Mutex<Table>; TABLES],
+}
+
+impl HotKeys {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Counts one event: a `KeyBusy`, or else a wait, whatever came of it. Costs one pass over at
+    /// most 64 counters, and waits only if as many threads as there are tables count at once.
+    pub(crate) fn note(&self, digest: &Digest, busy: bool) {
+        let free = self.tables.iter().find_map(Mutex::try_lock);
+        free.unwrap_or_else(|| self.tables[TABLES - 1].lock())
+            .note(digest, busy);
+    }
+
+    /// The `n` hottest keys (at most [`HOT_KEYS_MAX`]), the hottest first. Counting goes on
+    /// meanwhile: the list is of no single moment.
+    pub(crate) fn top(&self, n: usize) -> Vec<HotKey> {
+        let tables: Vec<Table> = self
+            .tables
+            .iter()
+            .map(|table| table.lock().clone())
+            .collect();
+        let mut merged: Vec<HotKey> = Vec::new();
+        for digest in tables
+            .iter()
+            .flat_map(|table| &table.keys)
+            .map(|key| &key.digest)
+        {
+            if merged.iter().all(|key| key.digest != *digest) {
+                merged.push(merge(digest, &tables));
+            }
+        }
+        merged.sort_unstable_by_key(|key| (Reverse(key.events_max()), key.digest));
+        merged.truncate(n.min(HOT_KEYS_MAX));
+        merged
+    }
+
+    /// All there is to keep across a clean close, for [`HotKeys::import`].
+    pub(crate) fn export(&self) -> Vec<HotKey> {
+        self.top(HOT_KEYS_MAX)
+    }
+
+    /// Starts from a list that was exported, in place of what has been counted so far. Of a longer
+    /// list the first [`HOT_KEYS_MAX`] are taken.
+    pub(crate) fn import(&self, keys: &[HotKey]) {
+        let mut start = Table {
+            keys: keys.iter().take(HOT_KEYS_MAX).copied().collect(),
+        };
+        for table in &self.tables {
+            *table.lock() = std::mem::take(&mut start);
+        }
+    }
+}
+
+/// One key over all tables. A table that does not list it may have forgotten it, if it is full.
+fn merge(digest: &Digest, tables: &[Table]) -> HotKey {
+    let mut sum = HotKey {
+        digest: *digest,
+        waits: 0,
+        busy: 0,
+        error_bound: 0,
+    };
+    for table in tables {
+        match table.keys.iter().find(|key| key.digest == *digest) {
+            Some(key) => {
+                sum.waits = sum.waits.saturating_add(key.waits);
+                sum.busy = sum.busy.saturating_add(key.busy);
+                sum.error_bound = sum.error_bound.saturating_add(key.error_bound);
+            }
+            None => sum.error_bound = sum.error_bound.saturating_add(table.forgotten_max()),
+        }
+    }
+    sum
+}
+
+#[derive(Clone, Debug, Default)]
+struct Table {
+    /// At most `HOT_KEYS_MAX`, each key once, in no order.
+    keys: Vec<HotKey>,
+}
+
+impl Table {
+    fn note(&mut self, digest: &Digest, busy: bool) {
+        let key = match self.keys.iter().position(|key| key.digest == *digest) {
+            Some(place) => self.keys.get_mut(place),
+            None => self.admit(digest),
+        };
+        if let Some(key) = key {
+            let count = if busy { &mut key.busy } else { &mut key.waits };
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// A counter for a key that has none: a new one, or that of the coldest key.
+    fn admit(&mut self, digest: &Digest) -> Option<&mut HotKey> {
+        let error_bound = self.forgotten_max();
+        let fresh = HotKey {
+            digest: *digest,
+            waits: 0,
+            busy: 0,
+            error_bound,
+        };
+        if self.keys.len() < HOT_KEYS_MAX {
+            self.keys.push(fresh);
+            return self.keys.last_mut();
+        }
+        let coldest = self.keys.iter_mut().min_by_key(|key| key.events_max())?;
+        *coldest = fresh;
+        Some(coldest)
+    }
+
+    /// The most events a key can have had in this table that is not listed in it.
+    fn forgotten_max(&self) -> u64 {
+        if self.keys.len() < HOT_KEYS_MAX {
+            return 0;
+        }
+        self.keys.iter().map(HotKey::events_max).min().unwrap_or(0)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn digest(n: u8) -> Digest {
+        Digest::new([n; 20])
+    }
+
+    fn note_times(keys: &HotKeys, n: u8, waits: u64, busy: u64) {
+        (0..waits).for_each(|_| keys.note(&digest(n), false));
+        (0..busy).for_each(|_| keys.note(&digest(n), true));
+    }
+
+    #[test]
+    fn few_keys_are_counted_exactly_and_listed_the_hottest_first() {
+        let keys = HotKeys::new();
+        assert_eq!(keys.top(10), []);
+        note_times(&keys, 1, 2, 0);
+        note_times(&keys, 2, 3, 4);
+        note_times(&keys, 3, 0, 1);
+        let hot = |n, waits, busy| HotKey {
+            digest: digest(n),
+            waits,
+            busy,
+            error_bound: 0,
+        };
+        assert_eq!(keys.top(10), [hot(2, 3, 4), hot(1, 2, 0), hot(3, 0, 1)]);
+        assert_eq!(keys.top(1), [hot(2, 3, 4)]);
+        assert_eq!(keys.top(0), []);
+    }
+
+    #[test]
+    fn a_hot_key_stays_in_front_of_a_crowd_of_others() {
+        let keys = HotKeys::new();
+        for round in 0..1_000_u64 {
+            note_times(&keys, 255, 1, 1);
+            note_times(&keys, (round % 250) as u8, 1, 0);
+        }
+        let list = keys.top(usize::MAX);
+        assert_eq!(list.len(), HOT_KEYS_MAX);
+        let expected = HotKey {
+            digest: digest(255),
+            waits: 1_000,
+            busy: 1_000,
+            error_bound: 0,
+        };
+        assert_eq!(list[0], expected);
+        assert!(list[1].events_max() <= 1_000 / (HOT_KEYS_MAX as u64 - 1) + 1);
+    }
+
+    #[test]
+    fn a_list_survives_export_and_import_and_replaces_what_was_counted() {
+        let before = HotKeys::new();
+        (0..=255).for_each(|n| note_times(&before, n, 1 + u64::from(n % 7), 2));
+        let list = before.export();
+        let after = HotKeys::new();
+        note_times(&after, 1, 1_000, 0);
+        after.import(&list);
+        assert_eq!(after.export(), list);
+        // A key that the list has forgotten is still bounded.
+        let is_unlisted = |n: &u8| list.iter().all(|key| key.digest != digest(*n));
+        let n = (0..=255).find(is_unlisted).unwrap();
+        after.note(&digest(n), true);
+        let of_n = |key: &HotKey| key.digest == digest(n);
+        let key = after.top(HOT_KEYS_MAX).into_iter().find(of_n).unwrap();
+        assert_eq!((key.waits, key.busy), (0, 1));
+        let events_before = 1 + u64::from(n % 7) + 2;
+        assert!(key.events_max() > events_before);
+    }
+
+    #[test]
+    fn threads_that_collide_lose_nothing() {
+        let keys = HotKeys::new();
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let keys = &keys;
+                scope.spawn(move || note_times(keys, n % 4, 2_000, 1_000));
+            }
+        });
+        let list = keys.top(10);
+        assert_eq!(list.len(), 4);
+        for key in list {
+            assert_eq!((key.waits, key.busy, key.error_bound), (4_000, 2_000, 0));
+        }
+    }
+
+    #[test]
+    fn counts_end_at_the_largest_number_and_do_not_wrap() {
+        let keys = HotKeys::new();
+        let full = HotKey {
+            digest: digest(1),
+            waits: u64::MAX,
+            busy: u64::MAX,
+            error_bound: u64::MAX,
+        };
+        keys.import(&[full]);
+        note_times(&keys, 1, 1, 1);
+        assert_eq!(keys.top(1), [full]);
+    }
+
+    proptest! {
+        /// Against exact counts, with events that find the first tables taken.
+        #[test]
+        fn no_count_is_outside_its_bounds(
+            events in prop::collection::vec((any::<u8>(), any::<u8>(), any::<bool>(), 0..TABLES), 0..3_000)
+        ) {
+            let keys = HotKeys::new();
+            let mut exact: HashMap<Digest, [u64; 2]> = HashMap::new();
+            for (a, b, busy, taken) in &events {
+                // Small numbers are likelier: some keys are hotter than others.
+                let digest = digest(a & b);
+                let _counting: Vec<_> = keys.tables[..*taken].iter().map(Mutex::lock).collect();
+                keys.note(&digest, *busy);
+                exact.entry(digest).or_default()[usize::from(*busy)] += 1;
+            }
+            let list = keys.top(usize::MAX);
+            prop_assert!(list.is_sorted_by_key(|key| Reverse(key.events_max())));
+            prop_assert_eq!(list.len(), exact.len().min(HOT_KEYS_MAX));
+            for key in &list {
+                let [waits, busy] = exact[&key.digest];
+                prop_assert!(key.waits <= waits && key.busy <= busy);
+                prop_assert!(key.events_max() >= waits + busy);
+            }
+            // What is not listed has had no more than the last that is.
+            let last = list.last().map_or(0, HotKey::events_max);
+            for (digest, [waits, busy]) in exact {
+                prop_assert!(list.iter().any(|key| key.digest == digest) || waits + busy <= last);
+            }
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The primary index: digest -> where the newest entry lies.
+//!
+//! 4,096 partitions by the digest. In each, a table of 16-byte slots sorted by 24 further bits of the digest, the *tag*
+//! (`table.rs`). A slot does not hold the digest: a tag that fits is settled by the digest in the log, so lookups take a
+//! closure that compares it there. Readers take no lock; writers take the partition's, under which the record locks are
+//! kept, too.
+//!
+//! Read `slot.rs`, `table.rs`, `partition.rs`, in this order. Why it is made like this, and what else was measured:
+//! `docs/decisions/0001-primary-index.md`.
+
+mod memory;
+mod partition;
+mod slot;
+mod table;
+#[cfg(all(test, not(shuttle)))]
+mod tests;
+
+pub(crate) use partition::{PartitionGuard, Position};
+pub(crate) use slot::{Candidate, SET_ID_MAX, SIZE_UNITS_MAX, Slot};
+
+use crate::digest::{Digest, PARTITIONS};
+use crate::epoch::Guard;
+use memory::Memory;
+use partition::Partition;
+use std::sync::Arc;
+
+/// The index of a namespace.
+#[derive(Debug)]
+pub(crate) struct Index {
+    partitions: Box<[Partition]>,
+    memory: Arc<Memory>,
+}
+
+impl Index {
+    /// An empty index with room for so many records; more are welcome, fewer cost memory that is never shrunk away.
+    pub(crate) fn new(expected_records: u64) -> Self {
+        let memory = Arc::new(Memory::default());
+        let partitions = (0..PARTITIONS)
+            .map(|number| Partition::new(presized_lines(expected_records, number), &memory))
+            .collect();
+        Self { partitions, memory }
+    }
+
+    fn partition(&self, number: usize) -> &Partition {
+        #[expect(clippy::indexing_slicing, reason = "hot; a power of two, so the mask bounds it")]
+        &self.partitions[number % PARTITIONS]
+    }
+
+    /// Offers the records that can be the one with this digest to `matches`, which compares the digest in the log and
+    /// returns `Some` for the right one; usually there is one candidate, and one in hundreds is another record's.
+    ///
+    /// Takes no lock, unless writers disturb it many times in a row. A record that is there all the while is found. The
+    /// location may have been superseded meanwhile; the guard keeps what lies there. `matches` may be called twice for
+    /// one record and must not lock the index.
+    pub(crate) fn lookup<R>(
+        &self,
+        digest: &Digest,
+        guard: &Guard,
+        matches: impl FnMut(Candidate) -> Option<R>,
+    ) -> Option<R> {
+        self.partition(digest.partition()).lookup(digest.tag(), guard, matches)
+    }
+
+    /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
+    pub(crate) fn prefetch(&self, digest: &Digest, guard: &Guard) {
+        self.partition(digest.partition()).prefetch(digest.tag(), guard);
+    }
+
+    /// Locks the digest's partition against other writers.
+    pub(crate) fn lock(&self, digest: &Digest) -> PartitionGuard<'_> {
+        self.lock_partition(digest.partition())
+    }
+
+    /// Locks a partition, 0..4096, against other writers.
+    pub(crate) fn lock_partition(&self, number: usize) -> PartitionGuard<'_> {
+        self.partition(number).lock(&self.memory)
+    }
+
+    /// How many records there are, tombstones included. Not a snapshot beside writers.
+    pub(crate) fn len(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.len() as u64).sum()
+    }
+
+    /// The memory of the index in bytes: partitions, tables, and replaced tables that readers may still look at.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let fixed = size_of::<Self>() + size_of::<Memory>() + size_of_val(&*self.partitions);
+        fixed as u64 + self.memory.bytes()
+    }
+}
+
+impl Drop for Index {
+    fn drop(&mut self) {
+        for partition in &mut self.partitions {
+            if let Some(block) = partition.take_block() {
+                self.memory.give_back(block);
+            }
+        }
+    }
+}
+
+/// The home lines a partition begins with.
+///
+/// Digests fill all partitions alike, so equal tables would all grow in the same moment, and memory a record would swing
+/// by the whole step: let them begin at sizes spread evenly over one step.
+fn presized_lines(expected_records: u64, number: usize) -> usize {
+    let mean = expected_records as f64 / PARTITIONS as f64;
+    // A standard deviation above the mean: one partition in six grows once in spite of the presizing.
+    let lines = table::lines_for((mean + mean.sqrt()) as usize);
+    // Multiples of the golden ratio spread evenly, whatever part of the partitions is looked at.
+    let spread = (number as f64 * 0.618_033_988_749_895).fract();
+    let step = table::lines_after(lines) - lines;
+    lines + (step as f64 * spread) as usize
+}

@@ -1,0 +1,274 @@
+//! A partition: its table, the lock of its writers, and how readers get by without one.
+
+use super::memory::{Block, Memory};
+use super::slot::{Candidate, EMPTY, Slot, tag_of};
+use super::table::{Shape, Table, capacity_of, lines_after, lines_for};
+use crate::epoch::{self, Guard};
+use crate::lock::HeldLocks;
+use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
+use std::ptr::{NonNull, null_mut};
+use std::sync::Arc;
+
+/// How often a reader looks again beside busy writers before it takes their lock.
+const LOOKS_MAX: usize = 64;
+
+/// 1/4096 of the records. One cache line, so that a probe costs one line here.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Partition {
+    /// The first word of the table's block; null for the moment in which block and shape change.
+    words: AtomicPtr<AtomicU64>,
+    shape: AtomicU64,
+    /// Counts removals twice: odd while records move towards their lines.
+    removals: AtomicU32,
+    records: AtomicU32,
+    /// The lock of the partition's writers, around the record locks.
+    held: Mutex<HeldLocks>,
+}
+
+impl Partition {
+    /// An empty partition with a table of so many home lines.
+    pub(super) fn new(lines: usize, memory: &Memory) -> Self {
+        let shape = Shape::to_hold(lines, std::iter::empty());
+        let block = memory.take(shape.words(), EMPTY);
+        Self {
+            words: AtomicPtr::new(block.as_ptr().as_ptr()),
+            shape: AtomicU64::new(shape.pack()),
+            removals: AtomicU32::new(0),
+            records: AtomicU32::new(0),
+            held: Mutex::new(HeldLocks::default()),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.records.load(Ordering::Relaxed) as usize
+    }
+
+    /// The table; none while it is being exchanged. The guard keeps its block alive.
+    fn table<'a>(&'a self, _guard: &'a Guard) -> Option<Table<'a>> {
+        let words = self.words.load(Ordering::Acquire);
+        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        // Whoever exchanges the table stores null before the new shape: still the same block, so the shape is its own.
+        // The same address does not come back meanwhile, since the guard keeps the block from being freed.
+        if words.is_null() || words != self.words.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: the block has this shape, all its words were written before its address was, and the guard, pinned
+        // before the address was loaded, keeps it from being given back.
+        let words = unsafe { std::slice::from_raw_parts(words, shape.words()) };
+        Some(Table::new(words, shape))
+    }
+
+    /// See `Index::lookup`.
+    pub(super) fn lookup<R>(
+        &self,
+        tag: u32,
+        guard: &Guard,
+        mut matches: impl FnMut(Candidate) -> Option<R>,
+    ) -> Option<R> {
+        for _ in 0..LOOKS_MAX {
+            let removals = self.removals.load(Ordering::Acquire);
+            if let Some(table) = self.table(guard) {
+                if let Some(found) = table.lookup(tag, &mut matches) {
+                    return Some(found);
+                }
+                if removals & 1 == 0 && removals == self.removals.load(Ordering::Acquire) {
+                    return None;
+                }
+            }
+            std::hint::spin_loop();
+        }
+        let _no_writer = self.held.lock();
+        self.table(guard)?.lookup(tag, &mut matches)
+    }
+
+    /// Asks the processor to load what `lookup` will look at.
+    pub(super) fn prefetch(&self, tag: u32, guard: &Guard) {
+        if let Some(table) = self.table(guard) {
+            table.prefetch_head(tag);
+        }
+    }
+
+    pub(super) fn lock<'a>(&'a self, memory: &'a Arc<Memory>) -> PartitionGuard<'a> {
+        PartitionGuard { partition: self, memory, held: self.held.lock() }
+    }
+
+    /// Takes the table's block out, at the end.
+    pub(super) fn take_block(&mut self) -> Option<Block> {
+        let words = NonNull::new(self.words.swap(null_mut(), Ordering::Acquire))?;
+        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone from here.
+        Some(unsafe { Block::from_parts(words, shape.words()) })
+    }
+}
+
+/// A place in a locked partition, until something is inserted or removed there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Position(u32);
+
+/// A partition, locked for writers. Readers go on.
+pub(crate) struct PartitionGuard<'a> {
+    partition: &'a Partition,
+    memory: &'a Arc<Memory>,
+    held: MutexGuard<'a, HeldLocks>,
+}
+
+impl std::fmt::Debug for PartitionGuard<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PartitionGuard").field("records", &self.len()).finish_non_exhaustive()
+    }
+}
+
+impl PartitionGuard<'_> {
+    /// The record locks that are held or waited for in this partition.
+    pub(crate) fn held(&mut self) -> &mut HeldLocks {
+        &mut self.held
+    }
+
+    /// How many records the partition has, tombstones included.
+    pub(crate) fn len(&self) -> usize {
+        self.partition.len()
+    }
+
+    /// What the table takes.
+    #[cfg(test)]
+    pub(super) fn table_bytes(&self) -> usize {
+        self.shape().words() * size_of::<u64>()
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::unpack(self.partition.shape.load(Ordering::Relaxed))
+    }
+
+    fn table(&self) -> Table<'_> {
+        let words = self.partition.words.load(Ordering::Relaxed);
+        let shape = self.shape();
+        // SAFETY: only who holds the lock exchanges the table, and does not return before both words are stored.
+        Table::new(unsafe { std::slice::from_raw_parts(words, shape.words()) }, shape)
+    }
+
+    /// The first record with this tag that `matches` takes.
+    pub(crate) fn find(&self, tag: u32, matches: impl FnMut(&Slot) -> bool) -> Option<Position> {
+        self.table().find(tag, matches).map(|at| Position(at as u32))
+    }
+
+    /// The record at a position.
+    pub(crate) fn get(&self, position: Position) -> Slot {
+        self.table().get(position.0 as usize)
+    }
+
+    /// Puts another slot in the place of the record at a position. The tag stays.
+    pub(crate) fn replace(&mut self, position: Position, slot: Slot) {
+        self.table().replace(position.0 as usize, &slot);
+    }
+
+    /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it must.
+    pub(crate) fn insert(&mut self, tag: u32, slot: Slot) {
+        let lines = self.shape().lines as usize;
+        if self.len() >= capacity_of(lines) {
+            self.rebuild(lines_after(lines), &[]);
+        }
+        let (head, tail) = (slot.head(tag), slot.tail());
+        if !self.table().insert(head, tail) {
+            return self.merge(&[(head, tail)]);
+        }
+        self.partition.records.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds many records, none of which is there yet, in one walk over the table: what a restart does. They are sorted in place.
+    pub(crate) fn insert_many(&mut self, records: &mut [(u32, Slot)]) {
+        records.sort_unstable_by_key(|(tag, _)| *tag);
+        let words: Vec<_> =
+            records.iter().map(|(tag, slot)| (slot.head(*tag), slot.tail())).collect();
+        self.merge(&words);
+    }
+
+    fn merge(&mut self, added: &[(u64, u64)]) {
+        let mut lines = self.shape().lines as usize;
+        while self.len() + added.len() > capacity_of(lines) {
+            lines = lines_after(lines);
+        }
+        self.rebuild(lines, added);
+    }
+
+    /// Takes the record at a position out.
+    pub(crate) fn remove(&mut self, position: Position) {
+        self.counting_removal(1, |table| table.remove(position.0 as usize));
+    }
+
+    fn counting_removal(&mut self, records: usize, remove: impl FnOnce(Table<'_>)) {
+        self.partition.removals.fetch_add(1, Ordering::AcqRel);
+        remove(self.table());
+        self.partition.removals.fetch_add(1, Ordering::Release);
+        let before = self.partition.records.fetch_sub(records as u32, Ordering::Relaxed) as usize;
+        let lines = self.shape().lines as usize;
+        let half = capacity_of(lines) / 2;
+        // Only on the way down through the middle: a table that was presized and is not filled yet stays.
+        if before >= half && self.len() < half {
+            let fitting = lines_after(lines_for(self.len()));
+            if fitting < lines {
+                self.rebuild(fitting, &[]);
+            }
+        }
+    }
+
+    /// All records with their tags, in order of the tags.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
+        self.table().records().map(|(_, head, tail)| (tag_of(head), Slot::from_words(head, tail)))
+    }
+
+    /// Offers every record to `keep`, which may change it, and takes out those for which it says false. Returns how many those were.
+    pub(crate) fn update_each(&mut self, mut keep: impl FnMut(u32, &mut Slot) -> bool) -> usize {
+        let mut doomed = Vec::new();
+        let table = self.table();
+        for (at, head, tail) in table.records() {
+            let before = Slot::from_words(head, tail);
+            let mut slot = before;
+            if !keep(tag_of(head), &mut slot) {
+                doomed.push(at as u32);
+            } else if slot != before {
+                table.replace(at, &slot);
+            }
+        }
+        if !doomed.is_empty() {
+            self.counting_removal(doomed.len(), |table| table.remove_all(&doomed));
+        }
+        doomed.len()
+    }
+
+    /// Puts a table with so many home lines in the place of the present one, with `added` (sorted) among its records.
+    fn rebuild(&mut self, lines: usize, added: &[(u64, u64)]) {
+        let old_shape = self.shape();
+        let old = self.table();
+        let merged = || {
+            let mut present = old.records().map(|(_, head, tail)| (head, tail)).peekable();
+            let mut added = added.iter().copied().peekable();
+            std::iter::from_fn(move || match (present.peek(), added.peek()) {
+                (Some((one, _)), Some((other, _))) if tag_of(*other) < tag_of(*one) => added.next(),
+                (Some(_), _) => present.next(),
+                (None, _) => added.next(),
+            })
+        };
+        let shape = Shape::to_hold(lines, merged().map(|(head, _)| head));
+        let block = self.memory.take(shape.words(), EMPTY);
+        Table::new(block.words(), shape).fill(merged());
+
+        let partition = self.partition;
+        let Some(words) = NonNull::new(partition.words.swap(null_mut(), Ordering::AcqRel)) else {
+            return;
+        };
+        partition.shape.store(shape.pack(), Ordering::Release);
+        partition.words.store(block.as_ptr().as_ptr(), Ordering::Release);
+        partition.records.fetch_add(added.len() as u32, Ordering::Relaxed);
+
+        // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
+        // still have it are pinned, and the block is given back only after they have gone.
+        let retired = unsafe { Block::from_parts(words, old_shape.words()) };
+        let memory = Arc::clone(self.memory);
+        let guard = epoch::pin();
+        guard.defer(move || memory.give_back(retired));
+        // Tables are large: do not let this thread gather dozens of them first.
+        guard.flush();
+    }
+}

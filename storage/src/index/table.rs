@@ -1,0 +1,284 @@
+//! A table: records of one partition, sorted by tag, with holes between them.
+//!
+//! The home of a tag is the line (8 places) where it would be if the records were spread evenly: `tag * lines / 2^24`.
+//! A record lies in its home or, if that is full, behind it. Homes rise with the tags, so Robin Hood order is order by
+//! tag: a probe walks up from the home and ends at the first larger tag or hole, and a larger table is filled in one walk
+//! over the old one, without looking into the log. There is no wrap-around; a few lines beyond the last home take what the
+//! end displaces, and the last place of all is always a hole.
+//!
+//! Heads and tails are two arrays in one block: the heads of a line are one cache line, and most probes load no other.
+//!
+//! **Readers beside a writer.** `insert` moves records up one place, from the end: each is written to its new place
+//! before its old one is overwritten, so who walks upwards may meet it twice, but never misses it. `remove` moves
+//! records down, where a reader may just have been: the partition counts removals, and a reader that found nothing looks
+//! again if there was one meanwhile.
+
+use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, TAG_SHIFT, tag_of};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Places a line: a cache line of heads.
+const LINE: usize = 8;
+
+/// Lines beyond the last home. Few tables have more to displace there, and those grow a little early.
+const SPARE_LINES: usize = 2;
+
+/// The fewest home lines of a table.
+pub(super) const LINES_MIN: usize = 1;
+
+/// How many records a table with so many home lines takes: 15/16 of the places.
+pub(super) const fn capacity_of(lines: usize) -> usize {
+    let places = lines * LINE;
+    places - places / 16
+}
+
+/// The home lines of the next larger table: 1/8 more.
+pub(super) const fn lines_after(lines: usize) -> usize {
+    lines + lines.div_ceil(8)
+}
+
+/// The home lines that so many records need.
+pub(super) const fn lines_for(records: usize) -> usize {
+    let lines = (records * 16).div_ceil(15 * LINE);
+    if lines < LINES_MIN { LINES_MIN } else { lines }
+}
+
+/// How large a table is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// Lines that are homes.
+    pub(super) lines: u32,
+    /// Places in all, a multiple of those of a line.
+    pub(super) places: u32,
+}
+
+impl Shape {
+    pub(super) const fn pack(self) -> u64 {
+        ((self.lines as u64) << 32) | self.places as u64
+    }
+
+    pub(super) const fn unpack(packed: u64) -> Self {
+        Self { lines: (packed >> 32) as u32, places: packed as u32 }
+    }
+
+    /// The words of a block for such a table.
+    pub(super) const fn words(self) -> usize {
+        2 * self.places as usize
+    }
+
+    /// The shape with so many home lines that holds records with these heads, which are sorted.
+    pub(super) fn to_hold(lines: usize, heads: impl Iterator<Item = u64>) -> Self {
+        let mut next = 0;
+        for head in heads {
+            next = home(tag_of(head), lines as u32).max(next) + 1;
+        }
+        // Records with one tag pile up at the end, however many homes there are: let the room there grow in steps, too.
+        let beyond = next.div_ceil(LINE).saturating_sub(lines);
+        let places = LINE * (lines + beyond + beyond / 8 + SPARE_LINES);
+        Self { lines: lines as u32, places: places as u32 }
+    }
+}
+
+/// The first place of a tag's home.
+const fn home(tag: u32, lines: u32) -> usize {
+    LINE * ((tag as u64 * lines as u64) >> TAG_BITS) as usize
+}
+
+/// Not above any head with this tag, and above all with a smaller one.
+const fn lowest_head(tag: u32) -> u64 {
+    (tag as u64) << TAG_SHIFT
+}
+
+/// A table, borrowed from whoever keeps its block alive.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    heads: &'a [AtomicU64],
+    tails: &'a [AtomicU64],
+    lines: u32,
+}
+
+#[expect(
+    clippy::indexing_slicing,
+    reason = "hot; places come from walks that end at the hole which every table ends with"
+)]
+impl<'a> Table<'a> {
+    /// `words` has `shape.words()` words.
+    pub(super) fn new(words: &'a [AtomicU64], shape: Shape) -> Self {
+        debug_assert_eq!(words.len(), shape.words());
+        let (heads, tails) = words.split_at(shape.places as usize);
+        Self { heads, tails, lines: shape.lines }
+    }
+
+    fn head(&self, at: usize) -> u64 {
+        self.heads[at].load(Ordering::Acquire)
+    }
+
+    fn tail(&self, at: usize) -> u64 {
+        self.tails[at].load(Ordering::Relaxed)
+    }
+
+    /// The tail first: nobody without the lock looks at it.
+    fn write(&self, at: usize, head: u64, tail: u64) {
+        self.tails[at].store(tail, Ordering::Relaxed);
+        self.heads[at].store(head, Ordering::Release);
+    }
+
+    /// The first place at or after the tag's home whose tag is not smaller. Beside a writer: a place that a record with
+    /// this tag was not before when this returns, unless one was removed.
+    fn seek(&self, bound: u64) -> usize {
+        let mut at = home(tag_of(bound), self.lines);
+        loop {
+            // Where in a line the record lies is not predictable: counting the smaller heads instead of walking over them
+            // spares the branch, and the processor goes on while the line is still on its way.
+            let heads = self.heads[at..at + LINE].iter();
+            let smaller: usize =
+                heads.map(|head| usize::from(head.load(Ordering::Acquire) < bound)).sum();
+            at += smaller;
+            if smaller < LINE {
+                return at;
+            }
+        }
+    }
+
+    /// Offers the records with this tag until one is taken. Needs no lock; see the module for what it may miss.
+    pub(super) fn lookup<R>(
+        &self,
+        tag: u32,
+        matches: &mut impl FnMut(Candidate) -> Option<R>,
+    ) -> Option<R> {
+        let bound = lowest_head(tag);
+        let mut at = self.seek(bound);
+        loop {
+            // Once only: a second load of the same place may show a smaller head that was moved there.
+            let head = self.head(at);
+            if head >= bound {
+                if tag_of(head) != tag || head == EMPTY {
+                    return None;
+                }
+                if let Some(found) = matches(Candidate::from_head(head)) {
+                    return Some(found);
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// Asks the processor to load what a lookup of this tag begins with.
+    pub(super) fn prefetch_head(&self, tag: u32) {
+        prefetch(&self.heads[home(tag, self.lines)]);
+    }
+
+    /// The same for the tail, which a writer needs as soon as it knows the place.
+    pub(super) fn prefetch_tail(&self, tag: u32) {
+        prefetch(&self.tails[home(tag, self.lines)]);
+    }
+
+    /// The place of the first record with this tag that is taken.
+    pub(super) fn find(&self, tag: u32, mut matches: impl FnMut(&Slot) -> bool) -> Option<usize> {
+        self.prefetch_tail(tag);
+        let mut at = self.seek(lowest_head(tag));
+        loop {
+            let head = self.head(at);
+            if tag_of(head) != tag || head == EMPTY {
+                return None;
+            }
+            if matches(&Slot::from_words(head, self.tail(at))) {
+                return Some(at);
+            }
+            at += 1;
+        }
+    }
+
+    /// The record at a place that `find` gave.
+    pub(super) fn get(&self, at: usize) -> Slot {
+        Slot::from_words(self.head(at), self.tail(at))
+    }
+
+    /// Overwrites the record at a place; its tag stays.
+    pub(super) fn replace(&self, at: usize, slot: &Slot) {
+        self.write(at, slot.head(tag_of(self.head(at))), slot.tail());
+    }
+
+    /// Adds a record behind those with its tag. False if the places beyond the last home are used up; nothing is changed then.
+    pub(super) fn insert(&self, head: u64, tail: u64) -> bool {
+        let tag = tag_of(head);
+        self.prefetch_tail(tag);
+        let mut at = self.seek(lowest_head(tag));
+        while tag_of(self.head(at)) == tag && self.head(at) != EMPTY {
+            at += 1;
+        }
+        let mut hole = at;
+        while self.head(hole) != EMPTY {
+            hole += 1;
+        }
+        if hole + 1 == self.heads.len() {
+            return false;
+        }
+        while hole > at {
+            self.write(hole, self.head(hole - 1), self.tail(hole - 1));
+            hole -= 1;
+        }
+        self.write(at, head, tail);
+        true
+    }
+
+    /// Takes the record at a place out and moves those behind it towards their homes. The caller counts the removal.
+    pub(super) fn remove(&self, mut at: usize) {
+        loop {
+            let next = self.head(at + 1);
+            if next == EMPTY || home(tag_of(next), self.lines) > at {
+                break;
+            }
+            self.write(at, next, self.tail(at + 1));
+            at += 1;
+        }
+        self.heads[at].store(EMPTY, Ordering::Release);
+    }
+
+    /// Takes the records at these rising places out, in one walk. The caller counts the removal.
+    pub(super) fn remove_all(&self, places: &[u32]) {
+        let mut doomed = places.iter().map(|at| *at as usize).peekable();
+        let Some(first) = doomed.peek().copied() else { return };
+        let mut free = first;
+        for at in first..self.heads.len() {
+            let (head, tail) = (self.head(at), self.tail(at));
+            if head == EMPTY {
+                continue;
+            }
+            self.heads[at].store(EMPTY, Ordering::Release);
+            if doomed.next_if_eq(&at).is_some() {
+                continue;
+            }
+            let target = home(tag_of(head), self.lines).max(free);
+            self.write(target, head, tail);
+            free = target + 1;
+        }
+    }
+
+    /// All records in order of their tags: (place, head, tail).
+    pub(super) fn records(self) -> impl Iterator<Item = (usize, u64, u64)> + 'a {
+        self.heads.iter().zip(self.tails).enumerate().filter_map(|(at, (head, tail))| {
+            let head = head.load(Ordering::Acquire);
+            (head != EMPTY).then(|| (at, head, tail.load(Ordering::Relaxed)))
+        })
+    }
+
+    /// Fills an empty table with sorted records. Its shape was made to hold them.
+    pub(super) fn fill(&self, records: impl Iterator<Item = (u64, u64)>) {
+        let mut next = 0;
+        for (head, tail) in records {
+            let at = home(tag_of(head), self.lines).max(next);
+            self.write(at, head, tail);
+            next = at + 1;
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn prefetch(word: &AtomicU64) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn prefetch(_word: &AtomicU64) {}

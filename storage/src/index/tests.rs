@@ -1,0 +1,295 @@
+//! The index against a plain map, and readers beside writers.
+
+use super::{Candidate, Index, Slot};
+use crate::digest::{Digest, PARTITIONS};
+use crate::epoch;
+use crate::location::Location;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A digest of the given partition and tag; `number` tells apart those which have both.
+fn digest(partition: usize, tag: u32, number: u64) -> Digest {
+    let mut bytes = [0; Digest::LEN];
+    bytes[..2].copy_from_slice(&(partition as u16).to_le_bytes());
+    bytes[2..5].copy_from_slice(&tag.to_le_bytes()[..3]);
+    bytes[12..].copy_from_slice(&number.to_le_bytes());
+    Digest::new(bytes)
+}
+
+fn slot(location: u64) -> Slot {
+    Slot {
+        location: Location::from_packed(location),
+        unverified: location % 3 == 0,
+        size_units: (location % 1000) as u32,
+        void_time: (location * 7) as u32,
+        tombstone: location % 5 == 0,
+        set_id: (location % 4096) as u16,
+    }
+}
+
+fn spread(number: u64) -> u64 {
+    let mut x = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x ^ (x >> 27)
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert(u32),
+    InsertMany(Vec<u32>),
+    Replace(prop::sample::Index),
+    Remove(prop::sample::Index),
+    RemoveEvery(u64),
+    Miss(u32),
+}
+
+/// Few tags, so that many collide, and some at both ends, where the places run out.
+fn tags() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        4 => 0u32..1 << 24,
+        2 => (0u32..16).prop_map(|n| n << 20),
+        1 => Just(0),
+        1 => Just((1 << 24) - 1),
+        1 => (1u32 << 24) - 300..1 << 24,
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => tags().prop_map(Step::Insert),
+        1 => prop::collection::vec(tags(), 0..200).prop_map(Step::InsertMany),
+        3 => any::<prop::sample::Index>().prop_map(Step::Replace),
+        6 => any::<prop::sample::Index>().prop_map(Step::Remove),
+        1 => (1u64..8).prop_map(Step::RemoveEvery),
+        3 => tags().prop_map(Step::Miss),
+    ]
+}
+
+/// What the index must hold: the location stands for the digest in the log, since no two records share one.
+#[derive(Default)]
+struct Model {
+    slots: BTreeMap<u64, (u32, Slot)>,
+    next: u64,
+}
+
+impl Model {
+    fn add(&mut self, tag: u32) -> (u32, Slot) {
+        self.next += 1;
+        let record = (tag, slot(self.next));
+        self.slots.insert(self.next, record);
+        record
+    }
+
+    fn pick(&self, index: prop::sample::Index) -> Option<(u64, u32, Slot)> {
+        let at = (!self.slots.is_empty()).then(|| index.index(self.slots.len()))?;
+        self.slots.iter().nth(at).map(|(id, (tag, slot))| (*id, *tag, *slot))
+    }
+}
+
+fn found(index: &Index, digest: &Digest, location: Location) -> Option<Candidate> {
+    let guard = epoch::pin();
+    index.lookup(digest, &guard, |candidate| {
+        (candidate.location == location).then_some(candidate)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_index_holds_what_a_plain_map_holds(steps in prop::collection::vec(steps(), 1..400)) {
+        const PARTITION: usize = 77;
+        let index = Index::new(0);
+        let mut model = Model::default();
+        for step in steps {
+            let mut guard = index.lock_partition(PARTITION);
+            match step {
+                Step::Insert(tag) => {
+                    let (tag, slot) = model.add(tag);
+                    guard.insert(tag, slot);
+                }
+                Step::InsertMany(tags) => {
+                    let mut records: Vec<_> = tags.into_iter().map(|tag| model.add(tag)).collect();
+                    guard.insert_many(&mut records);
+                }
+                Step::Replace(which) => {
+                    let Some((id, tag, old)) = model.pick(which) else { continue };
+                    let at = guard.find(tag, |slot| slot.location == old.location).unwrap();
+                    prop_assert_eq!(guard.get(at), old);
+                    model.slots.remove(&id);
+                    let (_, new) = model.add(tag);
+                    guard.replace(at, new);
+                }
+                Step::Remove(which) => {
+                    let Some((id, tag, old)) = model.pick(which) else { continue };
+                    let at = guard.find(tag, |slot| slot.location == old.location).unwrap();
+                    guard.remove(at);
+                    model.slots.remove(&id);
+                }
+                Step::RemoveEvery(nth) => {
+                    let keep = |slot: &mut Slot| {
+                        slot.unverified = true;
+                        slot.location.packed() % nth != 0
+                    };
+                    let before = model.slots.len();
+                    let removed = guard.update_each(|_, slot| keep(slot));
+                    model.slots.retain(|_, (_, slot)| keep(slot));
+                    prop_assert_eq!(removed, before - model.slots.len());
+                }
+                Step::Miss(tag) => {
+                    prop_assert_eq!(guard.find(tag, |_| false), None);
+                }
+            }
+            let mut listed: Vec<_> = guard.iter().collect();
+            prop_assert!(listed.is_sorted_by_key(|(tag, _)| *tag));
+            listed.sort_by_key(|(_, slot)| slot.location);
+            prop_assert!(listed.iter().eq(model.slots.values()));
+            prop_assert_eq!(guard.len(), model.slots.len());
+            drop(guard);
+            prop_assert_eq!(index.len(), model.slots.len() as u64);
+            for (tag, slot) in model.slots.values() {
+                let seen = found(&index, &digest(PARTITION, *tag, 0), slot.location);
+                prop_assert_eq!(seen.map(|seen| seen.unverified), Some(slot.unverified));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_partition_finds_its_own_records() {
+    let index = Index::new(20_000);
+    let all: Vec<_> = (1..=20_000u64)
+        .map(|n| digest(spread(n) as usize % PARTITIONS, (spread(n) >> 40) as u32, n))
+        .collect();
+    for (n, digest) in (1..).zip(&all) {
+        index.lock(digest).insert(digest.tag(), slot(n));
+    }
+    for (n, digest) in (1..).zip(&all) {
+        assert!(found(&index, digest, slot(n).location).is_some());
+    }
+    assert_eq!(index.len(), 20_000);
+}
+
+#[test]
+fn records_of_one_tag_are_told_apart_and_their_table_stays_linear() {
+    let index = Index::new(0);
+    let empty_bytes = index.memory_bytes();
+    for tag in [0, 5 << 20, (1 << 24) - 1] {
+        let one = digest(9, tag, 0);
+        for n in 1..=1000 {
+            index.lock(&one).insert(tag, slot(n));
+        }
+        for n in 1..=1000 {
+            assert!(found(&index, &one, slot(n).location).is_some());
+        }
+        assert_eq!(found(&index, &one, slot(2000).location), None);
+    }
+    drop(epoch::pin());
+    // What was replaced may not be given back yet; the tables themselves take 3,000 records of 16 bytes.
+    let table_bytes = index.lock_partition(9).table_bytes();
+    assert!(table_bytes < 3000 * 32, "{table_bytes}");
+    assert!(index.memory_bytes() > empty_bytes);
+}
+
+#[test]
+fn a_table_shrinks_when_most_records_are_gone_but_not_while_a_presized_one_fills() {
+    let presized = Index::new(1000 * PARTITIONS as u64);
+    let bytes = |index: &Index| index.lock_partition(3).table_bytes();
+    let room = bytes(&presized);
+    for n in 1..=1000u64 {
+        let mut guard = presized.lock_partition(3);
+        guard.insert((spread(n) >> 40) as u32, slot(n));
+        if n == 10 {
+            let at = guard.find((spread(1) >> 40) as u32, |_| true).unwrap();
+            guard.remove(at);
+        }
+    }
+    assert_eq!(bytes(&presized), room);
+    presized.lock_partition(3).update_each(|_, slot| slot.location.packed() < 50);
+    assert!(bytes(&presized) < room / 10);
+    assert_eq!(presized.lock_partition(3).len(), 48);
+}
+
+#[test]
+fn no_load_takes_more_than_32_bytes_a_record() {
+    // A partition is like all others but for its size to begin with: 64 of them tell the mean.
+    const SAMPLE: usize = 64;
+    let index = Index::new(0);
+    for per_partition in 1..=3000u64 {
+        for partition in (0..PARTITIONS).step_by(PARTITIONS / SAMPLE) {
+            let n = spread(per_partition * PARTITIONS as u64 + partition as u64);
+            index.lock_partition(partition).insert((n >> 40) as u32, slot(per_partition));
+        }
+        if per_partition >= 244 {
+            let bytes: usize = (0..PARTITIONS)
+                .step_by(PARTITIONS / SAMPLE)
+                .map(|partition| index.lock_partition(partition).table_bytes())
+                .sum();
+            let each = bytes as f64 / (SAMPLE as f64 * per_partition as f64);
+            assert!((16.0..24.0).contains(&each), "{each} at {per_partition}");
+        }
+    }
+}
+
+/// What the reader tests check: records that are there all the while are found, whatever happens to their neighbours.
+#[test]
+fn readers_never_miss_a_record_beside_writers() {
+    const PARTITION: usize = 5;
+    const STAYING: u64 = 300;
+    const LOOKUPS: u64 = 300_000;
+    let index = Index::new(0);
+    let tag = |n: u64| (spread(n) >> 40) as u32;
+    for n in 1..=STAYING {
+        index.lock_partition(PARTITION).insert(tag(n), slot(n));
+    }
+    let done = AtomicBool::new(false);
+    let looked = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for writer in 1..=2u64 {
+            let (index, done) = (&index, &done);
+            scope.spawn(move || {
+                let mut round = 0;
+                while !done.load(Ordering::Relaxed) {
+                    round += 1;
+                    // Grows the table, then shrinks it: one at a time, or all in one walk.
+                    let first = writer << 32;
+                    let last = first + 100 + spread(round) % 600;
+                    for n in first..last {
+                        index.lock_partition(PARTITION).insert(tag(n), slot(n));
+                    }
+                    if round % 3 == 0 {
+                        index.lock_partition(PARTITION).update_each(|_, slot| {
+                            !(first..last).contains(&slot.location.packed())
+                        });
+                        continue;
+                    }
+                    for n in first..last {
+                        let mut guard = index.lock_partition(PARTITION);
+                        let at = guard.find(tag(n), |it| it.location == slot(n).location).unwrap();
+                        guard.remove(at);
+                    }
+                }
+            });
+        }
+        for reader in 0..2u64 {
+            let (index, done, looked) = (&index, &done, &looked);
+            scope.spawn(move || {
+                let mut n = reader;
+                while !done.load(Ordering::Relaxed) {
+                    n += 1;
+                    let staying = 1 + spread(n) % STAYING;
+                    let key = digest(PARTITION, tag(staying), 0);
+                    if found(index, &key, slot(staying).location).is_none() {
+                        done.store(true, Ordering::Relaxed);
+                        panic!("record {staying} was missed");
+                    }
+                    if looked.fetch_add(1, Ordering::Relaxed) > LOOKUPS {
+                        done.store(true, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(index.len(), STAYING);
+}

@@ -1,0 +1,56 @@
+//! The storage engine of spikelet: bytes by digest.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
+
+mod block;
+mod clock;
+mod defrag;
+mod device;
+mod digest;
+mod durability;
+mod entry;
+mod epoch;
+mod error;
+mod flip;
+mod group;
+mod hot_keys;
+mod index;
+mod lane;
+mod location;
+mod lock;
+mod log;
+mod maintenance;
+mod namespace;
+mod open;
+mod options;
+mod record_lock;
+mod recovery;
+mod recycle;
+mod scan;
+mod sets;
+mod snapshot;
+mod stats;
+mod sync;
+mod verify;
+mod volume;
+
+pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
+pub use device::{
+    BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, FileDevice, FullCause, HEADER_BYTES, Header,
+    Member, MemoryDevice, NAMESPACE_BYTES_MAX, SECTOR_BYTES, SimulatedDevice, State, new_device_id,
+    read_header, read_state, write_state,
+};
+pub use digest::{Digest, PARTITIONS};
+pub use durability::Durability;
+pub use entry::EntryView;
+pub use error::{Error, Result};
+pub use hot_keys::{HOT_KEYS_MAX, HotKey};
+pub use maintenance::Maintained;
+pub use namespace::Namespace;
+pub use options::{Opening, OpeningProgress, OpeningStep, Options, Storage};
+pub use record_lock::{Change, NewVersion, RecordLock};
+pub use stats::{Stats, Traffic};
+pub use verify::{Damage, Verification};
+pub use sets::{SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};

@@ -1,0 +1,395 @@
+//! What goes on beside reading and writing: syncing, writing blocks ahead, expiry, defragmentation, and forgetting
+//! tombstones. Each is a step that can be called; background threads call them in their rhythm.
+
+use crate::block::Phase;
+use crate::defrag::for_each_header;
+use crate::digest::{Digest, PARTITIONS};
+use crate::entry::{Kind, Lsn};
+use crate::epoch;
+use crate::error::{Error, Result};
+use crate::index::Slot;
+use crate::log::Purpose;
+use crate::namespace::{Core, Counters, Namespace};
+use crate::record_lock::RecordLock;
+use crate::sync::{Condvar, Mutex};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the maintenance thread looks around when nothing presses, and when space is short.
+const IDLE_TICK: Duration = Duration::from_millis(250);
+const TIGHT_TICK: Duration = Duration::from_millis(5);
+
+/// Tombstones are forgotten at each so-and-so-manieth expiry pass (once an hour at the default period), since that reads
+/// the whole log; and when space is short.
+const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
+
+/// Tombstones looked at in one pass: 48 bytes of memory each.
+const TOMBSTONES_A_PASS: usize = 1 << 20;
+
+/// How often `maintain` tries to have the readers' epoch pass before it leaves the blocks for later.
+const EPOCH_TRIES: usize = 64;
+
+/// What [`Namespace::maintain`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Maintained {
+    /// Expired records removed.
+    pub expired: u64,
+    /// Blocks given back.
+    pub freed_blocks: u64,
+    /// Tombstones forgotten.
+    pub dropped_tombstones: u64,
+}
+
+impl Namespace {
+    /// Does at once what the background threads do bit by bit: removes expired records, forgets tombstones of which no
+    /// older version is left, and defragments until no block is worth it. Takes as long as that takes.
+    ///
+    /// # Errors
+    /// [`crate::Error::ReadOnly`] if a sync fails, [`crate::Error::NoSpace`] if not even a block to move into is left.
+    pub fn maintain(&self) -> Result<Maintained> {
+        let core = &self.core;
+        core.log.retry_growth();
+        core.forget_stuck();
+        let mut done = Maintained {
+            expired: core.expire()?,
+            ..Maintained::default()
+        };
+        // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
+        loop {
+            let mut freed = 0;
+            let cramped = core.defrag_all(&mut freed);
+            let dropped = core.drop_tombstones()?;
+            done.freed_blocks += freed;
+            done.dropped_tombstones += dropped;
+            if freed == 0 && dropped == 0 {
+                return cramped.map(|()| done);
+            }
+        }
+    }
+}
+
+impl Core {
+    /// Defragments until no block is worth it, and adds the blocks given back to `freed`.
+    fn defrag_all(&self, freed: &mut u64) -> Result<()> {
+        loop {
+            match self.defrag_step() {
+                Ok(Some(_)) => {
+                    epoch::advance();
+                    *freed += self.free_emptied(self.is_tight())? as u64;
+                }
+                Ok(None) => {
+                    *freed += self.free_all_emptied()?;
+                    return Ok(());
+                }
+                // What was emptied before makes room for what is left.
+                Err(cramped @ Error::NoSpace { .. }) => match self.free_all_emptied()? {
+                    0 => return Err(cramped),
+                    blocks => *freed += blocks,
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Gives emptied blocks back, if their readers go soon.
+    fn free_all_emptied(&self) -> Result<u64> {
+        let mut freed = 0;
+        for _ in 0..EPOCH_TRIES {
+            if !self.has_emptied() {
+                break;
+            }
+            epoch::advance();
+            freed += self.free_emptied(true)? as u64;
+        }
+        Ok(freed)
+    }
+
+    /// Removes the records whose time is over, found from the index alone. A tombstone takes their place: an older
+    /// version that would live longer must not come back.
+    pub(crate) fn expire(&self) -> Result<u64> {
+        self.check_open()?;
+        self.log.check_writable(Purpose::Delete)?;
+        let mut expired = 0;
+        for partition in 0..PARTITIONS {
+            let now_ms = self.options.clock.now_ms();
+            let over = |void_time: u32| void_time != 0 && u64::from(void_time) < now_ms / 1000;
+            let mut digests = Vec::new();
+            {
+                let guard = epoch::pin();
+                for (_, slot) in self.index.lock_partition(partition).iter() {
+                    if !slot.tombstone && over(slot.void_time) {
+                        digests.extend(
+                            self.believed_entry(&slot, &guard)
+                                .map(|entry| entry.digest()),
+                        );
+                    }
+                }
+            }
+            for digest in digests {
+                // Whoever is writing the record gives it a new time, or the next pass finds it again.
+                let Some(lock) = RecordLock::try_acquire(self, &digest) else {
+                    continue;
+                };
+                if lock.void_time().is_some_and(over) {
+                    lock.bury(now_ms)?;
+                    expired += 1;
+                }
+            }
+        }
+        Counters::add(&self.counters.expired, expired);
+        Ok(expired)
+    }
+
+    /// Forgets tombstones of which no older version is on any device. Reads the headers of the whole log.
+    pub(crate) fn drop_tombstones(&self) -> Result<u64> {
+        // Defragmentation must not move anything meanwhile: a copy could appear in a block that has been looked at.
+        let mut defrag = self.defrag.lock();
+        self.check_open()?;
+        let mut candidates: HashMap<Digest, Lsn> = HashMap::new();
+        let from = defrag.tombstones_from;
+        for step in 0..PARTITIONS {
+            if candidates.len() >= TOMBSTONES_A_PASS {
+                defrag.tombstones_from = (from + step) % PARTITIONS;
+                break;
+            }
+            let guard = epoch::pin();
+            let slots = self.slots_of((from + step) % PARTITIONS);
+            let entries = slots
+                .iter()
+                .filter(|(_, slot)| slot.tombstone)
+                .filter_map(|(_, slot)| self.believed_entry(slot, &guard));
+            candidates.extend(entries.map(|entry| (entry.digest(), entry.lsn())));
+        }
+        if candidates.is_empty() {
+            return Ok(0);
+        }
+        for volume in self.log.volumes() {
+            for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
+                if block.phase() == Phase::Free {
+                    continue;
+                }
+                for_each_header(
+                    volume,
+                    volume.block_id(index),
+                    block.incarnation(),
+                    |_, header| {
+                        if matches!(header.kind, Kind::Record | Kind::Tombstone)
+                            && candidates
+                                .get(&header.digest)
+                                .is_some_and(|lsn| header.lsn < *lsn)
+                        {
+                            candidates.remove(&header.digest);
+                        }
+                        Ok(())
+                    },
+                )?;
+            }
+        }
+        if candidates.is_empty() {
+            return Ok(0);
+        }
+        // What is gone from memory is gone from the devices after this, too.
+        self.log.sync()?;
+        let mut dropped = 0;
+        for (digest, lsn) in candidates {
+            let guard = epoch::pin();
+            let mut partition = self.index.lock(&digest);
+            // A writer that has the record locked has seen the tombstone and counts on it.
+            if partition.held().is_held(&digest) {
+                continue;
+            }
+            // By its number: at its place another one may lie by now.
+            let is_it = |slot: &Slot| {
+                let entry = self.log.entry(slot.location, &guard);
+                slot.tombstone
+                    && entry.is_some_and(|entry| entry.lsn() == lsn && entry.has_digest(&digest))
+            };
+            let Some(at) = partition.find(digest.tag(), is_it) else {
+                continue;
+            };
+            let slot = partition.get(at);
+            partition.remove(at);
+            drop(partition);
+            self.retire(&slot, &guard);
+            dropped += 1;
+        }
+        Counters::add(&self.counters.dropped_tombstones, dropped);
+        Ok(dropped)
+    }
+
+    /// One tick of the maintenance thread. Returns how long it may rest.
+    fn tick(&self, rhythm: &mut Rhythm) -> Duration {
+        if Instant::now() >= rhythm.next_expiry {
+            rhythm.next_expiry = after(self.options.expiry_period);
+            self.log.retry_growth();
+            self.forget_stuck();
+            // A failure shows in the next write, with its reason; there is nobody here to tell.
+            let _ = self.expire();
+            if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
+                let _ = self.drop_tombstones();
+            }
+            rhythm.passes = rhythm.passes.wrapping_add(1);
+        }
+        let moved = self.defrag_step().unwrap_or(None);
+        let tight = self.is_tight();
+        epoch::advance();
+        let freed = self.free_emptied(tight || moved.is_none()).unwrap_or(0);
+        match moved {
+            Some(_) if tight => Duration::ZERO,
+            Some(bytes) => Duration::from_secs_f64(
+                bytes as f64 / self.options.defrag_bytes_per_second.max(1) as f64,
+            ),
+            None if tight && (freed > 0 || self.has_emptied()) => TIGHT_TICK,
+            None if tight => {
+                self.forget_stuck();
+                // Deleted records whose tombstones fill the blocks: forget those that nothing depends on any more.
+                let seen = (self.log.space().available_blocks, self.log.last_lsn());
+                let changed = std::mem::replace(&mut rhythm.tombstones_seen, seen) != seen;
+                match changed.then(|| self.drop_tombstones()) {
+                    Some(Ok(dropped)) if dropped > 0 => Duration::ZERO,
+                    _ => IDLE_TICK,
+                }
+            }
+            None => IDLE_TICK,
+        }
+    }
+}
+
+/// Where the maintenance thread stands.
+#[derive(Debug)]
+struct Rhythm {
+    next_expiry: Instant,
+    /// Expiry passes so far.
+    passes: u32,
+    /// Free blocks and log sequence number at the last look at tombstones for want of space.
+    tombstones_seen: (u64, u64),
+}
+
+impl Rhythm {
+    fn new(expiry_period: Duration) -> Self {
+        Self {
+            next_expiry: after(expiry_period),
+            passes: 0,
+            tombstones_seen: (0, 0),
+        }
+    }
+}
+
+/// The moment after `rest`. A rest that no clock can hold ends in a year, and begins again.
+fn after(rest: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(rest)
+        .unwrap_or(now + Duration::from_secs(365 * 24 * 3600))
+}
+
+#[derive(Debug, Default)]
+struct Signal {
+    stop: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    /// Rests until `until`. Returns false when it is time to end.
+    fn rest(&self, until: Instant) -> bool {
+        let mut stop = self.stop.lock();
+        while !*stop && Instant::now() < until {
+            self.changed.wait_until(&mut stop, Some(until));
+        }
+        !*stop
+    }
+}
+
+/// The background threads of a namespace. They end with it.
+#[derive(Debug)]
+pub(crate) struct Background {
+    core: Arc<Core>,
+    signal: Arc<Signal>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Background {
+    /// Without threads.
+    pub(crate) fn idle(core: &Arc<Core>) -> Self {
+        Self {
+            core: Arc::clone(core),
+            signal: Arc::default(),
+            threads: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
+        let background = Self::idle(core);
+        if core.options.background {
+            background.spawn("spikelet-sync", sync_loop)?;
+            background.spawn("spikelet-grow", prepare_loop)?;
+            background.spawn("spikelet-tidy", tidy_loop)?;
+        }
+        Ok(background)
+    }
+
+    fn spawn(&self, name: &str, run: fn(&Core, &Signal)) -> std::io::Result<()> {
+        let (core, signal) = (Arc::clone(&self.core), Arc::clone(&self.signal));
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || run(&core, &signal))?;
+        self.threads.lock().push(thread);
+        Ok(())
+    }
+
+    /// Ends the threads and waits for them.
+    pub(crate) fn stop(&self) {
+        *self.signal.stop.lock() = true;
+        self.signal.changed.notify_all();
+        self.core.log.wake_preparer();
+        for thread in self.threads.lock().drain(..) {
+            // A thread that panicked has told so itself.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn sync_loop(core: &Core, signal: &Signal) {
+    let period = core.options.durability.period();
+    let mut synced = core.log.last_lsn();
+    while signal.rest(after(period)) {
+        let last = core.log.last_lsn();
+        if last != synced
+            && core
+                .log
+                .sync()
+                .and_then(|()| core.log.write_states(0))
+                .is_ok()
+        {
+            synced = last;
+        }
+    }
+}
+
+fn prepare_loop(core: &Core, signal: &Signal) {
+    while signal.rest(Instant::now()) {
+        match core.log.prepare_block() {
+            Ok(true) => {}
+            Ok(false) => core.log.wait_for_demand(after(IDLE_TICK)),
+            // It shows when a lane asks for a block itself.
+            Err(_) => {
+                signal.rest(after(IDLE_TICK));
+            }
+        }
+    }
+}
+
+fn tidy_loop(core: &Core, signal: &Signal) {
+    let mut rhythm = Rhythm::new(core.options.expiry_period);
+    let mut rest = IDLE_TICK;
+    while signal.rest(after(rest)) {
+        rest = core.tick(&mut rhythm);
+    }
+}

@@ -1,0 +1,299 @@
+//! Opening and closing a namespace.
+
+use crate::device::{
+    Device, DeviceError, FileDevice, Header, Member, MemoryDevice, mend_header, new_device_id, read_header, read_state,
+};
+use crate::digest::PARTITIONS;
+use crate::error::{Error, Result};
+use crate::hot_keys::HotKeys;
+use crate::index::Index;
+use crate::log::Log;
+use crate::maintenance::Background;
+use crate::namespace::{Core, Counters, Namespace};
+use crate::options::{Opening, Options, Storage};
+use crate::recovery::{METADATA_COPIES, Recovered, count_live, recover};
+use crate::sets::Sets;
+use crate::snapshot;
+use crate::sync::Mutex;
+use crate::stats::Traffic;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::volume::Volume;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
+/// the log.
+const WRITERS_LEAVE: Duration = Duration::from_secs(5);
+
+impl Namespace {
+    /// Opens an existing namespace for reading: nothing on the devices changes, writes get [`Error::Closed`].
+    ///
+    /// # Errors
+    /// As for [`Namespace::open`].
+    pub fn open_read_only(options: Options) -> Result<(Self, Opening)> {
+        options.check()?;
+        let devices = open_read_only(&options)?;
+        let (core, opening) = Core::load(Options { background: false, ..options }, devices, false)?;
+        core.closed.store(true, Ordering::SeqCst);
+        let core = Arc::new(core);
+        let background = Background::idle(&core);
+        Ok((Self { core, background: Arc::new(background) }, opening))
+    }
+
+    /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in parallel.
+    ///
+    /// # Errors
+    /// Options that cannot be used; devices that are locked, foreign, damaged in their headers or of another namespace;
+    /// I/O. Nothing is changed then.
+    pub fn open(options: Options) -> Result<(Self, Opening)> {
+        options.check()?;
+        let (devices, created) = open_devices(&options)?;
+        let (core, mut opening) = Core::load(options, devices, true)?;
+        opening.created = created;
+        // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
+        core.log.write_states(0)?;
+        core.log.write_states(0)?;
+        core.log.sync()?;
+        core.complete_metadata()?;
+        let core = Arc::new(core);
+        let background = Background::start(&core).map_err(|source| {
+            Error::Device(DeviceError::Io {
+                path: core.name.clone(),
+                action: "start the background threads of",
+                source,
+            })
+        })?;
+        Ok((Self { core, background: Arc::new(background) }, opening))
+    }
+}
+
+impl Core {
+    /// Brings a namespace into memory. `repair`: it will be written to.
+    pub(crate) fn load(options: Options, devices: Vec<Arc<dyn Device>>, repair: bool) -> Result<(Self, Opening)> {
+        let (volumes, mut durable_lsn) = volumes_of(devices)?;
+        let clean_close = clean_close_of(&volumes);
+        let log = Log::new(options.name.clone(), volumes, options.write_lanes);
+        let mut index = Index::new(0);
+        let mut sets = Sets::new();
+        let hot_keys = HotKeys::new();
+        let snapshot = match clean_close.zip(snapshot_dir(&options.storage)) {
+            Some((id, dir)) => snapshot::read(&dir, id, &log, &index, &sets, &options.progress)?,
+            None => None,
+        };
+        let mut earlier_traffic = Traffic::default();
+        let (groups, metadata, last_lsn, opening) = match snapshot {
+            Some(restored) => {
+                hot_keys.import(&restored.hot_keys);
+                durable_lsn = durable_lsn.max(restored.durable_lsn);
+                earlier_traffic = restored.traffic;
+                let opening = Opening { from_snapshot: true, blocks: restored.blocks, ..Opening::default() };
+                (restored.groups, restored.metadata, restored.last_lsn, opening)
+            }
+            None => {
+                // An unreadable snapshot may have left something behind.
+                (index, sets) = (Index::new(0), Sets::new());
+                let Recovered { last_lsn, groups, metadata, report } =
+                    recover(&log, &index, &sets, durable_lsn, repair, &options.progress)?;
+                (groups, metadata, last_lsn, report)
+            }
+        };
+        count_live(&log, &index, &sets);
+        for place in metadata.iter().copied().chain(groups.iter().map(|(_, _, commit)| commit)) {
+            log.count_live(place.location, place.units);
+        }
+        log.start(last_lsn, durable_lsn);
+        let core = Self {
+            name: options.name.clone(),
+            options,
+            log,
+            index,
+            sets,
+            groups: Mutex::new(groups),
+            hot_keys,
+            counters: Counters::default(),
+            metadata: Mutex::new(metadata),
+            defrag: Mutex::default(),
+            earlier_traffic,
+            closed: AtomicBool::new(false),
+        };
+        if !opening.from_snapshot {
+            core.remove_all_truncated();
+        }
+        Ok((core, opening))
+    }
+
+    /// Writes the metadata anew if only one copy of it was found.
+    fn complete_metadata(&self) -> Result<()> {
+        let copies = self.metadata.lock().len();
+        if copies == 0 || copies >= METADATA_COPIES {
+            return Ok(());
+        }
+        match self.store_metadata(&self.sets.encoded()) {
+            // One copy is enough to go on with; the next change writes both.
+            Err(Error::NoSpace { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The last act of a namespace. `closed` is set, so no writer begins any more.
+    pub(crate) fn close(&self) -> Result<()> {
+        drop(self.metadata.lock());
+        let writers_left = self.wait_for_writers();
+        self.log.close_lanes();
+        self.log.sync()?;
+        let mut clean_close = 0;
+        if let Some(dir) = snapshot_dir(&self.options.storage).filter(|_| writers_left) {
+            let id = new_device_id().max(1);
+            snapshot::write(self, &dir, id).map_err(|source| {
+                Error::Device(DeviceError::Io {
+                    path: dir.display().to_string(),
+                    action: "write the index snapshot in",
+                    source,
+                })
+            })?;
+            clean_close = id;
+        }
+        self.log.write_states(clean_close)?;
+        self.log.sync()
+    }
+
+    fn wait_for_writers(&self) -> bool {
+        let until = Instant::now() + WRITERS_LEAVE;
+        (0..PARTITIONS).all(|partition| {
+            loop {
+                if self.index.lock_partition(partition).held().none_held() {
+                    return true;
+                }
+                if Instant::now() >= until {
+                    return false;
+                }
+                std::thread::yield_now();
+            }
+        })
+    }
+}
+
+/// The volumes of devices, and how far they were durable.
+pub(crate) fn volumes_of(devices: Vec<Arc<dyn Device>>) -> Result<(Vec<Volume>, u64)> {
+    let mut durable_lsn = 0;
+    let mut volumes = Vec::with_capacity(devices.len());
+    for (number, device) in devices.into_iter().enumerate() {
+        let header = read_header(device.as_ref())?;
+        let state = read_state(device.as_ref()).unwrap_or_default();
+        if device.len_bytes() < state.len_bytes {
+            return Err(Error::Device(DeviceError::Truncated {
+                path: device.describe(),
+                len_bytes: device.len_bytes(),
+                expected_bytes: state.len_bytes,
+            }));
+        }
+        durable_lsn = durable_lsn.max(state.durable_lsn);
+        volumes.push(Volume::new(device, number, header.device_id));
+    }
+    Ok((volumes, durable_lsn))
+}
+
+/// The id of the snapshot that was written when all these were closed cleanly.
+pub(crate) fn clean_close_of(volumes: &[Volume]) -> Option<u64> {
+    let ids: Vec<u64> = volumes
+        .iter()
+        .map(|volume| read_state(volume.device().as_ref()).map_or(0, |state| state.clean_close))
+        .collect();
+    ids.first().copied().filter(|id| *id != 0 && ids.iter().all(|other| other == id))
+}
+
+fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {
+    match storage {
+        Storage::Files { dir, .. } => Some(dir.clone()),
+        Storage::Memory | Storage::Devices(_) => None,
+    }
+}
+
+/// The file of a device in a namespace's directory.
+pub(crate) fn device_path(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("device-{number}"))
+}
+
+fn member(options: &Options, number: usize, count: usize) -> Member {
+    Member {
+        namespace: options.name.clone(),
+        index: number as u8,
+        count: count as u8,
+        key_hash: options.key_hash,
+    }
+}
+
+/// Whether these are all devices of the namespace, in their order; their headers.
+fn check_devices(options: &Options, devices: &[Arc<dyn Device>]) -> Result<Vec<Header>> {
+    let mut headers = Vec::with_capacity(devices.len());
+    for (number, device) in devices.iter().enumerate() {
+        let header = read_header(device.as_ref())?;
+        header.check_member(&member(options, number, devices.len()), &device.describe())?;
+        headers.push(header);
+    }
+    Ok(headers)
+}
+
+/// Opens the devices of a namespace to read.
+pub(crate) fn open_read_only(options: &Options) -> Result<Vec<Arc<dyn Device>>> {
+    let devices = match &options.storage {
+        Storage::Memory => Vec::new(),
+        Storage::Devices(devices) => devices.clone(),
+        Storage::Files { dir, devices } => {
+            let mut opened: Vec<Arc<dyn Device>> = Vec::with_capacity(*devices);
+            for number in 0..*devices {
+                opened.push(Arc::new(FileDevice::open_read_only(&device_path(dir, number))?));
+            }
+            opened
+        }
+    };
+    check_devices(options, &devices)?;
+    Ok(devices)
+}
+
+/// Opens or creates the devices of a namespace to write. True: it is new.
+fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
+    let header = |number: usize, count: usize| Header {
+        device_id: new_device_id(),
+        member: member(options, number, count),
+        max_bytes: options.max_device_bytes,
+        created_unix_ms: options.clock.now_ms() + crate::clock::EPOCH_UNIX_SECONDS * 1000,
+    };
+    let (devices, created): (Vec<Arc<dyn Device>>, bool) = match &options.storage {
+        Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
+        Storage::Devices(devices) => (devices.clone(), false),
+        Storage::Files { dir, devices } => {
+            std::fs::create_dir_all(dir).map_err(|source| DeviceError::Io {
+                path: dir.display().to_string(),
+                action: "create",
+                source,
+            })?;
+            let paths: Vec<PathBuf> = (0..*devices).map(|number| device_path(dir, number)).collect();
+            let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+            let mut opened: Vec<Option<Arc<dyn Device>>> = Vec::with_capacity(*devices);
+            for path in &paths {
+                opened.push(match is_there(path) {
+                    true => Some(Arc::new(FileDevice::open(path)?)),
+                    false => None,
+                });
+            }
+            let used = |device: &Arc<dyn Device>| read_state(device.as_ref()).is_none_or(|state| state.sequence > 0);
+            let in_use = opened.iter().flatten().any(used);
+            let mut all = Vec::with_capacity(*devices);
+            for ((number, path), device) in paths.iter().enumerate().zip(opened.iter_mut()) {
+                all.push(match device.take() {
+                    Some(device) => device,
+                    // Of a namespace in use, a missing device is a loss and must not be made up for by an empty one.
+                    None if in_use => Arc::new(FileDevice::open(path)?),
+                    None => Arc::new(FileDevice::create(path, &header(number, *devices))?),
+                });
+            }
+            (all, !in_use)
+        }
+    };
+    for (device, header) in devices.iter().zip(check_devices(options, &devices)?) {
+        mend_header(device.as_ref(), &header)?;
+    }
+    Ok((devices, created))
+}

@@ -1,0 +1,196 @@
+//! What a namespace is opened with, and what opening it tells.
+
+use crate::clock::{Clock, SystemClock};
+use crate::device::{Device, NAMESPACE_BYTES_MAX};
+use crate::durability::Durability;
+use crate::error::{Error, Result};
+use crate::location::DEVICES_MAX;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where a namespace keeps its log.
+#[derive(Clone, Debug)]
+pub enum Storage {
+    /// In anonymous memory, gone with the process. The same code as for files.
+    Memory,
+    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=16).
+    Files {
+        /// The directory; one namespace each.
+        dir: PathBuf,
+        /// How many files. Fixed when the namespace is created.
+        devices: usize,
+    },
+    /// On devices of one's own making, already created with their headers. There is no index snapshot.
+    Devices(Vec<Arc<dyn Device>>),
+}
+
+/// How a namespace is opened. Build it from [`Options::new`] and change what should differ.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// 1 to 31 bytes.
+    pub name: String,
+    /// Where the log is.
+    pub storage: Storage,
+    /// The most each device may grow to, in bytes (17 MiB to 512 GiB). Fixed when the namespace is created.
+    pub max_device_bytes: u64,
+    /// A number for the function that makes digests of keys. Fixed when the namespace is created.
+    pub key_hash: u8,
+    /// What a power failure may cost.
+    pub durability: Durability,
+    /// How many writers may queue for one record; one more gets `KeyBusy`. 0 = never queue.
+    pub max_waiters: usize,
+    /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
+    pub write_lanes: usize,
+    /// Blocks whose live share falls below so many percent (1..=95) are defragmented.
+    pub defrag_threshold_percent: u8,
+    /// Live bytes that defragmentation may move a second, unless space is short.
+    pub defrag_bytes_per_second: u64,
+    /// How often expired records are looked for.
+    pub expiry_period: Duration,
+    /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
+    /// [`crate::Namespace::sync`], [`crate::Namespace::maintain`].
+    pub background: bool,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Told how opening and closing get on.
+    pub progress: OpeningProgress,
+}
+
+impl Options {
+    /// How many may queue for one record: Aerospike's `transaction-pending-limit`.
+    pub const DEFAULT_MAX_WAITERS: usize = 20;
+    /// 64 GiB. Address space only: a device takes what it holds.
+    pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
+    /// Aerospike's `defrag-lwm-pct`.
+    pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
+    /// 64 MiB a second: an eighth of what a plain SSD takes.
+    pub const DEFAULT_DEFRAG_BYTES_PER_SECOND: u64 = 64 << 20;
+
+    /// The defaults for a namespace of this name.
+    #[must_use]
+    pub fn new(name: &str, storage: Storage) -> Self {
+        Self {
+            name: name.to_owned(),
+            storage,
+            max_device_bytes: Self::DEFAULT_MAX_DEVICE_BYTES,
+            key_hash: 0,
+            durability: Durability::default(),
+            max_waiters: Self::DEFAULT_MAX_WAITERS,
+            write_lanes: std::thread::available_parallelism()
+                .map_or(2, usize::from)
+                .min(8),
+            defrag_threshold_percent: Self::DEFAULT_DEFRAG_THRESHOLD_PERCENT,
+            defrag_bytes_per_second: Self::DEFAULT_DEFRAG_BYTES_PER_SECOND,
+            expiry_period: Duration::from_secs(120),
+            background: true,
+            clock: Arc::new(SystemClock),
+            progress: OpeningProgress::default(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse = |option, value: String, rule| {
+            Err(Error::BadOption {
+                option,
+                value,
+                rule,
+            })
+        };
+        if self.name.is_empty() || self.name.len() > NAMESPACE_BYTES_MAX || self.name.contains('\0')
+        {
+            return Err(Error::BadName {
+                what: "namespace",
+                name: self.name.clone(),
+                rule: "a namespace's name has 1 to 31 bytes and no NUL byte",
+            });
+        }
+        if !(1..=64).contains(&self.write_lanes) {
+            return refuse("write_lanes", self.write_lanes.to_string(), "1 to 64");
+        }
+        if !(1..=95).contains(&self.defrag_threshold_percent) {
+            let value = self.defrag_threshold_percent.to_string();
+            return refuse("defrag_threshold_percent", value, "1 to 95");
+        }
+        let devices = match &self.storage {
+            Storage::Memory => 1,
+            Storage::Files { devices, .. } => *devices,
+            Storage::Devices(devices) => devices.len(),
+        };
+        if !(1..=DEVICES_MAX).contains(&devices) {
+            return refuse("devices", devices.to_string(), "1 to 16");
+        }
+        if self.durability == Durability::Interval(Duration::ZERO) {
+            return refuse(
+                "durability",
+                "Interval(0)".into(),
+                "use Commit to sync at every write",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What opening or closing is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OpeningStep {
+    /// Reading the log, in blocks.
+    Scan,
+    /// Reading the index snapshot, in partitions.
+    ReadSnapshot,
+    /// Writing the index snapshot, in partitions.
+    WriteSnapshot,
+}
+
+type Callback = dyn Fn(OpeningStep, u64, u64) + Send + Sync;
+
+/// A callback `(step, done, total)`, called from several threads. Does nothing by default.
+#[derive(Clone, Default)]
+pub struct OpeningProgress(Option<Arc<Callback>>);
+
+impl OpeningProgress {
+    /// Progress is told to `callback`.
+    #[must_use]
+    pub fn new(callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(callback)))
+    }
+
+    pub(crate) fn report(&self, step: OpeningStep, done: u64, total: u64) {
+        if let Some(callback) = &self.0 {
+            callback(step, done, total);
+        }
+    }
+}
+
+impl fmt::Debug for OpeningProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() {
+            "OpeningProgress(..)"
+        } else {
+            "OpeningProgress(none)"
+        })
+    }
+}
+
+/// What opening has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// The namespace is new.
+    pub created: bool,
+    /// The index came from the snapshot of a clean close; otherwise the log was read.
+    pub from_snapshot: bool,
+    /// Blocks in use.
+    pub blocks: u64,
+    /// Entries read from the log (0 with a snapshot).
+    pub entries: u64,
+    /// Durable entries whose bytes have changed. Their records answer with [`Error::Damaged`].
+    pub damaged_entries: u64,
+    /// Blocks whose headers cannot be read, so that what lies in them is lost. They are left alone, and not used again.
+    pub damaged_blocks: u64,
+    /// Bytes between entries that hold none: torn writes of a crash, ends of blocks that were being filled, or damage.
+    pub unreadable_bytes: u64,
+    /// Groups of entries that were not whole, of which nothing was taken.
+    pub rolled_back_groups: u64,
+}

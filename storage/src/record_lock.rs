@@ -1,0 +1,394 @@
+//! A locked record: what it is now, and putting something else in its place.
+
+use crate::digest::Digest;
+use crate::entry::{EntryView, FLAG_GROUPED, FLAG_KEYED, Header, Kind, varint};
+use crate::epoch::{self, Guard};
+use crate::error::{Error, Result};
+use crate::group::commit_body;
+use crate::index::{PartitionGuard, Slot};
+use crate::lock::Acquire;
+use crate::log::{Appended, Purpose};
+use crate::namespace::{Core, Counters, blank_header};
+use std::time::{Duration, Instant};
+
+/// A new version of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct NewVersion<'a> {
+    /// 1..=65535.
+    pub generation: u16,
+    /// When it expires, in seconds since 2010-01-01 UTC; 0 = never.
+    pub void_time: u32,
+    /// When it was made, in milliseconds since 2010-01-01 UTC (40 bits).
+    pub last_update_ms: u64,
+    /// The number of its set, from [`crate::Namespace::create_set`]; 0 = none.
+    pub set_id: u16,
+    /// The user key, if it is to be kept.
+    pub key: Option<&'a [u8]>,
+    /// What to store.
+    pub payload: &'a [u8],
+}
+
+/// What to do with one record of a group.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// Put this version.
+    Put(NewVersion<'a>),
+    /// Delete the record, at this time (ms since 2010).
+    Delete(u64),
+}
+
+/// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
+#[derive(Debug)]
+pub struct RecordLock<'n> {
+    core: &'n Core,
+    digest: Digest,
+    guard: Guard,
+    /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
+    seen: Option<Slot>,
+    held: bool,
+}
+
+impl<'n> RecordLock<'n> {
+    pub(crate) fn acquire(
+        core: &'n Core,
+        digest: &Digest,
+        timeout: Option<Duration>,
+    ) -> Result<Self> {
+        let limit = core.options.max_waiters;
+        let mut guard = epoch::pin();
+        let mut partition = core.index.lock(digest);
+        // Under the lock that a close goes through: whoever gets past this is waited for.
+        core.check_open()?;
+        match partition.held().acquire(digest, limit) {
+            Acquire::Granted => {}
+            Acquire::Busy { waiting } => {
+                drop(partition);
+                Counters::add(&core.counters.key_busy, 1);
+                core.hot_keys.note(digest, true);
+                return Err(Error::KeyBusy { waiting, limit });
+            }
+            Acquire::Queued(waiter) => {
+                drop(partition);
+                // Whoever waits must not hold back what others have retired.
+                drop(guard);
+                Counters::add(&core.counters.waits, 1);
+                core.hot_keys.note(digest, false);
+                // A deadline beyond the clock's range is none.
+                let granted =
+                    waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
+                guard = epoch::pin();
+                partition = core.index.lock(digest);
+                if !granted && partition.held().give_up(digest, &waiter) {
+                    Counters::add(&core.counters.timeouts, 1);
+                    return Err(Error::Timeout);
+                }
+            }
+        }
+        Ok(Self::granted(core, digest, guard, &partition))
+    }
+
+    /// For background passes: locks the record only if nobody holds it and the namespace is open.
+    pub(crate) fn try_acquire(core: &'n Core, digest: &Digest) -> Option<Self> {
+        let guard = epoch::pin();
+        let mut partition = core.index.lock(digest);
+        let granted = core.check_open().is_ok() && partition.held().try_acquire(digest);
+        granted.then(|| Self::granted(core, digest, guard, &partition))
+    }
+
+    fn granted(
+        core: &'n Core,
+        digest: &Digest,
+        guard: Guard,
+        partition: &PartitionGuard<'_>,
+    ) -> Self {
+        let seen = partition
+            .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
+            .map(|at| partition.get(at));
+        Self {
+            core,
+            digest: *digest,
+            guard,
+            seen,
+            held: true,
+        }
+    }
+
+    /// The digest.
+    #[must_use]
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or overwritten all the same.
+    pub fn entry(&self) -> Result<Option<EntryView<'_>>> {
+        let Some(slot) = self.seen.filter(|slot| !slot.tombstone) else {
+            return Ok(None);
+        };
+        let entry = self
+            .core
+            .checked_entry(slot.location, slot.unverified, &self.guard)?;
+        Ok(entry.filter(|entry| !self.core.sets.hides(entry.set_id(), entry.last_update_ms())))
+    }
+
+    /// Puts a new version in the record's place and unlocks it. Returns when it is as durable as the namespace promises.
+    ///
+    /// # Errors
+    /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
+    pub fn put(mut self, version: &NewVersion<'_>) -> Result<()> {
+        self.core.check_open()?;
+        self.core.log.check_writable(Purpose::Write)?;
+        let appended = self.append(&Change::Put(*version), None)?;
+        self.publish(&Change::Put(*version), &appended);
+        let core = self.core;
+        drop(self);
+        core.settle()
+    }
+
+    /// Deletes the record durably: a tombstone takes its place until no older version is left on any device. Returns
+    /// whether there was anything. `now_ms`: ms since 2010.
+    ///
+    /// # Errors
+    /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
+    pub fn delete(mut self, now_ms: u64) -> Result<bool> {
+        self.core.check_open()?;
+        self.core.log.check_writable(Purpose::Delete)?;
+        if self.seen.is_none_or(|slot| slot.tombstone) {
+            return Ok(false);
+        }
+        let appended = self.append(&Change::Delete(now_ms), None)?;
+        self.publish(&Change::Delete(now_ms), &appended);
+        let core = self.core;
+        drop(self);
+        core.settle()?;
+        Ok(true)
+    }
+
+    /// Deletes without waiting for durability: for the expiry pass.
+    pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
+        let change = Change::Delete(now_ms);
+        let appended = self.append(&change, None)?;
+        self.publish(&change, &appended);
+        Ok(())
+    }
+
+    /// The void-time of a live record, in seconds since 2010; 0 = never.
+    pub(crate) fn void_time(&self) -> Option<u32> {
+        self.seen
+            .filter(|slot| !slot.tombstone)
+            .map(|slot| slot.void_time)
+    }
+
+    /// Appends without publishing.
+    fn append(&self, change: &Change<'_>, group: Option<u64>) -> Result<Appended> {
+        let number = group.unwrap_or_default().to_le_bytes();
+        let (mut flags, number): (u8, &[u8]) = if group.is_some() {
+            (FLAG_GROUPED, &number)
+        } else {
+            (0, &[])
+        };
+        let header = Header {
+            digest: self.digest,
+            ..blank_header()
+        };
+        match change {
+            Change::Delete(now_ms) => {
+                let header = Header {
+                    kind: Kind::Tombstone,
+                    flags,
+                    last_update_ms: *now_ms,
+                    set_id: self.seen.map_or(0, |slot| slot.set_id),
+                    ..header
+                };
+                self.core.log.append(Purpose::Delete, header, &[number])
+            }
+            Change::Put(version) => {
+                if version.set_id > self.core.sets.last_number() {
+                    return Err(Error::BadOption {
+                        option: "set_id",
+                        value: version.set_id.to_string(),
+                        rule: "0, or a number that create_set of this namespace has returned",
+                    });
+                }
+                let key = version.key.unwrap_or_default();
+                let (length, used) = varint(key.len());
+                let length = if version.key.is_some() {
+                    length.get(..used).unwrap_or_default()
+                } else {
+                    &[]
+                };
+                flags |= if version.key.is_some() { FLAG_KEYED } else { 0 };
+                let header = Header {
+                    flags,
+                    generation: version.generation,
+                    last_update_ms: version.last_update_ms,
+                    void_time: version.void_time,
+                    set_id: version.set_id,
+                    ..header
+                };
+                self.core.log.append(
+                    Purpose::Write,
+                    header,
+                    &[number, length, key, version.payload],
+                )
+            }
+        }
+    }
+
+    /// Makes an appended entry the record, unlocks it, and retires what was there.
+    fn publish(&mut self, change: &Change<'_>, appended: &Appended) {
+        let core = self.core;
+        let (tombstone, void_time, set_id) = match change {
+            Change::Delete(_) => (true, 0, self.seen.map_or(0, |slot| slot.set_id)),
+            Change::Put(new) => (false, new.void_time, new.set_id),
+        };
+        let slot = Slot {
+            location: appended.location,
+            unverified: false,
+            size_units: appended.units,
+            void_time,
+            tombstone,
+            set_id,
+        };
+        let tag = self.digest.tag();
+        let mut partition = core.index.lock(&self.digest);
+        // Looked at under the partition's lock: a truncation that begins later comes by and finds the record.
+        let hidden = match change {
+            Change::Delete(_) => false,
+            Change::Put(new) => core.sets.hides(set_id, new.last_update_ms),
+        };
+        let at = self.seen.and_then(|seen| {
+            partition
+                .find(tag, |slot| slot.location == seen.location)
+                // Moved by defragmentation, or gone by a truncation.
+                .or_else(|| partition.find(tag, |slot| core.is_of(slot, &self.digest, &self.guard)))
+        });
+        let superseded = match at {
+            // A truncation came between: it is as if the write had come before it.
+            _ if hidden => None,
+            Some(at) => {
+                let old = partition.get(at);
+                partition.replace(at, slot);
+                Some(old)
+            }
+            None => {
+                partition.insert(tag, slot);
+                None
+            }
+        };
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+        if hidden {
+            // The entry stays as it is, since a group may need it to be whole; the truncation hides it.
+            core.retire_uncounted(&slot, &self.guard);
+            return;
+        }
+        if !tombstone {
+            let units = i64::from(slot.size_units);
+            match superseded.filter(|old| !old.tombstone && old.set_id == set_id) {
+                // The common case touches no shared counter: same set, same size.
+                Some(old) => {
+                    core.sets
+                        .count(set_id, 0, units - i64::from(old.size_units));
+                    core.retire_uncounted(&old, &self.guard);
+                    return;
+                }
+                None => core.sets.count(set_id, 1, units),
+            }
+        }
+        if let Some(old) = superseded {
+            core.retire(&old, &self.guard);
+        }
+    }
+
+    fn unlock(&mut self) {
+        if !std::mem::replace(&mut self.held, false) {
+            return;
+        }
+        let next = self
+            .core
+            .index
+            .lock(&self.digest)
+            .held()
+            .release(&self.digest);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+    }
+}
+
+impl Drop for RecordLock<'_> {
+    fn drop(&mut self) {
+        self.unlock();
+    }
+}
+
+impl Core {
+    /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
+    /// damaged; then the tag decides.
+    pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
+        match self.log.entry(slot.location, guard) {
+            Some(entry) if entry.has_digest(digest) => true,
+            Some(entry) => {
+                slot.unverified && self.log.checked_header(slot.location, &entry).is_none()
+            }
+            None => true,
+        }
+    }
+
+    /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
+    /// Readers may see them appear one after the other. Returns when the group is as durable as the namespace promises.
+    pub(crate) fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<()> {
+        self.check_open()?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        // Deletes alone go on when writes are stopped.
+        let puts = changes
+            .iter()
+            .any(|(_, change)| matches!(change, Change::Put(_)));
+        let purpose = if puts {
+            Purpose::Write
+        } else {
+            Purpose::Delete
+        };
+        self.log.check_writable(purpose)?;
+        let number = self.log.draw_number();
+        let mut appended: Vec<Appended> = Vec::with_capacity(changes.len());
+        for (lock, change) in &changes {
+            match lock.append(change, Some(number)) {
+                Ok(entry) => appended.push(entry),
+                Err(error) => {
+                    appended.iter().for_each(|entry| self.log.abandon(entry));
+                    return Err(error);
+                }
+            }
+        }
+        let members = changes.len() as u32;
+        let header = Header {
+            kind: Kind::Commit,
+            ..blank_header()
+        };
+        let commit = match self
+            .log
+            .append(purpose, header, &[&commit_body(number, members)])
+        {
+            Ok(commit) => commit,
+            Err(error) => {
+                appended.iter().for_each(|entry| self.log.abandon(entry));
+                return Err(error);
+            }
+        };
+        self.groups.lock().add(number, commit, members);
+        for ((mut lock, change), entry) in changes.into_iter().zip(&appended) {
+            lock.publish(&change, entry);
+        }
+        self.settle()
+    }
+}

@@ -1,0 +1,382 @@
+//! The sets of a namespace: names, numbers, counts, and what has been truncated.
+//!
+//! Stored as one metadata entry of the log, written anew at each change:
+//! ```text
+//! u8 version (1) | u64 namespace truncated before (ms) | u64 records without a set truncated before (ms)
+//! u16 sets | per set, from number 1: u8 name length, name, u64 truncated before (ms)
+//! ```
+
+use crate::error::{Error, Result};
+use crate::location::UNIT_BYTES;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
+use std::collections::HashMap;
+
+/// Set numbers have 12 bits and 0 is "no set", as in Aerospike.
+#[cfg(not(shuttle))]
+pub const SETS_MAX: usize = 4095;
+/// Few, so that the model checker need not make thousands at each run.
+#[cfg(shuttle)]
+pub const SETS_MAX: usize = 2;
+/// Bytes in the name of a set.
+pub const SET_NAME_BYTES_MAX: usize = 63;
+
+const VERSION: u8 = 1;
+
+#[derive(Debug, Default)]
+struct SetState {
+    truncated_before_ms: AtomicU64,
+    records: AtomicI64,
+    units: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct Names {
+    by_name: HashMap<String, u16>,
+    in_order: Vec<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Sets {
+    names: Mutex<Names>,
+    states: Box<[SetState]>,
+    truncated_before_ms: AtomicU64,
+    any_truncated: AtomicBool,
+    /// The highest number that may be used.
+    last_number: AtomicU16,
+}
+
+/// What a set holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetUsage {
+    /// The set's name; empty for records without a set.
+    pub name: String,
+    /// Live records. Expired records count until the expiry pass has met them.
+    pub records: u64,
+    /// Bytes of live records in the log, with headers and padding.
+    pub stored_bytes: u64,
+}
+
+/// What to truncate: everything, or one set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truncate {
+    /// The whole namespace.
+    Namespace,
+    /// The set with this number.
+    Set(u16),
+}
+
+impl Sets {
+    pub(crate) fn new() -> Self {
+        Self {
+            names: Mutex::default(),
+            states: (0..=SETS_MAX).map(|_| SetState::default()).collect(),
+            truncated_before_ms: AtomicU64::new(0),
+            any_truncated: AtomicBool::new(false),
+            last_number: AtomicU16::new(0),
+        }
+    }
+
+    pub(crate) fn number_of(&self, name: &str) -> Option<u16> {
+        if name.is_empty() {
+            return Some(0);
+        }
+        self.names.lock().by_name.get(name).copied()
+    }
+
+    pub(crate) fn name_of(&self, number: u16) -> Option<String> {
+        if number == 0 {
+            return Some(String::new());
+        }
+        self.names
+            .lock()
+            .in_order
+            .get(usize::from(number) - 1)
+            .cloned()
+    }
+
+    /// The highest number given to a set; 0 = there is none.
+    pub(crate) fn last_number(&self) -> u16 {
+        self.last_number.load(Ordering::Acquire)
+    }
+
+    /// The number of a set, created if need be: `persist` must have stored the metadata before the number is used.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        persist: impl FnOnce(Vec<u8>) -> Result<()>,
+    ) -> Result<u16> {
+        if name.is_empty() {
+            return Ok(0);
+        }
+        check_name(name)?;
+        let mut names = self.names.lock();
+        if let Some(number) = names.by_name.get(name) {
+            return Ok(*number);
+        }
+        if names.in_order.len() >= SETS_MAX {
+            return Err(Error::TooManySets {
+                name: name.to_owned(),
+                limit: SETS_MAX,
+            });
+        }
+        names.in_order.push(name.to_owned());
+        if let Err(error) = persist(self.encode(&names, None)) {
+            names.in_order.pop();
+            return Err(error);
+        }
+        let number = names.in_order.len() as u16;
+        names.by_name.insert(name.to_owned(), number);
+        self.last_number.store(number, Ordering::Release);
+        Ok(number)
+    }
+
+    /// Hides what was last updated before `before_ms`, from now on and after every restart.
+    pub(crate) fn truncate(
+        &self,
+        what: Truncate,
+        before_ms: u64,
+        persist: impl FnOnce(Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let names = self.names.lock();
+        let target = match what {
+            Truncate::Namespace => &self.truncated_before_ms,
+            Truncate::Set(number) => match self.states.get(usize::from(number)) {
+                Some(state) if usize::from(number) <= names.in_order.len() => {
+                    &state.truncated_before_ms
+                }
+                _ => return Ok(()),
+            },
+        };
+        if target.load(Ordering::SeqCst) >= before_ms {
+            return Ok(());
+        }
+        persist(self.encode(&names, Some((target, before_ms))))?;
+        target.store(before_ms, Ordering::SeqCst);
+        self.any_truncated.store(true, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// The time before which records of a set are truncated, in ms; 0 = none are.
+    pub(crate) fn truncated_before_ms(&self, set: u16) -> u64 {
+        if !self.any_truncated.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let of_set = self
+            .states
+            .get(usize::from(set))
+            .map_or(0, |state| state.truncated_before_ms.load(Ordering::SeqCst));
+        of_set.max(self.truncated_before_ms.load(Ordering::SeqCst))
+    }
+
+    /// Whether there was ever a truncation.
+    pub(crate) fn any_truncated(&self) -> bool {
+        self.any_truncated.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn hides(&self, set: u16, last_update_ms: u64) -> bool {
+        last_update_ms < self.truncated_before_ms(set)
+    }
+
+    /// Counts records and 16-byte units that a set has gained or lost.
+    pub(crate) fn count(&self, set: u16, records: i64, units: i64) {
+        if let Some(state) = self.states.get(usize::from(set)) {
+            if records != 0 {
+                state.records.fetch_add(records, Ordering::Relaxed);
+            }
+            if units != 0 {
+                state.units.fetch_add(units, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(crate) fn usage(&self) -> Vec<SetUsage> {
+        let names = self.names.lock();
+        std::iter::once("")
+            .chain(names.in_order.iter().map(String::as_str))
+            .zip(&self.states)
+            .map(|(name, state)| SetUsage {
+                name: name.to_owned(),
+                records: state.records.load(Ordering::Relaxed).max(0) as u64,
+                stored_bytes: state.units.load(Ordering::Relaxed).max(0) as u64 * UNIT_BYTES,
+            })
+            .collect()
+    }
+
+    pub(crate) fn usage_of(&self, number: u16) -> (u64, u64) {
+        self.states
+            .get(usize::from(number))
+            .map_or((0, 0), |state| {
+                (
+                    state.records.load(Ordering::Relaxed).max(0) as u64,
+                    state.units.load(Ordering::Relaxed).max(0) as u64 * UNIT_BYTES,
+                )
+            })
+    }
+
+    /// `changed`: a truncation that is not there yet. Set 0 cannot be truncated alone, so its time is not stored.
+    fn encode(&self, names: &Names, changed: Option<(&AtomicU64, u64)>) -> Vec<u8> {
+        let time = |of: &AtomicU64| match changed {
+            Some((target, before_ms)) if std::ptr::eq(target, of) => before_ms,
+            _ => of.load(Ordering::SeqCst),
+        };
+        let mut bytes = vec![VERSION];
+        bytes.extend(time(&self.truncated_before_ms).to_le_bytes());
+        bytes.extend(
+            self.states
+                .first()
+                .map_or(0, |unnamed| time(&unnamed.truncated_before_ms))
+                .to_le_bytes(),
+        );
+        bytes.extend((names.in_order.len() as u16).to_le_bytes());
+        for (name, state) in names.in_order.iter().zip(self.states.iter().skip(1)) {
+            bytes.push(name.len() as u8);
+            bytes.extend(name.as_bytes());
+            bytes.extend(time(&state.truncated_before_ms).to_le_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn encoded(&self) -> Vec<u8> {
+        self.encode(&self.names.lock(), None)
+    }
+
+    /// Takes over what was stored (at opening, before anybody else looks).
+    pub(crate) fn restore(&self, stored: &[u8]) -> std::result::Result<(), String> {
+        let mut reader = Reader(stored);
+        let version = reader.u8().ok_or("it is empty")?;
+        if version != VERSION {
+            return Err(format!("version {version}, this build reads {VERSION}"));
+        }
+        let short = "it ends early";
+        let mut names = self.names.lock();
+        let truncated_before_ms = reader.u64().ok_or(short)?;
+        self.truncated_before_ms
+            .store(truncated_before_ms, Ordering::SeqCst);
+        let unnamed_before_ms = reader.u64().ok_or(short)?;
+        if let Some(unnamed) = self.states.first() {
+            unnamed
+                .truncated_before_ms
+                .store(unnamed_before_ms, Ordering::SeqCst);
+        }
+        let mut any_truncated = truncated_before_ms > 0 || unnamed_before_ms > 0;
+        let count = reader.u16().ok_or(short)?;
+        for (number, state) in (1..=count).zip(self.states.iter().skip(1)) {
+            let length = reader.u8().ok_or(short)?;
+            let name = reader.take(usize::from(length)).ok_or(short)?;
+            let name = String::from_utf8(name.to_vec()).map_err(|_| "a set's name is not UTF-8")?;
+            let truncated_before_ms = reader.u64().ok_or(short)?;
+            state
+                .truncated_before_ms
+                .store(truncated_before_ms, Ordering::SeqCst);
+            any_truncated |= truncated_before_ms > 0;
+            names.by_name.insert(name.clone(), number);
+            names.in_order.push(name);
+        }
+        self.last_number
+            .store(names.in_order.len() as u16, Ordering::Release);
+        self.any_truncated.store(any_truncated, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Reads little-endian fields off the front of a slice.
+#[derive(Debug)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.first_chunk::<N>().copied()
+    }
+
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.len() <= SET_NAME_BYTES_MAX && !name.contains('\0') {
+        return Ok(());
+    }
+    Err(Error::BadName {
+        what: "set",
+        name: name.to_owned(),
+        rule: "a set's name has 1 to 63 bytes and no NUL byte",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_numbers_and_truncations_survive_their_stored_form() {
+        let sets = Sets::new();
+        let stored = std::cell::RefCell::new(Vec::new());
+        let keep = |bytes| {
+            *stored.borrow_mut() = bytes;
+            Ok(())
+        };
+        assert_eq!(sets.create("users", keep).unwrap(), 1);
+        assert_eq!(sets.create("posts", keep).unwrap(), 2);
+        assert_eq!(sets.create("users", keep).unwrap(), 1);
+        sets.truncate(Truncate::Set(2), 1234, keep).unwrap();
+        let again = Sets::new();
+        again.restore(&stored.borrow()).unwrap();
+        assert_eq!(again.number_of("posts"), Some(2));
+        assert_eq!(again.name_of(1).as_deref(), Some("users"));
+        assert!(again.hides(2, 1233) && !again.hides(2, 1234) && !again.hides(1, 0));
+    }
+
+    #[test]
+    fn a_set_that_could_not_be_stored_does_not_exist() {
+        let sets = Sets::new();
+        let refused = sets.create("users", |_| {
+            Err(Error::NoSpace {
+                namespace: "test".into(),
+            })
+        });
+        assert!(refused.is_err());
+        assert_eq!(sets.number_of("users"), None);
+        assert_eq!(sets.create("posts", |_| Ok(())).unwrap(), 1);
+    }
+
+    #[test]
+    fn cut_metadata_is_refused() {
+        let sets = Sets::new();
+        sets.create("users", |_| Ok(())).unwrap();
+        let whole = sets.encoded();
+        for length in 0..whole.len() {
+            assert!(Sets::new().restore(&whole[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_too_long_or_hold_nul_are_refused() {
+        for name in ["x".repeat(64), "a\0b".into()] {
+            assert!(matches!(
+                Sets::new().create(&name, |_| Ok(())),
+                Err(Error::BadName { .. })
+            ));
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The index snapshot of a clean close: a file beside the devices, good for one opening.
+//!
+//! ```text
+//! "SPKX" | u32 version (1) | u64 id | u64 last log sequence number | u64 durable log sequence number
+//! u64 requested, appended, recycled, moved bytes
+//! u32 metadata length, metadata | u32 n, n * place | u32 groups, groups * (u64 number, u32 members, place)
+//! u32 hot keys, each (digest, u64 waits, u64 busy, u64 error bound)
+//! u32 blocks in use, each (u8 device, u32 block, u64 incarnation)
+//! 4,096 * (u32 n, n * (u64 head, u64 tail))
+//! u64 xxh3_64 of everything before
+//! place: u64 location, u32 units, u64 log sequence number
+//! ```
+
+use crate::block::Phase;
+use crate::digest::{Digest, PARTITIONS};
+use crate::entry::Lsn;
+use crate::error::{Error, Result};
+use crate::group::Groups;
+use crate::hot_keys::HotKey;
+use crate::index::{Index, Slot};
+use crate::location::Location;
+use crate::log::{Appended, Log};
+use crate::namespace::Core;
+use crate::options::{OpeningProgress, OpeningStep};
+use crate::sets::{Reader, Sets};
+use crate::stats::Traffic;
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+const MAGIC: &[u8; 4] = b"SPKX";
+const VERSION: u32 = 1;
+
+/// The name of the file in the namespace's directory.
+pub(crate) const FILE_NAME: &str = "index.snapshot";
+
+/// What a snapshot holds beside the index and the sets.
+#[derive(Debug, Default)]
+pub(crate) struct Restored {
+    pub(crate) last_lsn: u64,
+    pub(crate) durable_lsn: u64,
+    pub(crate) traffic: Traffic,
+    pub(crate) metadata: Vec<Appended>,
+    pub(crate) groups: Groups,
+    pub(crate) hot_keys: Vec<HotKey>,
+    pub(crate) blocks: u64,
+}
+
+struct Summing<W> {
+    inner: W,
+    sum: Xxh3,
+}
+
+impl<W: Write> Summing<W> {
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.sum.update(bytes);
+        self.inner.write_all(bytes)
+    }
+
+    fn count(&mut self, count: usize) -> std::io::Result<()> {
+        self.put(&(count as u32).to_le_bytes())
+    }
+
+    fn place(&mut self, at: &Appended) -> std::io::Result<()> {
+        self.put(&at.location.packed().to_le_bytes())?;
+        self.put(&at.units.to_le_bytes())?;
+        self.put(&at.lsn.0.to_le_bytes())
+    }
+}
+
+/// Writes the snapshot and has it on stable storage when it returns.
+pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
+    let path = dir.join(FILE_NAME);
+    let new = dir.join("index.snapshot.new");
+    let mut out = Summing { inner: BufWriter::with_capacity(1 << 20, File::create(&new)?), sum: Xxh3::new() };
+    out.put(MAGIC)?;
+    out.put(&VERSION.to_le_bytes())?;
+    for number in [id, core.log.last_lsn(), core.log.syncer().durable_lsn()] {
+        out.put(&number.to_le_bytes())?;
+    }
+    let Traffic { requested_bytes, appended_bytes, recycled_bytes, moved_bytes } = core.traffic();
+    for number in [requested_bytes, appended_bytes, recycled_bytes, moved_bytes] {
+        out.put(&number.to_le_bytes())?;
+    }
+    let metadata = core.sets.encoded();
+    out.count(metadata.len())?;
+    out.put(&metadata)?;
+    {
+        let places = core.metadata.lock();
+        out.count(places.len())?;
+        places.iter().try_for_each(|place| out.place(place))?;
+    }
+    {
+        let groups = core.groups.lock();
+        out.count(groups.len())?;
+        for (number, members, commit) in groups.iter() {
+            out.put(&number.to_le_bytes())?;
+            out.put(&members.to_le_bytes())?;
+            out.place(&commit)?;
+        }
+    }
+    let hot_keys = core.hot_keys.export();
+    out.count(hot_keys.len())?;
+    for key in &hot_keys {
+        out.put(key.digest.as_bytes())?;
+        for number in [key.waits, key.busy, key.error_bound] {
+            out.put(&number.to_le_bytes())?;
+        }
+    }
+    let used: Vec<_> = core
+        .log
+        .volumes()
+        .iter()
+        .flat_map(|volume| {
+            let states = (0u32..).zip(volume.blocks()).filter(|(_, state)| state.phase() != Phase::Free);
+            states.map(|(index, state)| (volume.number() as u8, index, state.incarnation()))
+        })
+        .collect();
+    out.count(used.len())?;
+    for (device, index, incarnation) in used {
+        out.put(&[device])?;
+        out.put(&index.to_le_bytes())?;
+        out.put(&incarnation.to_le_bytes())?;
+    }
+    for number in 0..PARTITIONS {
+        let slots = core.slots_of(number);
+        out.count(slots.len())?;
+        for (tag, slot) in slots {
+            out.put(&slot.head(tag).to_le_bytes())?;
+            out.put(&slot.tail().to_le_bytes())?;
+        }
+        core.options.progress.report(OpeningStep::WriteSnapshot, number as u64 + 1, PARTITIONS as u64);
+    }
+    let sum = out.sum.digest();
+    out.inner.write_all(&sum.to_le_bytes())?;
+    out.inner.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    std::fs::rename(&new, &path)?;
+    File::open(dir)?.sync_all()
+}
+
+/// Reads the snapshot with this id. None: there is none, or it is damaged or another one; the log tells the same.
+pub(crate) fn read(
+    dir: &Path,
+    id: u64,
+    log: &Log,
+    index: &Index,
+    sets: &Sets,
+    progress: &OpeningProgress,
+) -> Result<Option<Restored>> {
+    let Ok(bytes) = std::fs::read(dir.join(FILE_NAME)) else { return Ok(None) };
+    let Some((content, sum)) = bytes.split_last_chunk::<8>() else { return Ok(None) };
+    if xxh3_64(content) != u64::from_le_bytes(*sum) {
+        return Ok(None);
+    }
+    // The sum holds: what does not decode from here on was written so, and is a fault of the format, not of the disk.
+    decode(&mut Reader(content), id, log, index, sets, progress).map_err(|reason| Error::DamagedMetadata {
+        namespace: log.namespace().to_owned(),
+        reason: format!("{FILE_NAME}: {reason}"),
+    })
+}
+
+fn place(reader: &mut Reader<'_>) -> Option<Appended> {
+    Some(Appended {
+        location: Location::from_packed(reader.u64()?),
+        units: reader.u32()?,
+        lsn: Lsn(reader.u64()?),
+    })
+}
+
+fn decode(
+    reader: &mut Reader<'_>,
+    id: u64,
+    log: &Log,
+    index: &Index,
+    sets: &Sets,
+    progress: &OpeningProgress,
+) -> std::result::Result<Option<Restored>, String> {
+    let short = || "it ends early".to_owned();
+    if reader.take(4) != Some(MAGIC) || reader.u32() != Some(VERSION) || reader.u64() != Some(id) {
+        return Ok(None);
+    }
+    let mut restored = Restored {
+        last_lsn: reader.u64().ok_or_else(short)?,
+        durable_lsn: reader.u64().ok_or_else(short)?,
+        traffic: Traffic {
+            requested_bytes: reader.u64().ok_or_else(short)?,
+            appended_bytes: reader.u64().ok_or_else(short)?,
+            recycled_bytes: reader.u64().ok_or_else(short)?,
+            moved_bytes: reader.u64().ok_or_else(short)?,
+        },
+        ..Restored::default()
+    };
+    let length = reader.u32().ok_or_else(short)?;
+    sets.restore(reader.take(length as usize).ok_or_else(short)?)?;
+    for _ in 0..reader.u32().ok_or_else(short)? {
+        restored.metadata.push(place(reader).ok_or_else(short)?);
+    }
+    for _ in 0..reader.u32().ok_or_else(short)? {
+        let number = reader.u64().ok_or_else(short)?;
+        let members = reader.u32().ok_or_else(short)?;
+        restored.groups.add(number, place(reader).ok_or_else(short)?, members);
+    }
+    for _ in 0..reader.u32().ok_or_else(short)? {
+        let digest = reader.take(Digest::LEN).and_then(|bytes| bytes.first_chunk().copied());
+        restored.hot_keys.push(HotKey {
+            digest: Digest::new(digest.ok_or_else(short)?),
+            waits: reader.u64().ok_or_else(short)?,
+            busy: reader.u64().ok_or_else(short)?,
+            error_bound: reader.u64().ok_or_else(short)?,
+        });
+    }
+    for _ in 0..reader.u32().ok_or_else(short)? {
+        let device = reader.u8().ok_or_else(short)?;
+        let number = reader.u32().ok_or_else(short)?;
+        let incarnation = reader.u64().ok_or_else(short)?;
+        let volume = log.volumes().get(usize::from(device));
+        let block = volume.filter(|volume| number < volume.allocated_blocks()).and_then(|volume| volume.block(number));
+        let block = block.ok_or_else(|| format!("it names block {number} of device {device}, which is not there"))?;
+        match incarnation {
+            0 => block.set_unreadable(),
+            _ => block.begin(incarnation, Phase::Closed),
+        }
+        restored.blocks += 1;
+    }
+    for number in 0..PARTITIONS {
+        let count = reader.u32().ok_or_else(short)? as usize;
+        let mut slots = Vec::with_capacity(count.min(1 << 20));
+        for _ in 0..count {
+            let (head, tail) = reader.u64().zip(reader.u64()).ok_or_else(short)?;
+            let (tag, slot) = Slot::unpack(head, tail);
+            slots.push((tag, Slot { unverified: true, ..slot }));
+        }
+        index.lock_partition(number).insert_many(&mut slots);
+        progress.report(OpeningStep::ReadSnapshot, number as u64 + 1, PARTITIONS as u64);
+    }
+    Ok(Some(restored))
+}

@@ -1,0 +1,146 @@
+//! What a namespace holds, and what it has cost.
+
+use crate::block::Phase;
+use crate::location::UNIT_BYTES;
+use crate::namespace::{Core, Namespace};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes written over the life of a namespace, as far as it was closed cleanly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Headers and bodies that callers asked to store.
+    pub requested_bytes: u64,
+    /// Fresh log taken for them.
+    pub appended_bytes: u64,
+    /// Bytes of them that went into recycled slots instead.
+    pub recycled_bytes: u64,
+    /// Bytes that defragmentation has moved.
+    pub moved_bytes: u64,
+}
+
+impl Traffic {
+    /// Bytes of log used for each byte asked for; 1 before anything was written. Below 1 where recycled slots took what
+    /// would have been log.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        if self.requested_bytes == 0 {
+            return 1.0;
+        }
+        (self.appended_bytes + self.moved_bytes) as f64 / self.requested_bytes as f64
+    }
+
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            requested_bytes: self.requested_bytes + other.requested_bytes,
+            appended_bytes: self.appended_bytes + other.appended_bytes,
+            recycled_bytes: self.recycled_bytes + other.recycled_bytes,
+            moved_bytes: self.moved_bytes + other.moved_bytes,
+        }
+    }
+}
+
+/// A look at a namespace. Counters run from its opening, [`Stats::traffic`] from its creation.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Live records; expired ones until the expiry pass has met them.
+    pub records: u64,
+    /// Index entries, tombstones included.
+    pub index_entries: u64,
+    /// Memory of the index.
+    pub index_bytes: u64,
+    /// Bytes of live entries in the log.
+    pub live_bytes: u64,
+    /// Blocks that hold entries.
+    pub used_blocks: u64,
+    /// What the devices have allocated.
+    pub device_bytes: u64,
+    /// Blocks that are free, or that the devices can grow by.
+    pub available_blocks: u64,
+    /// Blocks kept for deletes and defragmentation: with no more than these available, writes are stopped.
+    pub reserve_blocks: u64,
+    /// Writes are stopped for want of space.
+    pub stop_writes: bool,
+    /// Why the namespace is read-only, if it is.
+    pub read_only: Option<String>,
+    /// Bytes written.
+    pub traffic: Traffic,
+    /// Syncs that succeeded.
+    pub syncs: u64,
+    /// Writers refused because too many waited.
+    pub key_busy: u64,
+    /// Writers that had to wait.
+    pub waits: u64,
+    /// Writers that gave up waiting.
+    pub timeouts: u64,
+    /// Times a damaged record was met.
+    pub damaged: u64,
+    /// Expired records removed.
+    pub expired: u64,
+    /// Blocks emptied by defragmentation.
+    pub defragmented_blocks: u64,
+    /// Tombstones forgotten.
+    pub dropped_tombstones: u64,
+}
+
+impl Stats {
+    /// Memory of the index for each of its entries, in bytes.
+    #[must_use]
+    pub fn index_bytes_per_record(&self) -> f64 {
+        self.index_bytes as f64 / self.index_entries.max(1) as f64
+    }
+}
+
+impl Namespace {
+    /// A look at the counters. Costs a visit of every block's state, not of records.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let core = &self.core;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let space = core.log.space();
+        let mut stats = Stats {
+            index_entries: core.index.len(),
+            index_bytes: core.index.memory_bytes(),
+            available_blocks: space.available_blocks,
+            reserve_blocks: space.reserve_blocks,
+            stop_writes: space.stop_writes,
+            read_only: core.log.syncer().failure(),
+            traffic: core.traffic(),
+            syncs: core.log.syncer().completed(),
+            key_busy: read(&core.counters.key_busy),
+            waits: read(&core.counters.waits),
+            timeouts: read(&core.counters.timeouts),
+            damaged: read(&core.counters.damaged),
+            expired: read(&core.counters.expired),
+            defragmented_blocks: read(&core.counters.defragmented_blocks),
+            dropped_tombstones: read(&core.counters.dropped_tombstones),
+            ..Stats::default()
+        };
+        stats.records = core.sets.usage().iter().map(|set| set.records).sum();
+        for volume in core.log.volumes() {
+            stats.device_bytes += volume.device().len_bytes();
+            for block in volume
+                .blocks()
+                .iter()
+                .filter(|block| block.phase() != Phase::Free)
+            {
+                stats.used_blocks += 1;
+                stats.live_bytes += u64::from(block.live_units()) * UNIT_BYTES;
+            }
+        }
+        stats
+    }
+}
+
+impl Core {
+    /// Since the namespace was created.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let (writers, defrag) = self.log.counters();
+        self.earlier_traffic.plus(Traffic {
+            requested_bytes: writers.requested_bytes,
+            appended_bytes: writers.appended_units * UNIT_BYTES,
+            recycled_bytes: writers.recycled_units * UNIT_BYTES,
+            moved_bytes: (defrag.appended_units + defrag.recycled_units) * UNIT_BYTES,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! The offline check: every block, every entry, and whether the index snapshot says what the log says.
+
+use crate::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
+use crate::device::damaged_parts;
+use crate::digest::PARTITIONS;
+use crate::entry::{ENTRY_HEADER_BYTES, Kind};
+use crate::error::Result;
+use crate::index::Index;
+use crate::log::Log;
+use crate::namespace::Namespace;
+use crate::open::{clean_close_of, open_read_only, volumes_of};
+use crate::options::{OpeningProgress, Options, Storage};
+use crate::recovery::recover;
+use crate::scan::{Sighting, scan_block};
+use crate::sets::Sets;
+use crate::snapshot;
+
+/// The most places of damage that are listed; all are counted.
+const PLACES_MAX: usize = 100;
+
+/// A place that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Number of the device in the namespace.
+    pub device: usize,
+    /// Offset in the device, in bytes.
+    pub offset: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// What it is, in words.
+    pub what: String,
+}
+
+/// What [`Namespace::verify`] found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verification {
+    /// The namespace was closed cleanly.
+    pub clean: bool,
+    /// Blocks in use.
+    pub blocks: u64,
+    /// Valid entries, superseded ones included.
+    pub entries: u64,
+    /// Records that an opening would find.
+    pub records: u64,
+    /// Deleted records that are remembered.
+    pub tombstones: u64,
+    /// Headers of devices and blocks whose bytes have changed. What a single flipped bit has done to one is undone by the
+    /// next opening; the entries of a block whose header is beyond that are lost.
+    pub damaged_headers: u64,
+    /// Entries whose bytes have changed.
+    pub damaged_entries: u64,
+    /// Bytes between entries that hold none. After a clean close that is damage; after a crash it is where writes were
+    /// torn, or damage that cannot be told from it.
+    pub unreadable_bytes: u64,
+    /// Records about which snapshot and log disagree. 0 where there is no snapshot.
+    pub index_disagreements: u64,
+    /// The first places of damage.
+    pub places: Vec<Damage>,
+}
+
+impl Verification {
+    /// Whether anything is wrong.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.damaged_entries > 0
+            || self.damaged_headers > 0
+            || self.index_disagreements > 0
+            || (self.clean && self.unreadable_bytes > 0)
+    }
+
+    fn note(&mut self, device: usize, offset: u64, bytes: u64, what: String) {
+        if self.places.len() < PLACES_MAX {
+            self.places.push(Damage { device, offset, bytes, what });
+        }
+    }
+}
+
+impl Namespace {
+    /// Checks the files of a namespace that nobody has open, and changes nothing. Reads everything; takes the memory of
+    /// two indexes.
+    ///
+    /// # Errors
+    /// Devices that cannot be opened: locked, foreign, truncated, damaged in their headers.
+    pub fn verify(options: &Options) -> Result<Verification> {
+        options.check()?;
+        let devices = open_read_only(options)?;
+        let (volumes, durable_lsn) = volumes_of(devices)?;
+        let clean_close = clean_close_of(&volumes);
+        let log = Log::new(options.name.clone(), volumes, options.write_lanes);
+        let (index, sets) = (Index::new(0), Sets::new());
+        recover(&log, &index, &sets, durable_lsn, false, &options.progress)?;
+        let mut found = Verification { clean: clean_close.is_some(), ..Verification::default() };
+        for volume in log.volumes() {
+            for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
+                found.damaged_headers += 1;
+                found.note(volume.number(), offset, bytes, format!("{what}, changed since it was written"));
+            }
+            for number in 0..volume.allocated_blocks() {
+                let id = volume.block_id(number);
+                let header = match volume.block_use(number) {
+                    BlockUse::Free => continue,
+                    BlockUse::Used { header, intact: true } => header,
+                    BlockUse::Used { header, intact: false } => {
+                        found.damaged_headers += 1;
+                        let what = format!("header of block {number}, one bit changed since it was written");
+                        found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
+                        header
+                    }
+                    BlockUse::Unreadable => {
+                        found.damaged_headers += 1;
+                        let what = format!("header of block {number}, unreadable: what lies in the block is lost");
+                        found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
+                        continue;
+                    }
+                };
+                found.blocks += 1;
+                scan_block(volume, number, header.incarnation, durable_lsn, |sighting| {
+                    found.judge(id, &sighting);
+                });
+            }
+        }
+        for partition in 0..PARTITIONS {
+            for (_, slot) in index.lock_partition(partition).iter() {
+                *(if slot.tombstone { &mut found.tombstones } else { &mut found.records }) += 1;
+            }
+        }
+        if let Some((id, Storage::Files { dir, .. })) = clean_close.zip(Some(&options.storage)) {
+            let (claimed, sets) = (Index::new(0), Sets::new());
+            let quiet = OpeningProgress::default();
+            match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
+                Some(_) => found.compare(&index, &claimed),
+                None => {
+                    let what = format!("{}: missing, or damaged; opening reads the log", snapshot::FILE_NAME);
+                    found.places.push(Damage { device: 0, offset: 0, bytes: 0, what });
+                    found.index_disagreements += 1;
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Verification {
+    fn judge(&mut self, id: BlockId, sighting: &Sighting<'_>) {
+        match sighting {
+            Sighting::Entry { header, .. } if header.kind == Kind::Filler => {}
+            Sighting::Entry { .. } => self.entries += 1,
+            Sighting::Damaged { offset, header, .. } => {
+                self.damaged_entries += 1;
+                let what = format!("{:?} of {}, changed since it was written", header.kind, header.digest);
+                self.note(id.device, *offset, ENTRY_HEADER_BYTES as u64 + u64::from(header.body_bytes), what);
+            }
+            Sighting::Gap { offset, bytes } => {
+                self.unreadable_bytes += bytes;
+                self.note(id.device, *offset, *bytes, "no entry can be read here".to_owned());
+            }
+        }
+    }
+
+    fn compare(&mut self, log: &Index, snapshot: &Index) {
+        for partition in 0..PARTITIONS {
+            let places = |index: &Index| -> Vec<_> {
+                let mut places: Vec<_> = index
+                    .lock_partition(partition)
+                    .iter()
+                    .map(|(tag, slot)| (tag, slot.tombstone, slot.location, slot.void_time, slot.set_id))
+                    .collect();
+                places.sort_unstable();
+                places
+            };
+            let (log, snapshot) = (places(log), places(snapshot));
+            self.index_disagreements += missing(&log, &snapshot).max(missing(&snapshot, &log));
+        }
+    }
+}
+
+/// How many of `from` are not in `of`, which is sorted.
+fn missing<T: Ord>(from: &[T], of: &[T]) -> u64 {
+    from.iter().filter(|one| of.binary_search(one).is_err()).count() as u64
+}

@@ -1,0 +1,116 @@
+//! What the black-box tests of the storage engine share.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use spikelet_storage::{
+    BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace, NewVersion,
+    Options, Result, SimulatedDevice, Storage,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The name of the namespace in all tests.
+pub const NAME: &str = "test";
+
+/// The time in tests, in ms since 2010.
+pub const NOW_MS: u64 = 400_000_000_000;
+
+/// Whether the tests run at length: `SPIKELET_LONG=1`.
+pub fn long() -> bool {
+    std::env::var_os("SPIKELET_LONG").is_some_and(|value| value == "1")
+}
+
+/// The n-th digest.
+pub fn digest(number: u64) -> Digest {
+    let mut chance = Chance(number.wrapping_mul(0x1_0001) ^ 0x5eed);
+    let mut bytes = [0; Digest::LEN];
+    for chunk in bytes.chunks_mut(8) {
+        let word = chance.next().to_le_bytes();
+        chunk.copy_from_slice(&word[..chunk.len()]);
+    }
+    Digest::new(bytes)
+}
+
+/// Seeded chance (the SplitMix64 sequence).
+#[derive(Clone, Copy, Debug)]
+pub struct Chance(pub u64);
+
+impl Chance {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    pub fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// The size of a device of so many blocks.
+pub const fn device_bytes(blocks: u64) -> u64 {
+    HEADER_BYTES + blocks * BLOCK_BYTES
+}
+
+/// Options without background threads, with one write lane and a clock that stands still.
+pub fn options(storage: Storage, blocks: u64) -> Options {
+    Options {
+        max_device_bytes: device_bytes(blocks),
+        background: false,
+        write_lanes: 1,
+        clock: Arc::new(ManualClock::at(NOW_MS)),
+        ..Options::new(NAME, storage)
+    }
+}
+
+pub fn files(dir: &Path, devices: usize) -> Storage {
+    Storage::Files { dir: dir.to_owned(), devices }
+}
+
+/// New simulated devices of one namespace.
+pub fn simulated(devices: u8, blocks: u64) -> Vec<Arc<SimulatedDevice>> {
+    (0..devices)
+        .map(|index| {
+            let member = Member { namespace: NAME.into(), index, count: devices, key_hash: 0 };
+            let device_id = 77 + u64::from(index);
+            let header =
+                Header { device_id, member, max_bytes: device_bytes(blocks), created_unix_ms: 1 };
+            Arc::new(SimulatedDevice::new(&header).unwrap())
+        })
+        .collect()
+}
+
+pub fn devices(devices: &[Arc<SimulatedDevice>]) -> Storage {
+    Storage::Devices(devices.iter().map(|device| Arc::clone(device) as Arc<dyn Device>).collect())
+}
+
+/// A version with this payload and no set.
+pub fn version(payload: &[u8]) -> NewVersion<'_> {
+    NewVersion { generation: 1, void_time: 0, last_update_ms: NOW_MS, set_id: 0, key: None, payload }
+}
+
+pub fn put(namespace: &Namespace, digest: &Digest, payload: &[u8]) -> Result<()> {
+    namespace.lock(digest, None)?.put(&version(payload))
+}
+
+pub fn delete(namespace: &Namespace, digest: &Digest) -> Result<bool> {
+    namespace.lock(digest, None)?.delete(NOW_MS)
+}
+
+pub fn get(namespace: &Namespace, digest: &Digest) -> Result<Option<Vec<u8>>> {
+    namespace.get(digest, |entry| entry.payload().to_vec())
+}
+
+/// What is there, if it is not damaged.
+pub fn get_or_damaged(namespace: &Namespace, digest: &Digest) -> Option<Option<Vec<u8>>> {
+    match get(namespace, digest) {
+        Ok(found) => Some(found),
+        Err(Error::Damaged { .. }) => None,
+        Err(other) => panic!("{digest}: {other}"),
+    }
+}
