@@ -1,0 +1,94 @@
+//! What can be refused before the record is looked up, and the entry points of execution.
+
+use bitflags::bitflags;
+
+use super::{Action, MAX_OPERATIONS, Operation, OperationResult};
+use crate::{Error, Result};
+
+bitflags! {
+    /// How operations are to be executed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Mode: u8 {
+        /// The old bins are dropped first; what needs them is refused.
+        const REPLACE = 1;
+        /// Every operation but a touch has a result; nil where there is no other.
+        const RESPOND_ALL = 2;
+    }
+}
+
+/// Operations that may be executed together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Checked<'o> {
+    pub(super) operations: &'o [Operation],
+    pub(super) mode: Mode,
+    is_write: bool,
+    must_exist: bool,
+}
+
+/// What came of operations that write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    /// The results, in the order of the operations.
+    pub(crate) results: Vec<OperationResult>,
+    /// How many bins the new record has; with none, it is to be deleted.
+    pub(crate) bin_count: u32,
+}
+
+impl<'o> Checked<'o> {
+    /// Checks operations by the rules of 2.4 (step 4), 2.6 and 2.7. O(operations).
+    pub(crate) fn new(operations: &'o [Operation], mode: Mode) -> Result<Self> {
+        if operations.is_empty() {
+            return Err(Error::parameter("no operations: give at least one"));
+        }
+        if operations.len() > MAX_OPERATIONS {
+            return Err(Error::parameter(format!(
+                "{} operations, the limit is {MAX_OPERATIONS}: split them",
+                operations.len()
+            )));
+        }
+        for operation in operations {
+            operation.bin()?;
+            if mode.contains(Mode::REPLACE) && operation.needs_old_bins() {
+                return Err(Error::parameter(
+                    "an operation that needs the old bins cannot be combined with replacing the record: write values, or update",
+                ));
+            }
+        }
+        check_read_all(operations, mode)?;
+        Ok(Self {
+            operations,
+            mode,
+            is_write: operations.iter().any(Operation::is_write),
+            must_exist: operations
+                .iter()
+                .any(|operation| operation.action == Action::Touch),
+        })
+    }
+
+    /// True if any of the operations changes the record.
+    pub(crate) const fn is_write(&self) -> bool {
+        self.is_write
+    }
+
+    /// True if the record must exist, whatever the policy says: a touch never creates it.
+    pub(crate) const fn must_exist(&self) -> bool {
+        self.must_exist
+    }
+}
+
+/// Reading all bins stands alone among what returns something.
+fn check_read_all(operations: &[Operation], mode: Mode) -> Result<()> {
+    let read_alls = operations
+        .iter()
+        .filter(|operation| operation.action == Action::ReadAll)
+        .count();
+    let conflict = read_alls > 1
+        || mode.contains(Mode::RESPOND_ALL)
+        || operations.iter().any(Operation::has_result);
+    if read_alls > 0 && conflict {
+        return Err(Error::parameter(
+            "reading all bins cannot be combined with other operations that return something: read them by name",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! The run of operations that write.
+
+use super::change::{Change, Settled, not_storable};
+use super::check::{Checked, Mode, Outcome};
+use super::read::{Answer, Results, read_all, read_bin};
+use super::slots::Slots;
+use super::{Action, Operation, list, scalar};
+use crate::Result;
+use crate::record::body::{checked_bin_count, write_varint};
+use crate::record::{BinName, RecordView};
+use crate::value::{ParticleType, from_wire};
+
+/// Room for the encoded arguments of an operation: enough for most values without growing.
+const ARGUMENT_BYTES: usize = 64;
+
+impl Checked<'_> {
+    /// Executes the operations in their order on `old` and appends the body of the new record to `out`. A failing
+    /// operation ends the run; what `out` then holds is to be thrown away.
+    ///
+    /// One write at the end of the operations, the common case, copies the record's bytes once; other runs copy each
+    /// changed bin once more.
+    ///
+    /// # Errors
+    /// Whatever the first failing operation fails with; [`crate::Error::Parameter`] if there would be too many bins.
+    pub(crate) fn execute(
+        &self,
+        old: Option<RecordView<'_>>,
+        out: &mut Vec<u8>,
+    ) -> Result<Outcome> {
+        let old = old.filter(|_| !self.mode.contains(Mode::REPLACE));
+        let mut results = Results::new(self.mode);
+        let bin_count = match self.single_write() {
+            Some((operation, reads)) => {
+                self.run_single(operation, reads, old, &mut results, out)?
+            }
+            None => self.run(old, &mut results, out)?,
+        };
+        Ok(Outcome {
+            results: results.results,
+            bin_count,
+        })
+    }
+
+    /// The only write and the reads before it, if the write is the last operation and about one bin.
+    fn single_write(&self) -> Option<(&Operation, &[Operation])> {
+        let (last, reads) = self.operations.split_last()?;
+        let single = last.is_write()
+            && !matches!(last.action, Action::Touch | Action::DeleteAll)
+            && !reads
+                .iter()
+                .any(|operation| operation.is_write() || operation.action == Action::ReadAll);
+        single.then_some((last, reads))
+    }
+
+    /// Reads from the old record, then writes the new one with its one changed bin.
+    fn run_single(
+        &self,
+        operation: &Operation,
+        reads: &[Operation],
+        old: Option<RecordView<'_>>,
+        results: &mut Results,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        for (at, operation) in reads.iter().enumerate() {
+            let bin = operation.bin()?;
+            let current = old
+                .and_then(|old| old.find(bin.as_bytes()))
+                .map(|bin| (bin.kind, bin.value));
+            results.add(at, bin, read_bin(operation, &bin, current)?);
+        }
+        let bin = operation.bin()?;
+        let located = old.and_then(|old| old.locate(bin.as_bytes()));
+        let current = located.map(|located| (located.bin.kind, located.bin.value));
+        let mut arguments = Vec::new();
+        let (change, answer) = write_bin(operation, &bin, current, &mut arguments)?;
+        results.add(reads.len(), bin, answer);
+
+        let old_count = old.map_or(0, |old| old.len());
+        match (change, located) {
+            (Change::Remove, Some(_)) => {
+                let mut slots = Slots::of(old);
+                slots.apply(bin, Settled::Removed);
+                slots.write(out)
+            }
+            (Change::None, _) | (Change::Remove, None) => {
+                out.extend_from_slice(old.map_or(&[0], |old| old.as_bytes()));
+                checked_bin_count(old_count)
+            }
+            (change, Some(located)) => {
+                let count = checked_bin_count(old_count)?;
+                out.reserve(located.before.len() + located.after.len());
+                write_varint(out, count);
+                out.extend_from_slice(located.before);
+                change.write_bin(&bin, out)?;
+                out.extend_from_slice(located.after);
+                Ok(count)
+            }
+            (change, None) => {
+                let count = checked_bin_count(old_count + 1)?;
+                write_varint(out, count);
+                out.extend_from_slice(old.map_or(&[], |old| old.bin_bytes()));
+                change.write_bin(&bin, out)?;
+                Ok(count)
+            }
+        }
+    }
+
+    /// Executes any operations, one after the other, then writes what has become of the bins.
+    fn run(
+        &self,
+        old: Option<RecordView<'_>>,
+        results: &mut Results,
+        out: &mut Vec<u8>,
+    ) -> Result<u32> {
+        let mut slots = Slots::of(old);
+        let mut arguments = Vec::new();
+        for (at, operation) in self.operations.iter().enumerate() {
+            match &operation.action {
+                Action::Touch => {}
+                Action::ReadAll => read_all(at, slots.iter(), results)?,
+                Action::DeleteAll => {
+                    slots.clear();
+                    results.add(at, BinName::EMPTY, Answer::Nothing);
+                }
+                _ => {
+                    let bin = operation.bin()?;
+                    let answer = if operation.is_write() {
+                        arguments.clear();
+                        let (change, answer) =
+                            write_bin(operation, &bin, slots.get(&bin), &mut arguments)?;
+                        let change = change.settle()?;
+                        slots.apply(bin, change);
+                        answer
+                    } else {
+                        read_bin(operation, &bin, slots.get(&bin))?
+                    };
+                    results.add(at, bin, answer);
+                }
+            }
+        }
+        slots.write(out)
+    }
+}
+
+/// Executes an operation that writes one bin, as far as the change that it makes.
+fn write_bin<'a>(
+    operation: &'a Operation,
+    bin: &BinName,
+    current: Option<(ParticleType, &'a [u8])>,
+    arguments: &'a mut Vec<u8>,
+) -> Result<(Change<'a>, Answer)> {
+    let change = match &operation.action {
+        Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
+        Action::Write(value) => Change::write(value),
+        Action::WriteEncoded(ParticleType::Null, _) => Change::Remove,
+        Action::WriteEncoded(kind, value) => {
+            let mut stored = Vec::with_capacity(value.len());
+            from_wire(*kind, value, &mut stored).map_err(not_storable)?;
+            Change::Stored(*kind, stored)
+        }
+        Action::Add(operand) => scalar::add(bin, current, operand)?,
+        Action::Append(operand) => scalar::join(bin, current, operand, scalar::End::Back)?,
+        Action::Prepend(operand) => scalar::join(bin, current, operand, scalar::End::Front)?,
+        Action::List(operation) => {
+            arguments.reserve(ARGUMENT_BYTES);
+            operation.encode_arguments(bin, arguments)?;
+            let (change, result) = list::write(operation, bin, current, arguments)?;
+            return Ok((change, result.map_or(Answer::Nothing, Answer::Value)));
+        }
+    };
+    Ok((change, Answer::Nothing))
+}

@@ -1,0 +1,97 @@
+//! The common put: some bins written into a record, without operations.
+
+use super::change::{Change, not_storable};
+use super::slots::Slots;
+use crate::Result;
+use crate::record::body::{checked_bin_count, write_bin, write_varint};
+use crate::record::{BinName, Bins, RecordView};
+use crate::value::Value;
+
+/// From this many bins on, names are looked up in a sorted list instead of one by one.
+const SEARCHED_BINS: usize = 16;
+
+/// Appends the body of `old` with `bins` written into it to `out`, and returns how many bins it has. Bins keep their
+/// places, new ones go to the end; nil removes a bin. O(bytes).
+///
+/// # Errors
+/// [`crate::Error::Malformed`] if a value cannot be stored, [`crate::Error::Parameter`] if there would be too many bins.
+pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
+    let Some(old) = old.filter(|old| !old.is_empty()) else {
+        return Ok(bins.write_body(out)? as u32);
+    };
+    if bins.iter().any(|(_, value)| *value == Value::Nil) {
+        let mut slots = Slots::of(Some(old));
+        for (name, value) in bins.iter() {
+            slots.apply(*name, Change::write(value).settle()?);
+        }
+        return slots.write(out);
+    }
+    let mut news = News::new(bins);
+    let replaced = old
+        .raw_bins()
+        .filter(|bin| news.take(bin.name).is_some())
+        .count();
+    let count = checked_bin_count(old.len() + bins.len() - replaced)?;
+    write_varint(out, count);
+    for bin in old.raw_bins() {
+        match news.get(bin.name) {
+            Some((name, value)) => write_bin(out, name, value).map_err(not_storable)?,
+            None => out.extend_from_slice(bin.bytes),
+        }
+    }
+    for (name, value) in news.not_taken() {
+        write_bin(out, name, value).map_err(not_storable)?;
+    }
+    Ok(count)
+}
+
+/// The bins to be written, found by name, and which of them the record has.
+#[derive(Debug)]
+struct News<'b> {
+    bins: Vec<(&'b BinName, &'b Value, bool)>,
+    /// Positions by name, if there are many.
+    by_name: Vec<usize>,
+}
+
+impl<'b> News<'b> {
+    fn new(bins: &'b Bins) -> Self {
+        let bins: Vec<_> = bins
+            .iter()
+            .map(|(name, value)| (name, value, false))
+            .collect();
+        let mut by_name = Vec::new();
+        if bins.len() >= SEARCHED_BINS {
+            by_name.extend(0..bins.len());
+            by_name.sort_by_key(|at| bins.get(*at).map(|bin| bin.0));
+        }
+        Self { bins, by_name }
+    }
+
+    fn position(&self, name: &[u8]) -> Option<usize> {
+        if self.by_name.is_empty() {
+            return self.bins.iter().position(|bin| bin.0.as_bytes() == name);
+        }
+        let key = |at: &usize| self.bins.get(*at).map(|bin| bin.0.as_bytes());
+        let found = self.by_name.binary_search_by_key(&Some(name), key).ok()?;
+        self.by_name.get(found).copied()
+    }
+
+    fn get(&self, name: &[u8]) -> Option<(&'b BinName, &'b Value)> {
+        let (name, value, _) = self.bins.get(self.position(name)?)?;
+        Some((name, value))
+    }
+
+    /// Marks a bin as one that the record has.
+    fn take(&mut self, name: &[u8]) -> Option<()> {
+        let position = self.position(name)?;
+        self.bins.get_mut(position)?.2 = true;
+        Some(())
+    }
+
+    fn not_taken(&self) -> impl Iterator<Item = (&'b BinName, &'b Value)> {
+        self.bins
+            .iter()
+            .filter(|bin| !bin.2)
+            .map(|bin| (bin.0, bin.1))
+    }
+}

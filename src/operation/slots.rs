@@ -1,0 +1,84 @@
+//! The bins of a record while several changes are under way.
+
+use std::borrow::Cow;
+
+use super::change::{Settled, not_storable};
+use crate::Result;
+use crate::record::body::{checked_bin_count, write_raw_bin, write_varint};
+use crate::record::{BinName, RecordView};
+use crate::value::ParticleType;
+
+/// Bins in their order, each as it was or as it became.
+#[derive(Debug)]
+pub(super) struct Slots<'a> {
+    slots: Vec<Slot<'a>>,
+}
+
+#[derive(Debug)]
+struct Slot<'a> {
+    name: BinName,
+    kind: ParticleType,
+    value: Cow<'a, [u8]>,
+}
+
+impl<'a> Slots<'a> {
+    pub(super) fn of(record: Option<RecordView<'a>>) -> Self {
+        let bins = record.into_iter().flat_map(|record| record.raw_bins());
+        let slots = bins
+            .map(|bin| Slot {
+                name: bin.bin_name(),
+                kind: bin.kind,
+                value: Cow::Borrowed(bin.value),
+            })
+            .collect();
+        Self { slots }
+    }
+
+    /// The type and stored value of a bin.
+    pub(super) fn get(&self, name: &BinName) -> Option<(ParticleType, &[u8])> {
+        self.slots
+            .iter()
+            .find(|slot| slot.name == *name)
+            .map(|slot| (slot.kind, &*slot.value))
+    }
+
+    /// Names, types and stored values.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (BinName, ParticleType, &[u8])> {
+        self.slots
+            .iter()
+            .map(|slot| (slot.name, slot.kind, &*slot.value))
+    }
+
+    /// Applies a change to a bin. A new bin goes to the end; where one is removed, the last one takes its place.
+    pub(super) fn apply(&mut self, name: BinName, change: Settled) {
+        let position = self.slots.iter().position(|slot| slot.name == name);
+        match (change, position) {
+            (Settled::Same, _) | (Settled::Removed, None) => {}
+            (Settled::Removed, Some(position)) => {
+                self.slots.swap_remove(position);
+            }
+            (Settled::Value(kind, value), position) => {
+                let value = Cow::Owned(value);
+                match position.and_then(|position| self.slots.get_mut(position)) {
+                    Some(slot) => (slot.kind, slot.value) = (kind, value),
+                    None => self.slots.push(Slot { name, kind, value }),
+                }
+            }
+        }
+    }
+
+    /// Removes all bins.
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+    }
+
+    /// Appends the body of the record to `out` and returns the number of bins.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<u32> {
+        let count = checked_bin_count(self.slots.len())?;
+        write_varint(out, count);
+        for slot in &self.slots {
+            write_raw_bin(out, &slot.name, slot.kind, &slot.value).map_err(not_storable)?;
+        }
+        Ok(count)
+    }
+}

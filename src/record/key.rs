@@ -1,0 +1,364 @@
+//! User keys and their digests.
+
+use std::borrow::Cow;
+
+use ripemd::{Digest as _, Ripemd160};
+use spikelet_storage::Digest;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+
+use crate::value::{CodecError, ParticleType};
+use crate::{Error, Result};
+
+/// The key by which a user addresses a record inside a set: an integer, text, or bytes.
+///
+/// Keys of different types are different keys: `1` is not `"1"`, and `"a"` is not `b"a"`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key<'a> {
+    /// An integer.
+    Integer(i64),
+    /// Text.
+    String(Cow<'a, str>),
+    /// Bytes.
+    Blob(Cow<'a, [u8]>),
+}
+
+impl Key<'_> {
+    /// The same key, owning its bytes.
+    #[must_use]
+    pub fn into_owned(self) -> Key<'static> {
+        match self {
+            Self::Integer(value) => Key::Integer(value),
+            Self::String(text) => Key::String(Cow::Owned(text.into_owned())),
+            Self::Blob(bytes) => Key::Blob(Cow::Owned(bytes.into_owned())),
+        }
+    }
+
+    /// Calls `f` with the type and the bytes that are stored and hashed: integers as 8 bytes, big-endian.
+    #[inline]
+    fn with_bytes<R>(&self, f: impl FnOnce(ParticleType, &[u8]) -> R) -> R {
+        match self {
+            Self::Integer(value) => f(ParticleType::Integer, &value.to_be_bytes()),
+            Self::String(text) => f(ParticleType::String, text.as_bytes()),
+            Self::Blob(bytes) => f(ParticleType::Blob, bytes),
+        }
+    }
+
+    /// Appends the stored form: the type's number, then the bytes (integers as 8 bytes, big-endian).
+    pub fn write_stored(&self, out: &mut Vec<u8>) {
+        self.with_bytes(|kind, bytes| {
+            out.reserve(1 + bytes.len());
+            out.push(kind.number());
+            out.extend_from_slice(bytes);
+        });
+    }
+
+    /// Writes the stored form to the beginning of `out` and returns its length; `None` if it does not fit.
+    pub(crate) fn store_in(&self, out: &mut [u8]) -> Option<usize> {
+        self.with_bytes(|kind, bytes| {
+            let (first, rest) = out.split_first_mut()?;
+            rest.get_mut(..bytes.len())?.copy_from_slice(bytes);
+            *first = kind.number();
+            Some(1 + bytes.len())
+        })
+    }
+
+    /// True if `stored` is the stored form of this key. Allocates nothing.
+    #[must_use]
+    pub fn is_stored_as(&self, stored: &[u8]) -> bool {
+        self.with_bytes(|kind, bytes| {
+            stored
+                .split_first()
+                .is_some_and(|(first, rest)| *first == kind.number() && rest == bytes)
+        })
+    }
+}
+
+impl<'a> Key<'a> {
+    /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as bytes.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the bytes are not a key.
+    pub fn from_stored(stored: &'a [u8]) -> Result<Self> {
+        let malformed = |source| Error::malformed("stored key", source);
+        let (&number, bytes) = stored
+            .split_first()
+            .ok_or_else(|| malformed(CodecError::Truncated))?;
+        Ok(
+            match ParticleType::from_number(number).map_err(malformed)? {
+                ParticleType::Integer => {
+                    let len = bytes.len();
+                    let bytes = bytes.try_into().map_err(|_| {
+                        malformed(CodecError::Scalar {
+                            what: "integer key",
+                            len,
+                        })
+                    })?;
+                    Self::Integer(i64::from_be_bytes(bytes))
+                }
+                ParticleType::String => std::str::from_utf8(bytes)
+                    .map_or(Self::Blob(Cow::Borrowed(bytes)), |text| {
+                        Self::String(Cow::Borrowed(text))
+                    }),
+                ParticleType::Blob => Self::Blob(Cow::Borrowed(bytes)),
+                other => return Err(malformed(CodecError::UnknownType(other.number()))),
+            },
+        )
+    }
+}
+
+macro_rules! from_integer {
+    ($($type:ty)*) => {$(
+        impl From<$type> for Key<'_> {
+            fn from(value: $type) -> Self {
+                Self::Integer(i64::from(value))
+            }
+        }
+    )*};
+}
+
+from_integer!(i8 i16 i32 i64 u8 u16 u32);
+
+impl<'a> From<&'a str> for Key<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::String(Cow::Borrowed(text))
+    }
+}
+
+impl<'a> From<&'a String> for Key<'a> {
+    fn from(text: &'a String) -> Self {
+        Self::String(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Key<'_> {
+    fn from(text: String) -> Self {
+        Self::String(Cow::Owned(text))
+    }
+}
+
+impl<'a> From<&'a [u8]> for Key<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Blob(Cow::Borrowed(bytes))
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Key<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self::Blob(Cow::Borrowed(bytes))
+    }
+}
+
+impl From<Vec<u8>> for Key<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Blob(Cow::Owned(bytes))
+    }
+}
+
+impl<'a, 'b: 'a> From<&'a Key<'b>> for Key<'a> {
+    fn from(key: &'a Key<'b>) -> Self {
+        match key {
+            Key::Integer(value) => Self::Integer(*value),
+            Key::String(text) => Self::String(Cow::Borrowed(text)),
+            Key::Blob(bytes) => Self::Blob(Cow::Borrowed(bytes)),
+        }
+    }
+}
+
+/// How a namespace turns set and user key into a digest. Fixed when the namespace is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum KeyHash {
+    /// XXH3: about 10 ns for a short key. For embedded use.
+    #[default]
+    Xxh3,
+    /// RIPEMD-160, Aerospike's digest: about 170 ns for a short key. For namespaces that wire clients reach, since
+    /// clients send digests.
+    Ripemd160,
+}
+
+/// Set, type and key up to this many bytes are joined on the stack, and hashed in one go; longer ones are streamed.
+const JOINED_BYTES: usize = 256;
+
+impl KeyHash {
+    /// The digest of a key: the hash of the set's name, the key type's number (1 byte), and the key (integers as 8
+    /// bytes, big-endian), one after the other. Allocates nothing.
+    ///
+    /// XXH3 gives 16 bytes (`xxh3_128`, little-endian); the other four are the low half of their `xxh3_64`,
+    /// little-endian.
+    #[must_use]
+    #[inline]
+    pub fn digest(self, set: &str, key: &Key<'_>) -> Digest {
+        key.with_bytes(|kind, bytes| match self {
+            Self::Xxh3 => xxh3(set.as_bytes(), kind.number(), bytes),
+            Self::Ripemd160 => ripemd160(set.as_bytes(), kind.number(), bytes),
+        })
+    }
+}
+
+fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {
+    let mut hasher = Ripemd160::new();
+    hasher.update(set);
+    hasher.update([kind]);
+    hasher.update(key);
+    Digest::new(hasher.finalize().into())
+}
+
+#[inline]
+fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
+    let mut joined = [0; JOINED_BYTES];
+    let wide = match join(&mut joined, set, kind, key) {
+        Some(joined) => xxh3_128(joined),
+        None => {
+            let mut hasher = Xxh3::new();
+            hasher.update(set);
+            hasher.update(&[kind]);
+            hasher.update(key);
+            hasher.digest128()
+        }
+    }
+    .to_le_bytes();
+    let tail = (xxh3_64(&wide) as u32).to_le_bytes();
+    let mut digest = [0; Digest::LEN];
+    for (slot, byte) in digest.iter_mut().zip(wide.iter().chain(&tail)) {
+        *slot = *byte;
+    }
+    Digest::new(digest)
+}
+
+/// The three parts one after the other in `buffer`, if they fit.
+#[inline]
+fn join<'b>(
+    buffer: &'b mut [u8; JOINED_BYTES],
+    set: &[u8],
+    kind: u8,
+    key: &[u8],
+) -> Option<&'b [u8]> {
+    let len = set.len() + 1 + key.len();
+    let (set_slot, rest) = buffer.get_mut(..len)?.split_at_mut_checked(set.len())?;
+    let (kind_slot, key_slot) = rest.split_first_mut()?;
+    set_slot.copy_from_slice(set);
+    *kind_slot = kind;
+    key_slot.copy_from_slice(key);
+    buffer.get(..len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ripemd_digests_are_aerospikes() {
+        let table: [(&str, Key<'_>, &str, Option<usize>); 10] = [
+            (
+                "demo",
+                1.into(),
+                "b7f4b83889e2da67de683e1df6919a1eacc446c8",
+                Some(1207),
+            ),
+            (
+                "demo",
+                (-1).into(),
+                "e9d49a24c3debdc5a6d551d3e7087999a263bb97",
+                Some(1257),
+            ),
+            (
+                "demo",
+                "key1".into(),
+                "ec91192d4b7f8ce35d5d78d34bca65cbaaaac960",
+                Some(492),
+            ),
+            (
+                "demo",
+                b"key1".into(),
+                "c3d9ee7252bb75fdd6172ac69dc44cb31fbe2c2a",
+                Some(2499),
+            ),
+            (
+                "",
+                "key1".into(),
+                "579f05ecf9e6a9e796f4da2ab0b1323364df5c10",
+                Some(3927),
+            ),
+            (
+                "",
+                0.into(),
+                "b346137ba9189579da520162dfdcd61a10fe37d6",
+                Some(1715),
+            ),
+            (
+                "set",
+                0.into(),
+                "93d943aae37b017ad7e011b0c1d2e2143c2fb37d",
+                None,
+            ),
+            (
+                "set",
+                i64::MIN.into(),
+                "7185c2a47fb02c996daed26b4e01b83240aee9d4",
+                None,
+            ),
+            (
+                "set",
+                "".into(),
+                "2819b1ff6e346a43b4f5f6b77a88bc3eaac22a83",
+                None,
+            ),
+            (
+                "set",
+                "s".into(),
+                "607cddba7cd111745ef0a3d783d57f0e83c8f311",
+                None,
+            ),
+        ];
+        for (set, key, hex, partition) in table {
+            let digest = KeyHash::Ripemd160.digest(set, &key);
+            assert_eq!(digest.to_string(), hex, "{set} {key:?}");
+            assert!(partition.is_none_or(|partition| partition == digest.partition()));
+        }
+    }
+
+    #[test]
+    fn xxh3_hashes_the_same_concatenation() {
+        let wide = xxh3_128(b"demo\x03key1").to_le_bytes();
+        let mut expected = wide.to_vec();
+        expected.extend_from_slice(&xxh3_64(&wide).to_le_bytes()[..4]);
+        assert_eq!(
+            KeyHash::Xxh3.digest("demo", &"key1".into()).as_bytes()[..],
+            expected[..]
+        );
+    }
+
+    #[test]
+    fn a_key_too_long_for_the_stack_buffer_hashes_as_if_it_fitted() {
+        for len in JOINED_BYTES - 8..JOINED_BYTES + 8 {
+            let text = "x".repeat(len);
+            let wide = xxh3_128(format!("demo\x03{text}").as_bytes()).to_le_bytes();
+            let digest = KeyHash::Xxh3.digest("demo", &text.as_str().into());
+            assert_eq!(digest.as_bytes()[..16], wide, "{len}");
+        }
+    }
+
+    fn any_key() -> impl Strategy<Value = Key<'static>> {
+        prop_oneof![
+            any::<i64>().prop_map(Key::from),
+            ".{0,8}".prop_map(Key::from),
+            prop::collection::vec(any::<u8>(), 0..8).prop_map(Key::from),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_stored_key_is_read_back_and_recognised(key in any_key(), other in any_key()) {
+            let mut stored = Vec::new();
+            key.write_stored(&mut stored);
+            prop_assert_eq!(&Key::from_stored(&stored).unwrap(), &key);
+            prop_assert!(key.is_stored_as(&stored));
+            prop_assert_eq!(other.is_stored_as(&stored), other == key);
+        }
+
+        #[test]
+        fn hostile_stored_keys_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..12)) {
+            let _ = Key::from_stored(&bytes);
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Records: keys and their digests, names of bins, the bytes of a stored record, and the forms in which users see them.
+//!
+//! * [`Key`], [`KeyHash`]: what users address a record by, and the 20 bytes that storage knows it by.
+//! * [`BinName`], [`Bins`]: the owned form of a record's content.
+//! * [`RecordView`] and the writers of `body`: the stored form, read and written in place.
+//! * [`Record`], [`Metadata`]: what a read returns.
+//! * [`to_bins`], [`from_bins`]: `serde`, a struct's fields being bins.
+//!
+//! Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing here does I/O.
+
+mod bins;
+mod bridge;
+mod key;
+mod metadata;
+mod name;
+mod owned;
+mod serde;
+mod view;
+
+pub(crate) mod body;
+
+pub use bins::Bins;
+pub use bridge::{from_bins, to_bins};
+pub use key::{Key, KeyHash};
+pub use metadata::Metadata;
+pub use name::BinName;
+pub use owned::Record;
+pub use view::{RecordBins, RecordView};
+
+/// The most bins a record may have: Aerospike's limit, 15 bits.
+pub const MAX_BINS: usize = 0x7fff;
+
+/// The longest set name in bytes: Aerospike's limit, a 64-byte buffer with its end mark.
+pub const MAX_SET_NAME_BYTES: usize = 63;

@@ -1,0 +1,136 @@
+//! The name of a bin.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::{Error, Result};
+
+/// The name of a bin: at most 15 bytes of UTF-8 without NUL, kept in place, 16 bytes in all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct BinName {
+    /// The bytes past `len` are zero, so equal names have equal fields.
+    bytes: [u8; Self::MAX_BYTES],
+    len: u8,
+}
+
+const _: () = assert!(size_of::<BinName>() == 16);
+
+impl BinName {
+    /// The longest name in bytes, as in Aerospike.
+    pub const MAX_BYTES: usize = 15;
+
+    /// The empty name.
+    pub(crate) const EMPTY: Self = Self {
+        bytes: [0; Self::MAX_BYTES],
+        len: 0,
+    };
+
+    /// A name.
+    ///
+    /// # Errors
+    /// [`Error::BinName`] if `name` is longer than [`BinName::MAX_BYTES`] or contains NUL.
+    pub fn new(name: &str) -> Result<Self> {
+        Self::from_utf8(name.as_bytes()).ok_or_else(|| Error::BinName(name.into()))
+    }
+
+    /// The name of these bytes, if they are one.
+    #[inline]
+    pub(crate) fn from_utf8(name: &[u8]) -> Option<Self> {
+        let mut bytes = [0; Self::MAX_BYTES];
+        bytes.get_mut(..name.len())?.copy_from_slice(name);
+        let legal = !name.contains(&0) && std::str::from_utf8(name).is_ok();
+        legal.then_some(Self {
+            bytes,
+            len: name.len() as u8,
+        })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// The name's bytes.
+    #[must_use]
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+impl TryFrom<&str> for BinName {
+    type Error = Error;
+
+    fn try_from(name: &str) -> Result<Self> {
+        Self::new(name)
+    }
+}
+
+impl AsRef<str> for BinName {
+    fn as_ref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq<str> for BinName {
+    fn eq(&self, other: &str) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for BinName {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
+    }
+}
+
+impl PartialOrd for BinName {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for BinName {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for BinName {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
+    }
+}
+
+impl fmt::Debug for BinName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl fmt::Display for BinName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_has_at_most_fifteen_bytes_and_no_nul() {
+        for name in ["", "a", "fifteen bytes..", "süß"] {
+            assert_eq!(BinName::new(name).unwrap().as_str(), name);
+        }
+        for name in ["sixteen bytes...", "a\0", "\0"] {
+            assert_eq!(
+                BinName::new(name).unwrap_err().result_code(),
+                21,
+                "{name:?}"
+            );
+        }
+        assert!(BinName::from_utf8(&[0xff]).is_none());
+    }
+}

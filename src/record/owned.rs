@@ -1,0 +1,121 @@
+//! What a read returns.
+
+use super::{Bins, Key, Metadata, RecordView};
+use crate::Result;
+use crate::value::{Value, ValueRef};
+
+/// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded when they are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    metadata: Metadata,
+    /// The stored key, if there is one, then the body: one allocation for both.
+    bytes: Box<[u8]>,
+    key_bytes: usize,
+}
+
+impl Record {
+    /// A record of its stored key and body.
+    ///
+    /// # Errors
+    /// [`crate::Error::Malformed`] if the bytes are not the body of a record.
+    pub fn new(metadata: Metadata, stored_key: Option<&[u8]>, body: &[u8]) -> Result<Self> {
+        RecordView::parse(body)?;
+        let key = stored_key.unwrap_or_default();
+        let mut bytes = Vec::with_capacity(key.len() + body.len());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(body);
+        Ok(Self {
+            metadata,
+            bytes: bytes.into_boxed_slice(),
+            key_bytes: key.len(),
+        })
+    }
+
+    /// Generation and times.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// How often the record was written since it was created, 1 to 65,535, then 1 again.
+    #[must_use]
+    pub const fn generation(&self) -> u16 {
+        self.metadata.generation
+    }
+
+    /// The user key, if it is stored.
+    #[must_use]
+    pub fn key(&self) -> Option<Key<'_>> {
+        Key::from_stored(self.bytes.get(..self.key_bytes)?).ok()
+    }
+
+    /// The bins, read in place.
+    #[must_use]
+    pub fn view(&self) -> RecordView<'_> {
+        // The body was checked by `new`; the empty body stands for what cannot happen.
+        let body = self.bytes.get(self.key_bytes..).unwrap_or_default();
+        RecordView::unchecked(body).unwrap_or(RecordView::EMPTY)
+    }
+
+    /// The value of a bin, decoded. O(bins + bytes of the value). `None` if there is no such bin; also if the elements
+    /// of a list or map are malformed, which [`Record::into_bins`] tells apart.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<Value> {
+        self.view().bin(name)?.to_value().ok()
+    }
+
+    /// Names and values of the bins, read in place.
+    pub fn bins(&self) -> impl Iterator<Item = (&str, ValueRef<'_>)> {
+        self.view().iter()
+    }
+
+    /// The bins, owned. O(bytes).
+    ///
+    /// # Errors
+    /// [`crate::Error::Malformed`] if the elements of a list or map are malformed.
+    pub fn into_bins(self) -> Result<Bins> {
+        self.view().to_bins()
+    }
+
+    /// A struct whose fields are the bins. O(bytes).
+    ///
+    /// # Errors
+    /// [`crate::Error::Serde`] if the bins do not fit the type.
+    pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
+        self.view().decode()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_decodes_its_bins_on_demand() {
+        let bins = Bins::new()
+            .with("age", 44)
+            .unwrap()
+            .with("name", "Ada")
+            .unwrap();
+        let mut body = Vec::new();
+        bins.write_body(&mut body).unwrap();
+        let metadata = Metadata {
+            generation: 3,
+            ..Metadata::default()
+        };
+        let mut key = Vec::new();
+        Key::from("ada").write_stored(&mut key);
+        let record = Record::new(metadata, Some(&key), &body).unwrap();
+        assert_eq!((record.generation(), record.key()), (3, Some("ada".into())));
+        assert_eq!(record.get("age"), Some(44.into()));
+        assert_eq!(record.get("none"), None);
+        assert_eq!(record.bins().count(), 2);
+        assert_eq!(record.into_bins().unwrap(), bins);
+    }
+
+    #[test]
+    fn a_record_of_malformed_bytes_is_refused() {
+        let refused = Record::new(Metadata::default(), None, &[1, 2]);
+        assert_eq!(refused.unwrap_err().result_code(), 1);
+    }
+}

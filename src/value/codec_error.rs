@@ -1,0 +1,59 @@
+//! What can be wrong with the bytes of a value, or with a value that is to become bytes.
+
+use super::msgpack::MAX_NESTING;
+
+/// Why bytes are not a value, or a value cannot be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CodecError {
+    /// The bytes end before what their headers announce.
+    #[error("the bytes end before what their headers announce")]
+    Truncated,
+    /// Bytes are left over after the value.
+    #[error("{0} bytes follow the value")]
+    TrailingBytes(usize),
+    /// A byte that MessagePack does not use.
+    #[error("byte {0:#04x} begins no MessagePack element")]
+    UnknownByte(u8),
+    /// A type number without a type.
+    #[error("{0} is no type of a value")]
+    UnknownType(u8),
+    /// An extension that is no value of ours.
+    #[error("extension {0:#04x} is not a value that can be read")]
+    UnknownExtension(u8),
+    /// A fixed-size value of another size, or a truth value that is neither 0 nor 1.
+    #[error("{len} bytes are not a {what}")]
+    Scalar {
+        /// The type.
+        what: &'static str,
+        /// How many bytes there were.
+        len: usize,
+    },
+    /// Containers nest too deep.
+    #[error("lists and maps nest deeper than {MAX_NESTING} levels")]
+    TooDeep,
+    /// A length above what the format can say.
+    #[error("a length exceeds 4 GiB")]
+    TooLong,
+    /// A list or map was expected.
+    #[error("a list or map was expected")]
+    NotAContainer,
+    /// A wildcard or infinity in a value to be stored.
+    #[error("wildcard and infinity are for lookups and cannot be stored")]
+    NotStorable,
+    /// A map key of a type that no key may have.
+    #[error("a map key is neither integer, string nor blob")]
+    IllegalKey,
+    /// Two entries of a map have the same key.
+    #[error("a map has the same key twice")]
+    DuplicateKey,
+    /// A container says that it is ordered, and is not.
+    #[error("a list or map marked as ordered is not in order")]
+    NotInOrder,
+    /// Index data that does not fit its list.
+    #[error("the index of a list does not fit its elements")]
+    BadIndex,
+    /// A name of a bin that is too long, not UTF-8, or contains NUL.
+    #[error("a bin name is longer than 15 bytes, not UTF-8, or contains NUL")]
+    BinName,
+}

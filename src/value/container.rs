@@ -1,0 +1,128 @@
+//! The head of an encoded list or map: count, flags, index data, and where the elements begin.
+
+use super::CodecError;
+use super::msgpack::{EXT_SPECIAL, Reader, Token};
+
+/// The elements are kept in order (lists: by value, maps: by key).
+pub(crate) const FLAG_ORDERED: u8 = 0x01;
+/// A map is also ordered by value.
+pub(crate) const FLAG_VALUE_ORDERED: u8 = 0x02;
+/// The top-level container carries index data.
+pub(crate) const FLAG_PERSIST_INDEX: u8 = 0x10;
+
+/// The head of a container, parsed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Container<'a> {
+    /// Elements of a list, pairs of a map, not counting the flags.
+    pub(crate) count: u32,
+    pub(crate) flags: u8,
+    /// Index data; empty when there is none.
+    pub(crate) index: &'a [u8],
+    /// The encoded elements. May be followed by what comes after the container, if it is an element of another one.
+    pub(crate) content: &'a [u8],
+}
+
+impl<'a> Container<'a> {
+    /// The head of the list at the front of `bytes`.
+    pub(crate) fn list(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(bytes);
+        match reader.token()? {
+            Token::Array(count) => Self::of_list(count, reader),
+            _ => Err(CodecError::NotAContainer),
+        }
+    }
+
+    /// The head of the map at the front of `bytes`.
+    pub(crate) fn map(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(bytes);
+        match reader.token()? {
+            Token::Map(count) => Self::of_map(count, reader),
+            _ => Err(CodecError::NotAContainer),
+        }
+    }
+
+    /// The head of a list whose array header has been read.
+    pub(crate) fn of_list(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
+        let flags = Flags::read(count, &mut reader)?;
+        Ok(Self::with(count, flags, reader))
+    }
+
+    /// The head of a map whose map header has been read. The flags are a key, with nil as its value.
+    pub(crate) fn of_map(count: u32, mut reader: Reader<'a>) -> Result<Self, CodecError> {
+        let flags = Flags::read(count, &mut reader)?;
+        if flags.is_some() {
+            reader.element()?;
+        }
+        Ok(Self::with(count, flags, reader))
+    }
+
+    fn with(count: u32, flags: Option<Flags<'a>>, content: Reader<'a>) -> Self {
+        let content = content.rest();
+        match flags {
+            Some(Flags { flags, index }) => Self {
+                count: count - 1,
+                flags,
+                index,
+                content,
+            },
+            None => Self {
+                count,
+                flags: 0,
+                index: &[],
+                content,
+            },
+        }
+    }
+}
+
+/// The extension that carries a container's flags and index data.
+struct Flags<'a> {
+    flags: u8,
+    index: &'a [u8],
+}
+
+impl<'a> Flags<'a> {
+    /// Reads the flags, if the first element is an extension other than wildcard and infinity.
+    #[inline]
+    fn read(count: u32, reader: &mut Reader<'a>) -> Result<Option<Self>, CodecError> {
+        let starts_with_ext =
+            count > 0 && matches!(reader.rest().first(), Some(0xc7..=0xc9 | 0xd4..=0xd8));
+        if !starts_with_ext {
+            return Ok(None);
+        }
+        let mut ahead = *reader;
+        match ahead.token()? {
+            Token::Ext(flags, index) if flags != EXT_SPECIAL => {
+                *reader = ahead;
+                Ok(Some(Self { flags, index }))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_and_index_data_are_not_elements() {
+        let list = Container::list(&[0x93, 0xc7, 2, 0x11, 7, 8, 1, 2]).unwrap();
+        assert_eq!(
+            (list.count, list.flags),
+            (2, FLAG_ORDERED | FLAG_PERSIST_INDEX)
+        );
+        assert_eq!((list.index, list.content), (&[7, 8][..], &[1, 2][..]));
+        let map = Container::map(&[0x82, 0xc7, 0, 0x01, 0xc0, 1, 2]).unwrap();
+        assert_eq!(
+            (map.count, map.flags, map.content),
+            (1, FLAG_ORDERED, &[1, 2][..])
+        );
+    }
+
+    #[test]
+    fn a_wildcard_in_front_is_an_element() {
+        let list = Container::list(&[0x91, 0xd4, 0xff, 0]).unwrap();
+        assert_eq!((list.count, list.flags), (1, 0));
+    }
+}

@@ -1,0 +1,197 @@
+//! Encoded elements to the owned form.
+
+use super::container::Container;
+use super::msgpack::{
+    EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token,
+};
+use super::{CodecError, List, ListOrder, Map, MapOrder, Value};
+
+/// Elements for which room is made before their bytes have been seen: a header alone must not cost memory.
+const PREALLOCATED_ITEMS: usize = 256;
+
+/// Decodes the element at the front of the reader and moves behind it.
+///
+/// Text that is not UTF-8 becomes a blob, as do raw values of subtypes unknown here; unsigned integers above
+/// `i64::MAX` wrap, as they do in Aerospike's clients.
+pub(super) fn element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
+    Ok(match reader.token()? {
+        Token::Nil => Value::Nil,
+        Token::Bool(value) => Value::Bool(value),
+        Token::Int(value) => Value::Int(value),
+        Token::BigInt(value) => Value::Int(value.cast_signed()),
+        Token::Float32(value) => Value::Float(f64::from(value)),
+        Token::Float(value) => Value::Float(value),
+        Token::Raw(raw) => raw_value(raw),
+        Token::Array(count) => {
+            let head = Container::of_list(count, *reader)?;
+            *reader = Reader::new(head.content);
+            Value::List(list(head, reader, depth)?)
+        }
+        Token::Map(count) => {
+            let head = Container::of_map(count, *reader)?;
+            *reader = Reader::new(head.content);
+            Value::Map(map(head, reader, depth)?)
+        }
+        Token::Ext(EXT_SPECIAL, [0]) => Value::Wildcard,
+        Token::Ext(EXT_SPECIAL, [1]) => Value::Infinity,
+        Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
+    })
+}
+
+fn raw_value(raw: &[u8]) -> Value {
+    let Some((subtype, bytes)) = raw.split_first() else {
+        return Value::Blob(Vec::new());
+    };
+    match (*subtype, std::str::from_utf8(bytes)) {
+        (SUBTYPE_STRING, Ok(text)) => Value::String(text.to_owned()),
+        (SUBTYPE_GEOJSON, Ok(text)) => Value::GeoJson(text.to_owned()),
+        (SUBTYPE_HLL, _) => Value::Hll(bytes.to_vec()),
+        _ => Value::Blob(bytes.to_vec()),
+    }
+}
+
+fn list(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<List, CodecError> {
+    let mut items = room(head.count, depth, reader)?;
+    for _ in 0..head.count {
+        items.push(element(reader, depth + 1)?);
+    }
+    Ok(List::new(items, ListOrder::of_flags(head.flags)))
+}
+
+fn map(head: Container<'_>, reader: &mut Reader<'_>, depth: u32) -> Result<Map, CodecError> {
+    let mut entries = room(head.count, depth, reader)?;
+    for _ in 0..head.count {
+        let key = element(reader, depth + 1)?;
+        entries.push((key, element(reader, depth + 1)?));
+    }
+    Ok(Map::new(entries, MapOrder::of_flags(head.flags)))
+}
+
+/// Room for the elements of a container, if it may nest this deep and its count can be true.
+fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecError> {
+    if depth >= MAX_NESTING {
+        return Err(CodecError::TooDeep);
+    }
+    if count as usize > reader.rest().len() {
+        return Err(CodecError::Truncated);
+    }
+    Ok(Vec::with_capacity((count as usize).min(PREALLOCATED_ITEMS)))
+}
+
+impl Value {
+    /// Decodes the element at the front of `bytes` and moves behind it.
+    pub(crate) fn decode_front(bytes: &mut &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(bytes);
+        let value = element(&mut reader, 0)?;
+        *bytes = reader.rest();
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Purpose, encode};
+    use super::*;
+    use crate::value::testing::{any_value, decode};
+    use proptest::prelude::*;
+
+    fn encoded(value: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        encode(value, Purpose::Storage, &mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn values_have_aerospikes_bytes() {
+        let table: [(Value, &[u8]); 9] = [
+            (Value::Nil, &[0xc0]),
+            (true.into(), &[0xc3]),
+            ((-1).into(), &[0xff]),
+            ("ab".into(), &[0xa3, 3, b'a', b'b']),
+            (b"ab".into(), &[0xa3, 4, b'a', b'b']),
+            (Value::GeoJson("{}".into()), &[0xa3, 23, b'{', b'}']),
+            (List::default().into(), &[0x90]),
+            (
+                List::new(vec![], ListOrder::Ordered).into(),
+                &[0x91, 0xc7, 0, 1],
+            ),
+            (
+                Map::new(vec![], MapOrder::KeyOrdered).into(),
+                &[0x81, 0xc7, 0, 1, 0xc0],
+            ),
+        ];
+        for (value, bytes) in table {
+            assert_eq!(encoded(&value), bytes, "{value:?}");
+            assert_eq!(decode(bytes).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn ten_thousand_levels_are_refused_not_recursed_into() {
+        let mut bytes = vec![0x91; 10_000];
+        bytes.push(0xc0);
+        assert_eq!(decode(&bytes), Err(CodecError::TooDeep));
+        let at_limit = bytes.split_off(10_001 - MAX_NESTING as usize);
+        assert_eq!(encoded(&decode(&at_limit).unwrap()), at_limit);
+        let too_deep = Value::List(vec![decode(&at_limit).unwrap()].into());
+        assert_eq!(
+            encode(&too_deep, Purpose::Storage, &mut Vec::new()),
+            Err(CodecError::TooDeep)
+        );
+    }
+
+    #[test]
+    fn a_map_is_written_by_key_and_only_with_legal_and_distinct_keys() {
+        let map = |entries: Vec<(Value, Value)>| Value::Map(entries.into());
+        let sorted = map(vec![(1.into(), "a".into()), ("k".into(), 2.into())]);
+        let shuffled = map(vec![("k".into(), 2.into()), (1.into(), "a".into())]);
+        assert_eq!(encoded(&shuffled), encoded(&sorted));
+        let table = [
+            (
+                map(vec![(1.into(), 2.into()), (1.into(), 3.into())]),
+                CodecError::DuplicateKey,
+            ),
+            (map(vec![(1.5.into(), 2.into())]), CodecError::IllegalKey),
+            (map(vec![(Value::Nil, 2.into())]), CodecError::IllegalKey),
+            (
+                Value::List(vec![Value::Wildcard].into()),
+                CodecError::NotStorable,
+            ),
+            (
+                Value::List(vec![Value::Infinity].into()),
+                CodecError::NotStorable,
+            ),
+        ];
+        for (value, error) in table {
+            assert_eq!(
+                encode(&value, Purpose::Storage, &mut Vec::new()),
+                Err(error)
+            );
+        }
+    }
+
+    #[test]
+    fn an_ordered_list_is_sorted_when_it_is_written() {
+        let list = List::new(vec![3.into(), "a".into(), 1.into()], ListOrder::Ordered);
+        let read = decode(&encoded(&list.into())).unwrap();
+        let sorted = List::new(vec![1.into(), 3.into(), "a".into()], ListOrder::Ordered);
+        assert_eq!(read, Value::List(sorted));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(value in any_value()) {
+            let bytes = encoded(&value);
+            let read = decode(&bytes).unwrap();
+            prop_assert_eq!(encoded(&read), bytes);
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_and_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..128)) {
+            if let Ok(value) = decode(&bytes) {
+                let mut out = Vec::new();
+                let _ = encode(&value, Purpose::Lookup, &mut out);
+            }
+        }
+    }
+}

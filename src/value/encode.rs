@@ -1,0 +1,214 @@
+//! The owned form to encoded elements, in the one normal form: shortest headers, maps by key, ordered lists in order.
+
+use super::msgpack::{
+    INFINITY, MAX_NESTING, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
+    write_array_header, write_flags_header, write_float, write_int, write_map_header,
+    write_raw_header,
+};
+use super::order::{compare, compare_total};
+use super::{CodecError, List, Map, Value};
+
+/// What an encoded value is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It will be stored.
+    Storage,
+    /// It is compared with what is stored: wildcard, infinity and any map key may occur.
+    Lookup,
+}
+
+/// Appends the encoding of `value`, as an element of a list or map, to `out`. O(bytes), plus sorting where a map or
+/// ordered list is not in order yet. After an error `out` ends in an unfinished value.
+pub(crate) fn encode(value: &Value, purpose: Purpose, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    element(value, purpose, out, 1)
+}
+
+/// Appends the encoding of the list that a whole bin holds. See [`encode`].
+pub(crate) fn encode_list(list: &List, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    write_list(list, Purpose::Storage, out, 0)
+}
+
+/// Appends the encoding of the map that a whole bin holds. See [`encode`].
+pub(crate) fn encode_map(map: &Map, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    write_map(map, Purpose::Storage, out, 0)
+}
+
+fn element(
+    value: &Value,
+    purpose: Purpose,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
+    match value {
+        Value::Nil => out.push(0xc0),
+        Value::Bool(false) => out.push(0xc2),
+        Value::Bool(true) => out.push(0xc3),
+        Value::Int(value) => write_int(out, *value),
+        Value::Float(value) => write_float(out, *value),
+        Value::String(text) => raw(SUBTYPE_STRING, text.as_bytes(), out)?,
+        Value::Blob(bytes) => raw(SUBTYPE_BLOB, bytes, out)?,
+        Value::GeoJson(text) => raw(SUBTYPE_GEOJSON, text.as_bytes(), out)?,
+        Value::Hll(bytes) => raw(SUBTYPE_HLL, bytes, out)?,
+        Value::List(list) => write_list(list, purpose, out, depth)?,
+        Value::Map(map) => write_map(map, purpose, out, depth)?,
+        Value::Wildcard if purpose == Purpose::Lookup => out.extend_from_slice(&WILDCARD),
+        Value::Infinity if purpose == Purpose::Lookup => out.extend_from_slice(&INFINITY),
+        Value::Wildcard | Value::Infinity => return Err(CodecError::NotStorable),
+    }
+    Ok(())
+}
+
+fn raw(subtype: u8, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
+    write_raw_header(out, bytes.len() + 1)?;
+    out.push(subtype);
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn write_list(
+    list: &List,
+    purpose: Purpose,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
+    if depth >= MAX_NESTING {
+        return Err(CodecError::TooDeep);
+    }
+    let flags = list.order().flags();
+    write_list_head(list.len(), flags, out)?;
+    if flags == 0 {
+        return list
+            .iter()
+            .try_for_each(|item| element(item, purpose, out, depth + 1));
+    }
+    let mut spans = Spans::new(out.len());
+    for item in list.iter() {
+        element(item, purpose, out, depth + 1)?;
+        spans.push(out.len());
+    }
+    spans.sort(out);
+    Ok(())
+}
+
+fn write_map(map: &Map, purpose: Purpose, out: &mut Vec<u8>, depth: u32) -> Result<(), CodecError> {
+    if depth >= MAX_NESTING {
+        return Err(CodecError::TooDeep);
+    }
+    write_map_head(map.len(), map.order().flags(), out)?;
+    let mut spans = Spans::new(out.len());
+    for (key, value) in map.iter() {
+        let legal = matches!(key, Value::Int(_) | Value::String(_) | Value::Blob(_));
+        if !legal && purpose == Purpose::Storage {
+            return Err(CodecError::IllegalKey);
+        }
+        element(key, purpose, out, depth + 1)?;
+        element(value, purpose, out, depth + 1)?;
+        spans.push(out.len());
+    }
+    spans.sort(out);
+    if spans.has_equal_neighbours(out) {
+        Err(CodecError::DuplicateKey)
+    } else {
+        Ok(())
+    }
+}
+
+/// Writes the header of a list, and its flags if it has any.
+pub(super) fn write_list_head(
+    count: usize,
+    flags: u8,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let count = count_of(count)?;
+    if flags == 0 {
+        write_array_header(out, count);
+    } else {
+        write_array_header(out, count + 1);
+        write_flags_header(out, flags, 0);
+    }
+    Ok(())
+}
+
+/// Writes the header of a map, and its flags if it has any.
+pub(super) fn write_map_head(pairs: usize, flags: u8, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let pairs = count_of(pairs)?;
+    if flags == 0 {
+        write_map_header(out, pairs);
+    } else {
+        write_map_header(out, pairs + 1);
+        write_flags_header(out, flags, 0);
+        out.push(0xc0);
+    }
+    Ok(())
+}
+
+/// A count that leaves room for the flags.
+fn count_of(count: usize) -> Result<u32, CodecError> {
+    u32::try_from(count)
+        .ok()
+        .filter(|count| *count < u32::MAX)
+        .ok_or(CodecError::TooLong)
+}
+
+/// Where the elements (or the pairs, which begin with their key) of a container lie that has just been written to the
+/// end of a buffer. They follow one another, so their ends say it all.
+#[derive(Debug)]
+pub(super) struct Spans {
+    start: usize,
+    ends: Vec<usize>,
+}
+
+impl Spans {
+    pub(super) const fn new(start: usize) -> Self {
+        Self {
+            start,
+            ends: Vec::new(),
+        }
+    }
+
+    pub(super) fn push(&mut self, end: usize) {
+        self.ends.push(end);
+    }
+
+    fn iter<'b>(&self, buffer: &'b [u8]) -> impl Iterator<Item = &'b [u8]> {
+        let mut start = self.start;
+        self.ends.iter().map(move |end| {
+            let span = buffer.get(start..*end).unwrap_or_default();
+            start = *end;
+            span
+        })
+    }
+
+    /// True if no element is greater than the next one.
+    pub(super) fn are_sorted(&self, buffer: &[u8]) -> bool {
+        self.iter(buffer).is_sorted_by(|a, b| compare(a, b).is_le())
+    }
+
+    pub(super) fn has_equal_neighbours(&self, buffer: &[u8]) -> bool {
+        let mut spans = self.iter(buffer);
+        let Some(mut before) = spans.next() else {
+            return false;
+        };
+        spans.any(|span| compare(std::mem::replace(&mut before, span), span).is_eq())
+    }
+
+    /// Sorts the elements in the buffer, stably; a buffer that is in order is not touched.
+    pub(super) fn sort(&mut self, buffer: &mut Vec<u8>) {
+        if self
+            .iter(buffer)
+            .is_sorted_by(|a, b| compare_total(a, b).is_le())
+        {
+            return;
+        }
+        let mut spans: Vec<&[u8]> = self.iter(buffer).collect();
+        spans.sort_by(|a, b| compare_total(a, b));
+        let mut end = self.start;
+        for (slot, span) in self.ends.iter_mut().zip(&spans) {
+            end += span.len();
+            *slot = end;
+        }
+        let sorted = spans.concat();
+        buffer.truncate(self.start);
+        buffer.extend_from_slice(&sorted);
+    }
+}

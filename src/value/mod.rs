@@ -1,0 +1,212 @@
+//! Values: what a bin holds, how it is encoded, and how any two values compare.
+//!
+//! * [`Value`], [`List`], [`Map`]: the owned form that users build and get.
+//! * [`ValueRef`], [`ListRef`], [`MapRef`]: the borrowed form, read straight from a stored record.
+//! * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
+//! * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
+//! * `stored`: the form of a value inside a stored record, by [`ParticleType`].
+//! * `order`: the one order of values, on encoded bytes. Everything that sorts or searches uses it.
+//!
+//! This layer knows nothing of records, bins or operations.
+
+mod codec_error;
+mod container;
+mod convert;
+mod decode;
+mod encode;
+mod normalize;
+mod particle;
+mod reference;
+mod serde;
+mod stored;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub(crate) mod msgpack;
+pub(crate) mod order;
+
+pub use codec_error::CodecError;
+pub use particle::ParticleType;
+pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
+
+pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX};
+pub(crate) use encode::{Purpose, encode};
+pub(crate) use stored::{check_stored, from_wire, write_stored};
+
+use std::ops::Deref;
+
+/// A value: of a bin, or of an element inside a list or map.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// No value. Written to a bin, it removes the bin; inside a list or map it is a value like any other.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// Text.
+    String(String),
+    /// Bytes.
+    Blob(Vec<u8>),
+    /// A list.
+    List(List),
+    /// A map.
+    Map(Map),
+    /// GeoJSON text.
+    GeoJson(String),
+    /// A HyperLogLog sketch, in its binary form.
+    Hll(Vec<u8>),
+    /// Equal to anything; inside a list, a match of whatever follows. In lookups only: storing it is an error.
+    Wildcard,
+    /// Greater than anything, for the open end of an interval. In lookups only: storing it is an error.
+    Infinity,
+}
+
+/// Whether a list keeps its elements sorted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ListOrder {
+    /// Elements stay where they are put.
+    #[default]
+    Unordered,
+    /// Elements are kept in the order of values across types.
+    Ordered,
+}
+
+impl ListOrder {
+    pub(crate) const fn flags(self) -> u8 {
+        match self {
+            Self::Unordered => 0,
+            Self::Ordered => FLAG_ORDERED,
+        }
+    }
+
+    pub(crate) const fn of_flags(flags: u8) -> Self {
+        if flags & FLAG_ORDERED == 0 {
+            Self::Unordered
+        } else {
+            Self::Ordered
+        }
+    }
+}
+
+/// How a map's entries are kept. Entries are stored by key in every case; the order says what is promised.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MapOrder {
+    /// No order is promised.
+    #[default]
+    Unordered,
+    /// Ordered by key.
+    KeyOrdered,
+    /// Ordered by key, and searched by value too.
+    KeyValueOrdered,
+}
+
+impl MapOrder {
+    pub(crate) const fn flags(self) -> u8 {
+        match self {
+            Self::Unordered => 0,
+            Self::KeyOrdered => FLAG_ORDERED,
+            Self::KeyValueOrdered => FLAG_ORDERED | container::FLAG_VALUE_ORDERED,
+        }
+    }
+
+    pub(crate) const fn of_flags(flags: u8) -> Self {
+        if flags & container::FLAG_VALUE_ORDERED != 0 {
+            Self::KeyValueOrdered
+        } else if flags & FLAG_ORDERED != 0 {
+            Self::KeyOrdered
+        } else {
+            Self::Unordered
+        }
+    }
+}
+
+/// A list of values. Dereferences to its elements.
+///
+/// An ordered list is sorted when it is encoded, not before: read it back to see its order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct List {
+    items: Vec<Value>,
+    order: ListOrder,
+}
+
+impl List {
+    /// A list of the given elements and order.
+    #[must_use]
+    pub const fn new(items: Vec<Value>, order: ListOrder) -> Self {
+        Self { items, order }
+    }
+
+    /// Whether the list keeps its elements sorted.
+    #[must_use]
+    pub const fn order(&self) -> ListOrder {
+        self.order
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn into_items(self) -> Vec<Value> {
+        self.items
+    }
+
+    /// Puts an element at the end.
+    pub fn push(&mut self, value: impl Into<Value>) {
+        self.items.push(value.into());
+    }
+}
+
+impl Deref for List {
+    type Target = [Value];
+
+    fn deref(&self) -> &[Value] {
+        &self.items
+    }
+}
+
+/// A map of values. Dereferences to its entries, which come back from a record in the order of their keys.
+///
+/// Keys must be integers, text or bytes, and no key may come twice: both are found out when the map is encoded.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map {
+    entries: Vec<(Value, Value)>,
+    order: MapOrder,
+}
+
+impl Map {
+    /// A map of the given entries and order.
+    #[must_use]
+    pub const fn new(entries: Vec<(Value, Value)>, order: MapOrder) -> Self {
+        Self { entries, order }
+    }
+
+    /// What order the map promises.
+    #[must_use]
+    pub const fn order(&self) -> MapOrder {
+        self.order
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn into_entries(self) -> Vec<(Value, Value)> {
+        self.entries
+    }
+
+    /// The value of a key. O(entries).
+    #[must_use]
+    pub fn get(&self, key: &Value) -> Option<&Value> {
+        self.entries
+            .iter()
+            .find_map(|(k, v)| (k == key).then_some(v))
+    }
+}
+
+impl Deref for Map {
+    type Target = [(Value, Value)];
+
+    fn deref(&self) -> &[(Value, Value)] {
+        &self.entries
+    }
+}

@@ -1,0 +1,300 @@
+//! A client's bytes to our bytes: the one normal form that everything else may rely on.
+//!
+//! Shortest headers; `bin` becomes `str`; maps by key; a container that says it is ordered must be; index data goes, and
+//! below the top level the bit that asks for it; no wildcard, no infinity, no illegal or repeated key.
+
+use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
+use super::encode::{Spans, write_list_head, write_map_head};
+use super::msgpack::{
+    EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, write_float,
+    write_float32, write_int, write_raw_header, write_uint,
+};
+use super::{CodecError, ParticleType};
+
+/// Appends the normal form of the list or map (`kind`) that `bytes` hold to `out`. The bit that asks for a persisted
+/// index is kept, its data is left out.
+pub(super) fn particle(
+    kind: ParticleType,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let mut reader = Reader::new(bytes);
+    let token = reader.token()?;
+    match (kind, token) {
+        (ParticleType::List, Token::Array(count)) => {
+            list(
+                count,
+                &mut reader,
+                FLAG_ORDERED | FLAG_PERSIST_INDEX,
+                out,
+                0,
+            )?;
+        }
+        (ParticleType::Map, Token::Map(count)) => {
+            let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX;
+            map(count, &mut reader, kept, out, 0)?;
+        }
+        _ => return Err(CodecError::NotAContainer),
+    }
+    match reader.rest().len() {
+        0 => Ok(()),
+        left => Err(CodecError::TrailingBytes(left)),
+    }
+}
+
+fn element(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), CodecError> {
+    let before = *reader;
+    match reader.token()? {
+        Token::Nil => out.push(0xc0),
+        Token::Bool(value) => out.push(0xc2 + u8::from(value)),
+        Token::Int(value) => write_int(out, value),
+        Token::BigInt(value) => write_uint(out, value),
+        Token::Float32(value) => write_float32(out, value),
+        Token::Float(value) => write_float(out, value),
+        Token::Raw(raw) => {
+            write_raw_header(out, raw.len())?;
+            out.extend_from_slice(raw);
+        }
+        Token::Array(count) => list(count, reader, FLAG_ORDERED, out, depth)?,
+        Token::Map(count) => map(count, reader, FLAG_ORDERED | FLAG_VALUE_ORDERED, out, depth)?,
+        Token::Ext(EXT_SPECIAL, _) => return Err(CodecError::NotStorable),
+        Token::Ext(..) => {
+            let len = before.rest().len() - reader.rest().len();
+            out.extend_from_slice(before.rest().get(..len).unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+fn list(
+    count: u32,
+    reader: &mut Reader<'_>,
+    kept_flags: u8,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
+    let head = enter(Container::of_list(count, *reader)?, reader, depth)?;
+    write_list_head(head.count as usize, head.flags & kept_flags, out)?;
+    let mut spans = Spans::new(out.len());
+    for _ in 0..head.count {
+        element(reader, out, depth + 1)?;
+        spans.push(out.len());
+    }
+    let in_order = head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
+    if in_order {
+        Ok(())
+    } else {
+        Err(CodecError::NotInOrder)
+    }
+}
+
+fn map(
+    count: u32,
+    reader: &mut Reader<'_>,
+    kept_flags: u8,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
+    let head = enter(Container::of_map(count, *reader)?, reader, depth)?;
+    write_map_head(head.count as usize, head.flags & kept_flags, out)?;
+    let mut spans = Spans::new(out.len());
+    for _ in 0..head.count {
+        let mut ahead = *reader;
+        let legal = match ahead.token()? {
+            Token::Int(_) | Token::BigInt(_) => true,
+            Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
+            _ => false,
+        };
+        if !legal {
+            return Err(CodecError::IllegalKey);
+        }
+        element(reader, out, depth + 1)?;
+        element(reader, out, depth + 1)?;
+        spans.push(out.len());
+    }
+    if head.flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
+        return Err(CodecError::NotInOrder);
+    }
+    spans.sort(out);
+    if spans.has_equal_neighbours(out) {
+        Err(CodecError::DuplicateKey)
+    } else {
+        Ok(())
+    }
+}
+
+/// Moves the reader into a container, if it may nest this deep and its count can be true.
+fn enter<'a>(
+    head: Container<'a>,
+    reader: &mut Reader<'a>,
+    depth: u32,
+) -> Result<Container<'a>, CodecError> {
+    if depth >= MAX_NESTING {
+        return Err(CodecError::TooDeep);
+    }
+    if head.count as usize > head.content.len() {
+        return Err(CodecError::Truncated);
+    }
+    *reader = Reader::new(head.content);
+    Ok(head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::testing::any_value;
+    use crate::value::{Value, write_stored};
+    use proptest::prelude::*;
+
+    /// The rule, what the client sent, what is stored.
+    type Row = (
+        &'static str,
+        &'static [u8],
+        Result<&'static [u8], CodecError>,
+    );
+
+    fn normal(kind: ParticleType, bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
+        let mut out = Vec::new();
+        particle(kind, bytes, &mut out).map(|()| out)
+    }
+
+    #[test]
+    fn lists_are_normalised_by_the_rules_of_5_3() {
+        let table: [Row; 12] = [
+            (
+                "integers shrink",
+                &[0x92, 0xd3, 0, 0, 0, 0, 0, 0, 0, 5, 0xd0, 0xff],
+                Ok(&[0x92, 5, 0xff]),
+            ),
+            (
+                "headers shrink",
+                &[0xdd, 0, 0, 0, 1, 0xdc, 0, 0],
+                Ok(&[0x91, 0x90]),
+            ),
+            (
+                "bin becomes str",
+                &[0x91, 0xc4, 2, 4, 9],
+                Ok(&[0x91, 0xa2, 4, 9]),
+            ),
+            (
+                "float32 stays",
+                &[0x91, 0xca, 0, 0, 0, 0],
+                Ok(&[0x91, 0xca, 0, 0, 0, 0]),
+            ),
+            (
+                "index data goes, its bit stays on top",
+                &[0x93, 0xc7, 1, 0x11, 7, 1, 2],
+                Ok(&[0x93, 0xc7, 0, 0x11, 1, 2]),
+            ),
+            (
+                "the bit goes below",
+                &[0x91, 0x92, 0xc7, 1, 0x11, 7, 1],
+                Ok(&[0x91, 0x92, 0xc7, 0, 1, 1]),
+            ),
+            (
+                "an ordered list must be in order",
+                &[0x93, 0xc7, 0, 1, 2, 1],
+                Err(CodecError::NotInOrder),
+            ),
+            (
+                "duplicates are fine",
+                &[0x93, 0xc7, 0, 1, 1, 1],
+                Ok(&[0x93, 0xc7, 0, 1, 1, 1]),
+            ),
+            (
+                "no wildcard",
+                &[0x91, 0xd4, 0xff, 0],
+                Err(CodecError::NotStorable),
+            ),
+            (
+                "no infinity",
+                &[0x91, 0xd4, 0xff, 1],
+                Err(CodecError::NotStorable),
+            ),
+            (
+                "nothing may follow",
+                &[0x90, 1],
+                Err(CodecError::TrailingBytes(1)),
+            ),
+            ("a map is no list", &[0x80], Err(CodecError::NotAContainer)),
+        ];
+        for (rule, bytes, expected) in table {
+            assert_eq!(
+                normal(ParticleType::List, bytes).as_deref(),
+                expected.as_ref().copied(),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn maps_are_normalised_by_the_rules_of_5_3() {
+        let table: [Row; 6] = [
+            (
+                "entries go by key",
+                &[0x82, 2, 0xa1, 1, 1, 0xc0],
+                Ok(&[0x82, 1, 0xc0, 2, 0xa1, 1]),
+            ),
+            (
+                "ordered must be in order",
+                &[0x83, 0xc7, 0, 1, 0xc0, 2, 0, 1, 0],
+                Err(CodecError::NotInOrder),
+            ),
+            (
+                "no key twice",
+                &[0x82, 1, 0, 0xcc, 1, 0],
+                Err(CodecError::DuplicateKey),
+            ),
+            (
+                "no key of another type",
+                &[0x81, 0xc3, 0],
+                Err(CodecError::IllegalKey),
+            ),
+            (
+                "no key of another subtype",
+                &[0x81, 0xa1, 23, 0],
+                Err(CodecError::IllegalKey),
+            ),
+            (
+                "preserve-order is not stored",
+                &[0x82, 0xc7, 0, 8, 0xc0, 1, 2],
+                Ok(&[0x81, 1, 2]),
+            ),
+        ];
+        for (rule, bytes, expected) in table {
+            assert_eq!(
+                normal(ParticleType::Map, bytes).as_deref(),
+                expected.as_ref().copied(),
+                "{rule}"
+            );
+        }
+    }
+
+    #[test]
+    fn ten_thousand_levels_are_refused_not_recursed_into() {
+        let mut bytes = vec![0x91; 10_000];
+        bytes.push(0xc0);
+        assert_eq!(normal(ParticleType::List, &bytes), Err(CodecError::TooDeep));
+    }
+
+    proptest! {
+        #[test]
+        fn normal_values_stay_as_they_are(value in any_value()) {
+            let kind = if matches!(value, Value::Map(_)) { ParticleType::Map } else { ParticleType::List };
+            let mut bytes = Vec::new();
+            if matches!(value, Value::List(_) | Value::Map(_)) {
+                write_stored(&value, &mut bytes).unwrap();
+                prop_assert_eq!(normal(kind, &bytes), Ok(bytes));
+            }
+        }
+
+        #[test]
+        fn hostile_bytes_are_an_error_or_become_normal(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            for kind in [ParticleType::List, ParticleType::Map] {
+                if let Ok(once) = normal(kind, &bytes) {
+                    prop_assert_eq!(normal(kind, &once), Ok(once));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Values read straight from stored bytes, without a copy.
+
+use std::fmt;
+
+use super::container::Container;
+use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
+use super::{CodecError, ListOrder, MapOrder, Value, decode};
+
+/// A value inside a stored record.
+///
+/// Text that is not UTF-8 (only wire clients can store it) reads as [`ValueRef::Blob`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum ValueRef<'a> {
+    /// The nil element of a list or map.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A double.
+    Float(f64),
+    /// Text.
+    String(&'a str),
+    /// Bytes.
+    Blob(&'a [u8]),
+    /// A list.
+    List(ListRef<'a>),
+    /// A map.
+    Map(MapRef<'a>),
+    /// GeoJSON text.
+    GeoJson(&'a str),
+    /// A HyperLogLog sketch.
+    Hll(&'a [u8]),
+}
+
+impl<'a> ValueRef<'a> {
+    /// Reads one encoded element and moves the reader behind it.
+    fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
+        let bytes = reader.element()?;
+        let mut inside = Reader::new(bytes);
+        Ok(match inside.token()? {
+            Token::Nil => Self::Nil,
+            Token::Bool(value) => Self::Bool(value),
+            Token::Int(value) => Self::Int(value),
+            Token::BigInt(value) => Self::Int(value.cast_signed()),
+            Token::Float32(value) => Self::Float(f64::from(value)),
+            Token::Float(value) => Self::Float(value),
+            Token::Raw(raw) => match raw.split_first() {
+                None => Self::Blob(raw),
+                Some((&SUBTYPE_HLL, bytes)) => Self::Hll(bytes),
+                Some((subtype, bytes)) => match (*subtype, std::str::from_utf8(bytes)) {
+                    (SUBTYPE_STRING, Ok(text)) => Self::String(text),
+                    (SUBTYPE_GEOJSON, Ok(text)) => Self::GeoJson(text),
+                    _ => Self::Blob(bytes),
+                },
+            },
+            Token::Array(_) => Self::List(ListRef::new(bytes)?),
+            Token::Map(_) => Self::Map(MapRef::new(bytes)?),
+            Token::Ext(EXT_SPECIAL, _) => return Err(CodecError::NotStorable),
+            Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
+        })
+    }
+
+    /// The owned form. O(bytes).
+    ///
+    /// # Errors
+    /// A [`CodecError`] if the elements of a list or map are malformed.
+    pub fn to_value(&self) -> Result<Value, CodecError> {
+        Ok(match *self {
+            Self::Nil => Value::Nil,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Int(value) => Value::Int(value),
+            Self::Float(value) => Value::Float(value),
+            Self::String(text) => Value::String(text.to_owned()),
+            Self::Blob(bytes) => Value::Blob(bytes.to_vec()),
+            Self::List(list) => decode::element(&mut Reader::new(list.bytes), 0)?,
+            Self::Map(map) => decode::element(&mut Reader::new(map.bytes), 0)?,
+            Self::GeoJson(text) => Value::GeoJson(text.to_owned()),
+            Self::Hll(bytes) => Value::Hll(bytes.to_vec()),
+        })
+    }
+
+    /// The integer, if it is one.
+    #[must_use]
+    pub const fn as_int(&self) -> Option<i64> {
+        if let Self::Int(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
+    }
+
+    /// The double, if it is one.
+    #[must_use]
+    pub const fn as_float(&self) -> Option<f64> {
+        if let Self::Float(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
+    }
+
+    /// The text, if it is one.
+    #[must_use]
+    pub const fn as_str(&self) -> Option<&'a str> {
+        if let Self::String(text) = self {
+            Some(text)
+        } else {
+            None
+        }
+    }
+
+    /// The bytes, if it is a blob.
+    #[must_use]
+    pub const fn as_blob(&self) -> Option<&'a [u8]> {
+        if let Self::Blob(bytes) = self {
+            Some(bytes)
+        } else {
+            None
+        }
+    }
+
+    /// The list, if it is one.
+    #[must_use]
+    pub const fn as_list(&self) -> Option<ListRef<'a>> {
+        if let Self::List(list) = self {
+            Some(*list)
+        } else {
+            None
+        }
+    }
+
+    /// The map, if it is one.
+    #[must_use]
+    pub const fn as_map(&self) -> Option<MapRef<'a>> {
+        if let Self::Map(map) = self {
+            Some(*map)
+        } else {
+            None
+        }
+    }
+}
+
+/// An encoded list.
+#[derive(Clone, Copy)]
+pub struct ListRef<'a> {
+    /// The whole encoding.
+    bytes: &'a [u8],
+    head: Container<'a>,
+}
+
+impl<'a> ListRef<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        Ok(Self {
+            bytes,
+            head: Container::list(bytes)?,
+        })
+    }
+
+    /// How many elements there are. O(1).
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.head.count as usize
+    }
+
+    /// True if there are none. O(1).
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.head.count == 0
+    }
+
+    /// Whether the list keeps its elements sorted.
+    #[must_use]
+    pub const fn order(&self) -> ListOrder {
+        ListOrder::of_flags(self.head.flags)
+    }
+
+    /// The elements, in their order. An element that cannot be read is an error and the last item.
+    #[must_use]
+    pub const fn iter(&self) -> ListItems<'a> {
+        ListItems {
+            left: self.head.count,
+            reader: Reader::new(self.head.content),
+        }
+    }
+}
+
+impl PartialEq for ListRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for ListRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> IntoIterator for ListRef<'a> {
+    type Item = Result<ValueRef<'a>, CodecError>;
+    type IntoIter = ListItems<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Iterates over the elements of a [`ListRef`].
+#[derive(Clone, Debug)]
+pub struct ListItems<'a> {
+    left: u32,
+    reader: Reader<'a>,
+}
+
+impl<'a> Iterator for ListItems<'a> {
+    type Item = Result<ValueRef<'a>, CodecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let item = ValueRef::read(&mut self.reader);
+        if item.is_err() {
+            self.left = 0;
+        }
+        Some(item)
+    }
+}
+
+/// An encoded map.
+#[derive(Clone, Copy)]
+pub struct MapRef<'a> {
+    /// The whole encoding.
+    bytes: &'a [u8],
+    head: Container<'a>,
+}
+
+impl<'a> MapRef<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        Ok(Self {
+            bytes,
+            head: Container::map(bytes)?,
+        })
+    }
+
+    /// How many entries there are. O(1).
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.head.count as usize
+    }
+
+    /// True if there are none. O(1).
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.head.count == 0
+    }
+
+    /// What order the map promises.
+    #[must_use]
+    pub const fn order(&self) -> MapOrder {
+        MapOrder::of_flags(self.head.flags)
+    }
+
+    /// The entries, by key. An entry that cannot be read is an error and the last item.
+    #[must_use]
+    pub const fn iter(&self) -> MapEntries<'a> {
+        MapEntries {
+            items: ListItems {
+                left: self.head.count,
+                reader: Reader::new(self.head.content),
+            },
+        }
+    }
+}
+
+impl PartialEq for MapRef<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for MapRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> IntoIterator for MapRef<'a> {
+    type Item = Result<(ValueRef<'a>, ValueRef<'a>), CodecError>;
+    type IntoIter = MapEntries<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Iterates over the entries of a [`MapRef`].
+#[derive(Clone, Debug)]
+pub struct MapEntries<'a> {
+    /// `left` counts pairs here.
+    items: ListItems<'a>,
+}
+
+impl<'a> Iterator for MapEntries<'a> {
+    type Item = Result<(ValueRef<'a>, ValueRef<'a>), CodecError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.items.next()?;
+        let entry = key.and_then(|key| Ok((key, ValueRef::read(&mut self.items.reader)?)));
+        if entry.is_err() {
+            self.items.left = 0;
+        }
+        Some(entry)
+    }
+}

@@ -1,0 +1,251 @@
+//! The form of a value inside a stored record.
+//!
+//! | type | bytes |
+//! |---|---|
+//! | integer | 1, 2, 4 or 8 bytes, little-endian two's complement, the fewest that hold it |
+//! | float | 8 bytes, little-endian IEEE 754 |
+//! | bool | 1 byte, 0 or 1 |
+//! | string, blobs, HyperLogLog, GeoJSON | the bytes |
+//! | list, map | the normal form of the MessagePack, flags and index data included |
+
+use super::encode::{encode_list, encode_map};
+use super::reference::{ListRef, MapRef};
+use super::{CodecError, ParticleType, Value, ValueRef, normalize};
+
+/// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing and has the type
+/// [`ParticleType::Null`].
+pub(crate) fn write_stored(value: &Value, out: &mut Vec<u8>) -> Result<ParticleType, CodecError> {
+    let bytes = |out: &mut Vec<u8>, bytes: &[u8], kind| {
+        out.extend_from_slice(bytes);
+        Ok(kind)
+    };
+    match value {
+        Value::Nil => Ok(ParticleType::Null),
+        Value::Bool(value) => bytes(out, &[u8::from(*value)], ParticleType::Bool),
+        Value::Int(value) => {
+            write_stored_int(*value, out);
+            Ok(ParticleType::Integer)
+        }
+        Value::Float(value) => bytes(out, &value.to_le_bytes(), ParticleType::Float),
+        Value::String(text) => bytes(out, text.as_bytes(), ParticleType::String),
+        Value::Blob(blob) => bytes(out, blob, ParticleType::Blob),
+        Value::GeoJson(text) => bytes(out, text.as_bytes(), ParticleType::GeoJson),
+        Value::Hll(sketch) => bytes(out, sketch, ParticleType::Hll),
+        Value::List(list) => encode_list(list, out).map(|()| ParticleType::List),
+        Value::Map(map) => encode_map(map, out).map(|()| ParticleType::Map),
+        Value::Wildcard | Value::Infinity => Err(CodecError::NotStorable),
+    }
+}
+
+fn write_stored_int(value: i64, out: &mut Vec<u8>) {
+    if let Ok(value) = i8::try_from(value) {
+        out.extend_from_slice(&value.to_le_bytes());
+    } else if let Ok(value) = i16::try_from(value) {
+        out.extend_from_slice(&value.to_le_bytes());
+    } else if let Ok(value) = i32::try_from(value) {
+        out.extend_from_slice(&value.to_le_bytes());
+    } else {
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+}
+
+impl<'a> ValueRef<'a> {
+    /// Reads a stored value. O(1), but for the UTF-8 check of text.
+    pub(crate) fn stored(kind: ParticleType, bytes: &'a [u8]) -> Result<Self, CodecError> {
+        let scalar = |what| CodecError::Scalar {
+            what,
+            len: bytes.len(),
+        };
+        Ok(match kind {
+            ParticleType::Null => return Err(CodecError::UnknownType(0)),
+            ParticleType::Integer => Self::Int(match *bytes {
+                [a] => i64::from(i8::from_le_bytes([a])),
+                [a, b] => i64::from(i16::from_le_bytes([a, b])),
+                [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+                _ => i64::from_le_bytes(bytes.try_into().map_err(|_| scalar("integer"))?),
+            }),
+            ParticleType::Float => Self::Float(f64::from_le_bytes(
+                bytes.try_into().map_err(|_| scalar("float"))?,
+            )),
+            ParticleType::Bool => match bytes {
+                [0] => Self::Bool(false),
+                [1] => Self::Bool(true),
+                _ => return Err(scalar("bool")),
+            },
+            ParticleType::String => {
+                std::str::from_utf8(bytes).map_or(Self::Blob(bytes), Self::String)
+            }
+            ParticleType::GeoJson => {
+                std::str::from_utf8(bytes).map_or(Self::Blob(bytes), Self::GeoJson)
+            }
+            ParticleType::Hll => Self::Hll(bytes),
+            ParticleType::List => Self::List(ListRef::new(bytes)?),
+            ParticleType::Map => Self::Map(MapRef::new(bytes)?),
+            _ => Self::Blob(bytes),
+        })
+    }
+}
+
+/// Checks that a value has a form that its type allows: sizes of scalars, heads of containers. O(1).
+#[inline]
+pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), CodecError> {
+    let scalar = |what| {
+        Err(CodecError::Scalar {
+            what,
+            len: bytes.len(),
+        })
+    };
+    match kind {
+        ParticleType::Null => Err(CodecError::UnknownType(0)),
+        ParticleType::Integer if !matches!(bytes.len(), 1 | 2 | 4 | 8) => scalar("integer"),
+        ParticleType::Float if bytes.len() != size_of::<f64>() => scalar("float"),
+        ParticleType::Bool if !matches!(bytes, [0 | 1]) => scalar("bool"),
+        ParticleType::List => ListRef::new(bytes).map(drop),
+        ParticleType::Map => MapRef::new(bytes).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Appends the stored form of a value that a client encoded for the wire: big-endian numbers, MessagePack that is not
+/// normal yet, GeoJSON behind a head of flags and cells.
+pub(crate) fn from_wire(
+    kind: ParticleType,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let scalar = |what| CodecError::Scalar {
+        what,
+        len: bytes.len(),
+    };
+    match kind {
+        ParticleType::Null => {}
+        ParticleType::Integer => {
+            if !matches!(bytes.len(), 1 | 2 | 4 | 8) {
+                return Err(scalar("integer"));
+            }
+            let value = bytes
+                .iter()
+                .fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+            write_stored_int(value.cast_signed(), out);
+        }
+        ParticleType::Float => {
+            let value: [u8; 8] = bytes.try_into().map_err(|_| scalar("float"))?;
+            out.extend(value.iter().rev());
+        }
+        ParticleType::Bool => match bytes {
+            [0 | 1] => out.extend_from_slice(bytes),
+            _ => return Err(scalar("bool")),
+        },
+        ParticleType::List | ParticleType::Map => normalize::particle(kind, bytes, out)?,
+        ParticleType::GeoJson => out.extend_from_slice(geojson_text(bytes)?),
+        _ => out.extend_from_slice(bytes),
+    }
+    Ok(())
+}
+
+/// The text of GeoJSON on the wire: flags (1 byte), number of cells (2 bytes), the cells (8 bytes each), the text.
+fn geojson_text(bytes: &[u8]) -> Result<&[u8], CodecError> {
+    let (&[_, high, low], rest) = bytes.split_first_chunk().ok_or(CodecError::Truncated)?;
+    let cells = usize::from(u16::from_be_bytes([high, low])) * size_of::<u64>();
+    rest.get(cells..).ok_or(CodecError::Truncated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::testing::any_value;
+    use proptest::prelude::*;
+
+    fn stored(value: &Value) -> (ParticleType, Vec<u8>) {
+        let mut out = Vec::new();
+        let kind = write_stored(value, &mut out).unwrap();
+        (kind, out)
+    }
+
+    #[test]
+    fn scalars_have_these_bytes() {
+        let table: [(Value, u8, &[u8]); 12] = [
+            (0.into(), 1, &[0]),
+            ((-128).into(), 1, &[0x80]),
+            (128.into(), 1, &[0x80, 0]),
+            (32_768.into(), 1, &[0, 0x80, 0, 0]),
+            (i64::MIN.into(), 1, &[0, 0, 0, 0, 0, 0, 0, 0x80]),
+            (1.5.into(), 2, &[0, 0, 0, 0, 0, 0, 0xf8, 0x3f]),
+            ("hi".into(), 3, b"hi"),
+            (b"hi".into(), 4, b"hi"),
+            (true.into(), 17, &[1]),
+            (Value::Hll(vec![1, 2]), 18, &[1, 2]),
+            (Value::List(vec![1.into()].into()), 20, &[0x91, 1]),
+            (Value::GeoJson("{}".into()), 23, b"{}"),
+        ];
+        for (value, kind, bytes) in table {
+            let (stored_kind, stored_bytes) = stored(&value);
+            assert_eq!(
+                (stored_kind.number(), &stored_bytes[..]),
+                (kind, bytes),
+                "{value:?}"
+            );
+            assert_eq!(
+                ValueRef::stored(stored_kind, bytes)
+                    .unwrap()
+                    .to_value()
+                    .unwrap(),
+                value
+            );
+        }
+    }
+
+    #[test]
+    fn wire_values_become_stored_values() {
+        let table: [(ParticleType, &[u8], Value); 7] = [
+            (ParticleType::Integer, &[0xff], 255.into()),
+            (ParticleType::Integer, &[0xff; 8], (-1).into()),
+            (ParticleType::Float, &1.5_f64.to_be_bytes(), 1.5.into()),
+            (ParticleType::Bool, &[1], true.into()),
+            (
+                ParticleType::GeoJson,
+                b"\0\0\x01........{}",
+                Value::GeoJson("{}".into()),
+            ),
+            (ParticleType::String, b"text", "text".into()),
+            (
+                ParticleType::List,
+                &[0xdc, 0, 1, 0xcc, 1],
+                Value::List(vec![1.into()].into()),
+            ),
+        ];
+        for (kind, wire, value) in table {
+            let mut out = Vec::new();
+            from_wire(kind, wire, &mut out).unwrap();
+            assert_eq!((kind, out), stored(&value));
+        }
+        for (kind, wire) in [
+            (ParticleType::Integer, &[0; 3][..]),
+            (ParticleType::Float, &[0; 4]),
+            (ParticleType::Bool, &[2]),
+            (ParticleType::GeoJson, &[0, 0, 1, 0]),
+        ] {
+            assert!(from_wire(kind, wire, &mut Vec::new()).is_err(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_read_as_bytes() {
+        let bytes = [0xff, 0xfe];
+        assert_eq!(
+            ValueRef::stored(ParticleType::String, &bytes),
+            Ok(ValueRef::Blob(&bytes))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_stored_is_read_back(value in any_value()) {
+            if value != Value::Nil {
+                let (kind, bytes) = stored(&value);
+                let read = ValueRef::stored(kind, &bytes).unwrap().to_value().unwrap();
+                prop_assert_eq!(stored(&read), (kind, bytes));
+            }
+        }
+    }
+}
