@@ -1,0 +1,130 @@
+//! How a namespace is kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spikelet_storage::{Clock, Durability, Options, OpeningProgress, Storage};
+
+use crate::record::KeyHash;
+use crate::{Error, Result};
+
+use super::policy::check_time_to_live;
+
+/// How a namespace is kept: size, durability, limits.
+///
+/// What is fixed when the namespace is created is taken from its files when it is opened again.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct NamespaceConfig {
+    /// 1 to 31 bytes; on disk also the name of its directory: letters, digits, `_` and `-`.
+    pub name: String,
+    /// How many files the log is striped over (1..=16). Fixed at creation. Default: 1.
+    pub devices: usize,
+    /// The most each of them may grow to, in bytes (17 MiB..=512 GiB). Fixed at creation. Default: 64 GiB.
+    pub max_device_bytes: u64,
+    /// How keys become digests. Fixed at creation. Default: XXH3.
+    pub key_hash: KeyHash,
+    /// What a power failure may cost. Default: `Interval(100 ms)`.
+    pub durability: Durability,
+    /// The largest record with its header, in bytes (64 B..=8 MiB less 64 B). Default: 1 MiB, Aerospike's.
+    pub max_record_bytes: u64,
+    /// When records expire whose writer leaves it to the namespace. Default: never.
+    pub default_time_to_live: Option<Duration>,
+    /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 20.
+    pub max_waiters: usize,
+    /// How many blocks are filled at once. Default: one a core, at most 8.
+    pub write_lanes: usize,
+    /// Blocks whose live share falls below so many percent are defragmented. Default: 50.
+    pub defrag_threshold_percent: u8,
+    /// Live bytes that defragmentation may move a second, unless space is short. Default: 64 MiB.
+    pub defrag_bytes_per_second: u64,
+    /// How often expired records are looked for. Default: 120 s, Aerospike's usual `nsup-period`.
+    pub expiry_period: Duration,
+    /// Whether threads sync, defragment and expire in the background. Default: true.
+    pub background: bool,
+}
+
+/// The smallest limit of a record's size: Aerospike's.
+const MIN_MAX_RECORD_BYTES: u64 = 64;
+
+/// A record must fit into a block of 8 MiB with the block's header.
+const MAX_MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+
+impl NamespaceConfig {
+    /// The defaults for a namespace of this name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let Options {
+            max_device_bytes,
+            durability,
+            max_waiters,
+            write_lanes,
+            defrag_threshold_percent,
+            defrag_bytes_per_second,
+            expiry_period,
+            ..
+        } = Options::new(name, Storage::Memory);
+        Self {
+            name: name.to_owned(),
+            devices: 1,
+            max_device_bytes,
+            key_hash: KeyHash::default(),
+            durability,
+            max_record_bytes: 1 << 20,
+            default_time_to_live: None,
+            max_waiters,
+            write_lanes,
+            defrag_threshold_percent,
+            defrag_bytes_per_second,
+            expiry_period,
+            background: true,
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.name.is_empty() || self.name.len() > 31 || !self.name.chars().all(plain) {
+            return Err(Error::parameter(format!(
+                "namespace {:?}: a name has 1 to 31 letters, digits, '_' or '-'",
+                self.name
+            )));
+        }
+        if !(MIN_MAX_RECORD_BYTES..=MAX_MAX_RECORD_BYTES).contains(&self.max_record_bytes) {
+            return Err(Error::parameter(format!(
+                "max_record_bytes = {}: {MIN_MAX_RECORD_BYTES} to {MAX_MAX_RECORD_BYTES} bytes are possible",
+                self.max_record_bytes
+            )));
+        }
+        self.default_time_to_live.map_or(Ok(()), check_time_to_live)
+    }
+
+    pub(super) fn options(&self, storage: Storage, clock: &Arc<dyn Clock>, progress: &OpeningProgress) -> Options {
+        let mut options = Options::new(&self.name, storage);
+        options.max_device_bytes = self.max_device_bytes;
+        options.key_hash = match self.key_hash {
+            KeyHash::Xxh3 => 0,
+            KeyHash::Ripemd160 => 1,
+        };
+        options.durability = self.durability;
+        options.max_waiters = self.max_waiters;
+        options.write_lanes = self.write_lanes;
+        options.defrag_threshold_percent = self.defrag_threshold_percent;
+        options.defrag_bytes_per_second = self.defrag_bytes_per_second;
+        options.expiry_period = self.expiry_period;
+        options.background = self.background;
+        options.clock = Arc::clone(clock);
+        options.progress = progress.clone();
+        options
+    }
+}
+
+/// The function that a stored number stands for.
+pub(super) fn key_hash_of(number: u8) -> Result<KeyHash> {
+    match number {
+        0 => Ok(KeyHash::Xxh3),
+        1 => Ok(KeyHash::Ripemd160),
+        other => Err(Error::parameter(format!(
+            "the namespace was created with key hash number {other}, which this version does not know: use a newer one"
+        ))),
+    }
+}

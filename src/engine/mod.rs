@@ -1,0 +1,18 @@
+//! The engine: namespaces and sets, the read path, the write path, policies.
+//!
+//! Read `store.rs` (what is open), `set.rs` (what users call), `write.rs` (the path of one write, step by step) and
+//! `policy.rs`. Below it is `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by
+//! `record` and `operation`. Nothing here knows how bins are encoded or where entries lie.
+
+mod config;
+mod namespace;
+mod policy;
+mod set;
+mod store;
+mod write;
+
+pub use config::NamespaceConfig;
+pub use namespace::{HotRecord, Namespace, ScannedRecord};
+pub use policy::{Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy};
+pub use set::{Operated, Set};
+pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};

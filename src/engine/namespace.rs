@@ -1,0 +1,246 @@
+//! An open namespace.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use spikelet_storage::{Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate};
+
+use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
+use crate::{Error, Result};
+
+use super::config::NamespaceConfig;
+use super::policy::WritePolicy;
+use super::set::Set;
+use super::write::expired;
+
+/// What the handles share.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) storage: spikelet_storage::Namespace,
+    pub(super) key_hash: KeyHash,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) max_record_bytes: u64,
+    pub(super) default_time_to_live: Option<Duration>,
+    pub(super) opening: Opening,
+}
+
+/// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
+#[derive(Clone, Debug)]
+pub struct Namespace {
+    pub(super) core: Arc<Core>,
+}
+
+/// A record as a scan meets it, read in place.
+#[derive(Clone, Copy, Debug)]
+pub struct ScannedRecord<'a> {
+    /// Its digest.
+    pub digest: Digest,
+    /// The stored user key; see [`ScannedRecord::key`].
+    stored_key: Option<&'a [u8]>,
+    /// The number of its set.
+    set_id: u16,
+    /// Generation and times.
+    pub metadata: Metadata,
+    /// What it takes on the device, in bytes.
+    pub stored_bytes: u64,
+    /// Its bins.
+    pub view: RecordView<'a>,
+}
+
+impl<'a> ScannedRecord<'a> {
+    /// The user key, if it is stored.
+    #[must_use]
+    pub fn key(&self) -> Option<Key<'a>> {
+        Key::from_stored(self.stored_key?).ok()
+    }
+}
+
+/// A record on which writers have waited or were refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HotRecord {
+    /// Its digest.
+    pub digest: Digest,
+    /// Its user key, if it exists and stores one.
+    pub key: Option<Key<'static>>,
+    /// How often a writer had to wait.
+    pub waits: u64,
+    /// How often a writer was refused with [`Error::KeyBusy`].
+    pub busy: u64,
+}
+
+impl Namespace {
+    pub(super) fn open(config: &NamespaceConfig, options: spikelet_storage::Options, read_only: bool) -> Result<Self> {
+        let clock = Arc::clone(&options.clock);
+        let (storage, opening) = if read_only {
+            spikelet_storage::Namespace::open_read_only(options)?
+        } else {
+            spikelet_storage::Namespace::open(options)?
+        };
+        let core = Core {
+            storage,
+            key_hash: config.key_hash,
+            clock,
+            max_record_bytes: config.max_record_bytes,
+            default_time_to_live: config.default_time_to_live,
+            opening,
+        };
+        Ok(Self { core: Arc::new(core) })
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.core.storage.name()
+    }
+
+    /// A set of this namespace; the empty name is "no set". It comes to be with the first write.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name that is too long (63 bytes) or holds a NUL byte.
+    pub fn set(&self, name: &str) -> Result<Set> {
+        Set::new(&self.core, name)
+    }
+
+    /// What opening has found.
+    #[must_use]
+    pub fn opening(&self) -> &Opening {
+        &self.core.opening
+    }
+
+    /// How keys become digests.
+    #[must_use]
+    pub fn key_hash(&self) -> KeyHash {
+        self.core.key_hash
+    }
+
+    /// A look at the counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.core.storage.stats()
+    }
+
+    /// What each set holds, "no set" first. Exact while nobody writes.
+    #[must_use]
+    pub fn sets(&self) -> Vec<SetUsage> {
+        self.core.storage.sets()
+    }
+
+    /// The records that writers fight over, the most contended first. Always on; costs nothing where nobody waits.
+    #[must_use]
+    pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
+        let key_of = |digest: &Digest| {
+            let key = self.core.storage.get(digest, |entry| {
+                entry.key().and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
+            });
+            key.ok().flatten().flatten()
+        };
+        let hot = self.core.storage.hot_keys(most).into_iter();
+        hot.map(|hot| HotRecord { digest: hot.digest, key: key_of(&hot.digest), waits: hot.waits, busy: hot.busy })
+            .collect()
+    }
+
+    /// Removes all records last updated before `before` (`None`: before now). Returns how many; they and their counts
+    /// are gone when the call returns, and never come back.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a time in the future, or before 2010.
+    pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
+        self.core.truncate(Truncate::Namespace, before)
+    }
+
+    /// Lends every live record of the namespace to `read`, in no particular order.
+    pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
+        for partition in 0..PARTITIONS {
+            self.core.scan_partition(partition, &mut read);
+        }
+    }
+
+    /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if the namespace is read-only or has no room at all.
+    pub fn maintain(&self) -> Result<Maintained> {
+        Ok(self.core.storage.maintain()?)
+    }
+
+    /// Everything acknowledged before this call is on stable storage when it returns.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if a sync fails, now or earlier.
+    pub fn sync(&self) -> Result<()> {
+        Ok(self.core.storage.sync()?)
+    }
+
+    pub(super) fn close(&self) -> Result<()> {
+        Ok(self.core.storage.close()?)
+    }
+}
+
+impl Core {
+    pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
+        let now_ms = self.clock.now_ms();
+        let before_ms = match before {
+            // One more than now: what was written in this very millisecond is to go, too.
+            None => now_ms + 1,
+            Some(time) => {
+                let unix_ms = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+                let before_ms = unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000);
+                if before_ms == 0 || before_ms > now_ms {
+                    return Err(Error::parameter(
+                        "a truncation needs a time between 2010 and now; leave it out to remove everything",
+                    ));
+                }
+                before_ms
+            }
+        };
+        Ok(self.storage.truncate(what, before_ms)?)
+    }
+
+    pub(super) fn scan_partition(&self, partition: usize, read: &mut impl FnMut(ScannedRecord<'_>)) {
+        let now_ms = self.clock.now_ms();
+        self.storage.scan_partition(partition, |entry| {
+            if expired(&entry, now_ms) {
+                return;
+            }
+            if let Ok(view) = RecordView::parse(entry.payload()) {
+                read(ScannedRecord {
+                    digest: entry.digest(),
+                    stored_key: entry.key(),
+                    set_id: entry.set_id(),
+                    metadata: metadata_of(&entry),
+                    stored_bytes: entry.stored_bytes(),
+                    view,
+                });
+            }
+        });
+    }
+
+    /// Puts the policy's limit into a storage error that does not know it.
+    pub(super) fn refused(&self, error: spikelet_storage::Error, policy: &WritePolicy) -> Error {
+        match error {
+            spikelet_storage::Error::Timeout => {
+                Error::Timeout { after: policy.total_timeout.unwrap_or_default(), in_doubt: false }
+            }
+            other => other.into(),
+        }
+    }
+}
+
+impl ScannedRecord<'_> {
+    pub(super) const fn is_of_set(&self, id: u16) -> bool {
+        self.set_id == id
+    }
+}
+
+pub(super) fn metadata_of(entry: &spikelet_storage::EntryView<'_>) -> Metadata {
+    Metadata {
+        generation: entry.generation(),
+        void_time: entry.void_time(),
+        last_update_ms: entry.last_update_ms(),
+    }
+}
+
+/// A record of its own, from what is lent.
+pub(super) fn record_of(entry: &spikelet_storage::EntryView<'_>) -> Result<Record> {
+    Record::new(metadata_of(entry), entry.key(), entry.payload())
+}

@@ -1,0 +1,193 @@
+//! How a write is done: what it expects to find, and what it leaves behind. Names and meanings are Aerospike's.
+
+use std::time::Duration;
+
+use crate::{Error, Result};
+
+/// The longest time to live: 10 years, Aerospike's limit.
+pub const MAX_TIME_TO_LIVE: Duration = Duration::from_secs(315_360_000);
+
+/// What a write does with a record that exists, or does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordExistsAction {
+    /// Creates the record, or changes the given bins and leaves the others.
+    #[default]
+    Update,
+    /// Changes a record; [`Error::NotFound`] if there is none.
+    UpdateOnly,
+    /// Creates the record, or drops all its bins first.
+    Replace,
+    /// Drops all bins of a record first; [`Error::NotFound`] if there is none.
+    ReplaceOnly,
+    /// Creates a record; [`Error::RecordExists`] if there is one.
+    CreateOnly,
+}
+
+/// What a write expects of the record's generation. A record that does not exist has generation 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GenerationPolicy {
+    /// Nothing.
+    #[default]
+    None,
+    /// That it is this one: check-and-set. Else [`Error::Generation`].
+    ExpectEqual(u32),
+    /// That it is lower than this one: for restoring backups. Else [`Error::Generation`].
+    ExpectGreater(u32),
+}
+
+/// When a record expires, counted from the write. A record can be read during the whole second in which it expires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiration {
+    /// As the namespace says (by default: never).
+    #[default]
+    NamespaceDefault,
+    /// Never.
+    Never,
+    /// After this time, rounded down to whole seconds; 1 s to 10 years.
+    After(Duration),
+    /// As it was; a new record takes the namespace's default.
+    DontUpdate,
+}
+
+impl Expiration {
+    /// The void time: seconds since 2010, 0 = never.
+    pub(super) fn void_time(self, now_ms: u64, default: Option<Duration>, old: Option<u32>) -> Result<u32> {
+        let live = match self {
+            Self::Never => return Ok(0),
+            Self::DontUpdate if old.is_some() => return Ok(old.unwrap_or_default()),
+            Self::NamespaceDefault | Self::DontUpdate => match default {
+                None => return Ok(0),
+                Some(live) => live,
+            },
+            Self::After(live) => live,
+        };
+        check_time_to_live(live)?;
+        let void_time = now_ms / 1000 + live.as_secs();
+        u32::try_from(void_time).map_err(|_| Error::parameter(format!("a record cannot expire at second {void_time} after 2010: the clock is wrong")))
+    }
+}
+
+/// Refuses times to live that cannot be kept.
+pub(super) fn check_time_to_live(live: Duration) -> Result<()> {
+    if live.as_secs() == 0 || live > MAX_TIME_TO_LIVE {
+        return Err(Error::parameter(format!("a time to live of {live:?} is not between 1 s and 10 years")));
+    }
+    Ok(())
+}
+
+/// How a write is done. All fields have sensible defaults; change what should differ:
+///
+/// ```
+/// use spikelet::{Expiration, RecordExistsAction, WritePolicy};
+/// use std::time::Duration;
+///
+/// let policy = WritePolicy::default()
+///     .record_exists_action(RecordExistsAction::CreateOnly)
+///     .expiration(Expiration::After(Duration::from_secs(3600)));
+/// # assert_eq!(policy.record_exists_action, RecordExistsAction::CreateOnly);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WritePolicy {
+    /// What to do with a record that exists, or does not.
+    pub record_exists_action: RecordExistsAction,
+    /// What the record's generation must be.
+    pub generation: GenerationPolicy,
+    /// When the record expires.
+    pub expiration: Expiration,
+    /// Accepted as Aerospike's clients send it. Every delete of spikelet is durable, with or without.
+    pub durable_delete: bool,
+    /// Whether the user key is stored with the record, so that scans return it and a digest that two keys share is
+    /// noticed. Once stored it stays. Default: true.
+    pub send_key: bool,
+    /// The longest wait for other writers of the record; `None`: as long as it takes. Default: 1 s, Aerospike's.
+    pub total_timeout: Option<Duration>,
+}
+
+impl Default for WritePolicy {
+    fn default() -> Self {
+        Self {
+            record_exists_action: RecordExistsAction::Update,
+            generation: GenerationPolicy::None,
+            expiration: Expiration::NamespaceDefault,
+            durable_delete: false,
+            send_key: true,
+            total_timeout: Some(Duration::from_secs(1)),
+        }
+    }
+}
+
+impl WritePolicy {
+    /// What to do with a record that exists, or does not.
+    #[must_use]
+    pub const fn record_exists_action(mut self, action: RecordExistsAction) -> Self {
+        self.record_exists_action = action;
+        self
+    }
+
+    /// What the record's generation must be.
+    #[must_use]
+    pub const fn generation(mut self, generation: GenerationPolicy) -> Self {
+        self.generation = generation;
+        self
+    }
+
+    /// When the record expires.
+    #[must_use]
+    pub const fn expiration(mut self, expiration: Expiration) -> Self {
+        self.expiration = expiration;
+        self
+    }
+
+    /// Accepted as Aerospike's clients send it.
+    #[must_use]
+    pub const fn durable_delete(mut self, durable: bool) -> Self {
+        self.durable_delete = durable;
+        self
+    }
+
+    /// Whether the user key is stored with the record.
+    #[must_use]
+    pub const fn send_key(mut self, send: bool) -> Self {
+        self.send_key = send;
+        self
+    }
+
+    /// The longest wait for other writers of the record.
+    #[must_use]
+    pub const fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.total_timeout = timeout;
+        self
+    }
+
+    /// Existence is judged before the generation, as in Aerospike.
+    pub(super) fn check(&self, found: Option<u16>) -> Result<()> {
+        use RecordExistsAction::{CreateOnly, ReplaceOnly, UpdateOnly};
+        match (self.record_exists_action, found) {
+            (UpdateOnly | ReplaceOnly, None) => return Err(Error::NotFound),
+            (CreateOnly, Some(_)) => return Err(Error::RecordExists),
+            _ => {}
+        }
+        self.check_generation(found.unwrap_or_default())
+    }
+
+    pub(super) fn check_generation(&self, found: u16) -> Result<()> {
+        let (expected, holds) = match self.generation {
+            GenerationPolicy::None => return Ok(()),
+            GenerationPolicy::ExpectEqual(expected) => (expected, u32::from(found) == expected),
+            GenerationPolicy::ExpectGreater(expected) => (expected, expected > u32::from(found)),
+        };
+        if holds { Ok(()) } else { Err(Error::Generation { expected, found }) }
+    }
+
+    /// Whether the bins that are there are dropped first.
+    pub(super) const fn replaces(&self) -> bool {
+        matches!(
+            self.record_exists_action,
+            RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
+        )
+    }
+}

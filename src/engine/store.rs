@@ -1,0 +1,274 @@
+//! The store: its namespaces, and where they are.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use spikelet_storage::{Clock, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock, Verification, read_header};
+
+use crate::{Error, Result};
+
+use super::config::{NamespaceConfig, key_hash_of};
+use super::namespace::Namespace;
+use super::set::Set;
+
+/// The namespace that a store has when none is named: Aerospike's.
+pub const DEFAULT_NAMESPACE: &str = "test";
+
+/// A store of records, in a directory or in memory. Cheap to clone; all clones are the same store.
+///
+/// Dropping the last handle ends the store without ceremony: nothing acknowledged is lost, and the next opening reads
+/// the log. [`Store::close`] leaves an index snapshot, so that the next opening does not need to.
+#[derive(Clone, Debug)]
+pub struct Store {
+    core: Arc<Core>,
+}
+
+#[derive(Debug)]
+struct Core {
+    dir: Option<PathBuf>,
+    clock: Arc<dyn Clock>,
+    progress: OpeningProgress,
+    read_only: bool,
+    default: String,
+    namespaces: RwLock<HashMap<String, Namespace>>,
+}
+
+/// How a store is opened. From [`Store::builder`].
+#[derive(Clone, Debug)]
+pub struct StoreBuilder {
+    dir: Option<PathBuf>,
+    namespaces: Vec<NamespaceConfig>,
+    clock: Arc<dyn Clock>,
+    progress: OpeningProgress,
+    read_only: bool,
+}
+
+impl StoreBuilder {
+    /// Keeps the store in this directory, which is created if need be: a folder for each namespace. Without it the store
+    /// is in memory.
+    #[must_use]
+    pub fn path(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// Opens, or creates, this namespace. The first one named is the store's default. Namespaces that are in the
+    /// directory and are not named are opened with the default configuration.
+    #[must_use]
+    pub fn namespace(mut self, config: NamespaceConfig) -> Self {
+        self.namespaces.push(config);
+        self
+    }
+
+    /// Takes the time from here.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Tells how opening and closing get on: `(step, done, total)`, from several threads.
+    #[must_use]
+    pub fn progress(mut self, callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static) -> Self {
+        self.progress = OpeningProgress::new(callback);
+        self
+    }
+
+    /// Opens existing namespaces for reading: nothing in the directory changes, and writes are refused.
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.read_only = true;
+        self
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// [`Error::Storage`]: the directory or a file cannot be used, is open already, or is not one of ours; it says which.
+    /// [`Error::Parameter`]: a configuration that cannot be.
+    pub fn open(mut self) -> Result<Store> {
+        for name in self.dir.as_deref().map(namespaces_in).unwrap_or_default() {
+            if !self.namespaces.iter().any(|config| config.name == name) {
+                self.namespaces.push(NamespaceConfig::new(&name));
+            }
+        }
+        if self.namespaces.is_empty() {
+            if let Some(dir) = self.dir.as_deref().filter(|_| self.read_only) {
+                return Err(no_namespace(dir));
+            }
+            self.namespaces.push(NamespaceConfig::new(DEFAULT_NAMESPACE));
+        }
+        let default = self.namespaces.first().map_or(DEFAULT_NAMESPACE, |config| &config.name).to_owned();
+        let store = Store {
+            core: Arc::new(Core {
+                dir: self.dir,
+                clock: self.clock,
+                progress: self.progress,
+                read_only: self.read_only,
+                default,
+                namespaces: RwLock::default(),
+            }),
+        };
+        for config in self.namespaces {
+            store.create_namespace(config)?;
+        }
+        Ok(store)
+    }
+
+    /// Checks the files of all namespaces in the directory instead of opening them, and changes nothing. Nobody may have
+    /// them open. Returns what was found, by the namespaces' names. Reads everything; takes the memory of two indexes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file cannot
+    /// be opened at all.
+    pub fn verify(self) -> Result<Vec<(String, Verification)>> {
+        let dir = self.dir.ok_or_else(|| Error::parameter("a store in memory has no files to verify: name its path"))?;
+        let names = namespaces_in(&dir);
+        if names.is_empty() {
+            return Err(no_namespace(&dir));
+        }
+        let verify = |name: String| {
+            let mut config = NamespaceConfig::new(&name);
+            let dir = dir.join(&name);
+            adopt_fixed(&dir, &mut config)?;
+            let storage = Storage::Files { dir, devices: config.devices };
+            let options = config.options(storage, &self.clock, &self.progress);
+            Ok((name, spikelet_storage::Namespace::verify(&options)?))
+        };
+        names.into_iter().map(verify).collect()
+    }
+}
+
+fn no_namespace(dir: &Path) -> Error {
+    Error::parameter(format!("{} holds no namespace: check the path", dir.display()))
+}
+
+impl Store {
+    /// Opens the store in a directory, or creates it there, with the namespaces that it has, or with one named `test`.
+    ///
+    /// # Errors
+    /// As for [`StoreBuilder::open`].
+    pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
+        Self::builder().path(dir).open()
+    }
+
+    /// A store in memory, with one namespace named `test`. The same code as on disk; it is gone with its last handle.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if there is no address space for it.
+    pub fn in_memory() -> Result<Self> {
+        Self::builder().open()
+    }
+
+    /// For stores that should differ.
+    #[must_use]
+    pub fn builder() -> StoreBuilder {
+        StoreBuilder {
+            dir: None,
+            namespaces: Vec::new(),
+            clock: Arc::new(SystemClock),
+            progress: OpeningProgress::default(),
+            read_only: false,
+        }
+    }
+
+    /// A set of the default namespace.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name that is not allowed.
+    pub fn set(&self, name: &str) -> Result<Set> {
+        self.namespace(&self.core.default)?.set(name)
+    }
+
+    /// A namespace.
+    ///
+    /// # Errors
+    /// [`Error::Namespace`] if there is none of this name.
+    pub fn namespace(&self, name: &str) -> Result<Namespace> {
+        let namespaces = self.core.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        namespaces.get(name).cloned().ok_or_else(|| Error::Namespace(name.into()))
+    }
+
+    /// The namespaces, by name.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<Namespace> {
+        let namespaces = self.core.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = namespaces.values().cloned().collect();
+        all.sort_by(|one, other| one.name().cmp(other.name()));
+        all
+    }
+
+    /// Opens or creates a namespace while the store is open. One that is open already is returned as it is.
+    ///
+    /// # Errors
+    /// As for [`StoreBuilder::open`].
+    pub fn create_namespace(&self, mut config: NamespaceConfig) -> Result<Namespace> {
+        config.check()?;
+        let mut namespaces = self.core.namespaces.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = namespaces.get(&config.name) {
+            return Ok(open.clone());
+        }
+        let storage = match &self.core.dir {
+            None => Storage::Memory,
+            Some(dir) => {
+                let dir = dir.join(&config.name);
+                adopt_fixed(&dir, &mut config)?;
+                Storage::Files { dir, devices: config.devices }
+            }
+        };
+        let options = config.options(storage, &self.core.clock, &self.core.progress);
+        let namespace = Namespace::open(&config, options, self.core.read_only)?;
+        namespaces.insert(config.name, namespace.clone());
+        Ok(namespace)
+    }
+
+    /// Where the store is; `None`: in memory.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        self.core.dir.as_deref()
+    }
+
+    /// Closes all namespaces: waits for writers that hold a record, syncs, and writes the index snapshots. Writes through
+    /// other handles are refused from now on.
+    ///
+    /// # Errors
+    /// [`Error::Storage`], the first that occurs; all namespaces are closed all the same.
+    pub fn close(&self) -> Result<()> {
+        self.namespaces().iter().map(Namespace::close).fold(Ok(()), |first, next| first.and(next))
+    }
+}
+
+/// The folders of a store that hold a namespace.
+fn namespaces_in(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| first_device(&entry.path()).is_file())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
+fn first_device(dir: &Path) -> PathBuf {
+    dir.join("device-0")
+}
+
+/// What was fixed when the namespace was created comes from its first device.
+fn adopt_fixed(dir: &Path, config: &mut NamespaceConfig) -> Result<()> {
+    let path = first_device(dir);
+    if !path.is_file() {
+        return Ok(());
+    }
+    let header = match FileDevice::open_read_only(&path) {
+        Ok(device) => read_header(&device).map_err(spikelet_storage::Error::from)?,
+        // An interrupted creation: it is done again.
+        Err(DeviceError::NotADevice { .. }) => return Ok(()),
+        Err(other) => return Err(spikelet_storage::Error::from(other).into()),
+    };
+    config.devices = usize::from(header.member.count);
+    config.max_device_bytes = header.max_bytes;
+    config.key_hash = key_hash_of(header.member.key_hash)?;
+    Ok(())
+}

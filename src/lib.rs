@@ -1,0 +1,42 @@
+//! spikelet: a record store that lives inside a service.
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
+#![forbid(unsafe_code)]
+
+mod cdt;
+mod engine;
+mod error;
+mod operation;
+mod record;
+mod value;
+
+pub use cdt::{ListPolicy, ListReturn, ListReturnType, ListWriteFlags};
+pub use engine::{
+    DEFAULT_NAMESPACE, Expiration, GenerationPolicy, HotRecord, MAX_TIME_TO_LIVE, Namespace,
+    NamespaceConfig, Operated, RecordExistsAction, ScannedRecord, Set, Store, StoreBuilder,
+    WritePolicy,
+};
+pub use error::Error;
+pub use operation::{MAX_OPERATIONS, Operation, OperationResult, operations};
+pub use record::{
+    BinName, Bins, Key, KeyHash, MAX_BINS, MAX_SET_NAME_BYTES, Metadata, Record, RecordBins,
+    RecordView, from_bins, to_bins,
+};
+pub use value::{
+    CodecError, List, ListItems, ListOrder, ListRef, Map, MapEntries, MapOrder, MapRef,
+    ParticleType, Value, ValueRef,
+};
+
+pub use spikelet_storage::{
+    Clock, Damage, Digest, Durability, Maintained, ManualClock, Opening, OpeningStep, SetUsage,
+    Stats, SystemClock, Traffic, Verification,
+};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The result of every fallible call of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
