@@ -1,0 +1,393 @@
+//! The program, from outside.
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use spikelet::operations::lists;
+use spikelet::{ListReturnType, Store};
+use tempfile::TempDir;
+
+/// Runs the program with these arguments, paths included, and this standard input.
+fn run(arguments: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It may end without having read everything.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Runs a command that must end well, with `--json`, and returns its object.
+fn json(arguments: &[&str], input: &[u8]) -> Value {
+    let output = run(&[arguments, &["--json"]].concat(), input);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Loads an edge list from standard input into a directory.
+fn load(dir: &Path, edges: &str) -> Value {
+    json(
+        &["demo", "--edges", "-", "--dir", path(dir)],
+        edges.as_bytes(),
+    )
+}
+
+#[test]
+fn a_small_graph_is_loaded_and_every_figure_is_there() {
+    let figures = json(
+        &[
+            "demo",
+            "--nodes",
+            "300",
+            "--edge-count",
+            "2000",
+            "--threads",
+            "4",
+        ],
+        b"",
+    );
+    let expected = [
+        "nodes",
+        "edges",
+        "max_degree",
+        "key_busy",
+        "ops_per_s",
+        "p50_us",
+        "p99_us",
+        "p999_us",
+        "index_bytes_per_record",
+        "bytes_on_device",
+        "reopen_ms",
+        "verified_edges",
+        "missing_edges",
+    ];
+    let found: Vec<&String> = figures.as_object().unwrap().keys().collect();
+    assert_eq!(found.len(), expected.len(), "{found:?}");
+    for name in expected {
+        assert!(figures[name].is_number(), "{name}: {figures}");
+    }
+    assert_eq!(
+        (figures["nodes"].as_u64(), figures["edges"].as_u64()),
+        (Some(300), Some(2_000))
+    );
+    assert_eq!(
+        (
+            figures["verified_edges"].as_u64(),
+            figures["missing_edges"].as_u64()
+        ),
+        (Some(2_000), Some(0))
+    );
+    assert!(figures["p50_us"].as_f64() <= figures["p999_us"].as_f64());
+    assert!(figures["bytes_on_device"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_seed_gives_the_same_graph_whatever_the_threads() {
+    let degree = |seed, threads| {
+        let figures = json(
+            &[
+                "demo",
+                "--nodes",
+                "400",
+                "--seed",
+                seed,
+                "--threads",
+                threads,
+            ],
+            b"",
+        );
+        (figures["edges"].clone(), figures["max_degree"].clone())
+    };
+    assert_eq!(degree("5", "1"), degree("5", "3"));
+}
+
+#[test]
+fn records_that_are_fought_over_lose_nothing_to_key_busy() {
+    let dir = TempDir::new().unwrap();
+    let arguments = [
+        "demo",
+        "--nodes",
+        "40",
+        "--edge-count",
+        "1200",
+        "--threads",
+        "8",
+        "--max-waiters",
+        "0",
+    ];
+    let figures = json(
+        &[&arguments[..], &["--dir", path(dir.path())]].concat(),
+        b"",
+    );
+    assert_eq!(
+        (
+            figures["verified_edges"].as_u64(),
+            figures["missing_edges"].as_u64()
+        ),
+        (Some(1_200), Some(0))
+    );
+}
+
+#[test]
+fn the_text_for_people_answers_the_questions_within_a_hundred_columns() {
+    let names: String = (0..30)
+        .map(|n| format!("a-rather-long-name-of-somebody-number-{n},the-star-of-this-graph\n"))
+        .collect();
+    let output = run(&["demo", "--edges", "-"], names.as_bytes());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    for part in [
+        "the-star-of-this-graph, by 30",
+        "? ",
+        " yes",
+        " no",
+        "p99.9",
+        "30 of 30",
+        "KEY_BUSY",
+        "bytes",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    for line in report.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn edge_lists_of_all_forms_give_the_same_graph() {
+    let forms = [
+        "id_1,id_2\n1,2\n3,2\n",
+        "1 2\n3 2",
+        "\u{feff}# c\r\n1\t2\t99\r\n\r\n3\t2\t98\r\n",
+        "1;2\n3;2\n1;2\n",
+    ];
+    for form in forms {
+        let dir = TempDir::new().unwrap();
+        let figures = load(dir.path(), form);
+        assert_eq!(
+            (figures["nodes"].as_u64(), figures["edges"].as_u64()),
+            (Some(3), Some(2)),
+            "{form:?}"
+        );
+        let store = Store::open(dir.path()).unwrap();
+        let users = store.namespace("demo").unwrap().set("users").unwrap();
+        let followers = lists::get_by_index_range("followers", 0, ListReturnType::Values);
+        let followers = users.operate(2, &[followers]).unwrap();
+        let expected = spikelet::Value::List([1, 3].into_iter().collect());
+        assert_eq!(followers.value(0), Some(&expected), "{form:?}");
+    }
+}
+
+#[test]
+fn ids_that_are_no_integers_are_text() {
+    let dir = TempDir::new().unwrap();
+    let figures = load(dir.path(), "ada bob\n7 bob\n");
+    assert_eq!(
+        (figures["nodes"].as_u64(), figures["max_degree"].as_u64()),
+        (Some(3), Some(2))
+    );
+    let store = Store::open(dir.path()).unwrap();
+    let users = store.namespace("demo").unwrap().set("users").unwrap();
+    assert!(users.exists("7").unwrap() && users.exists("ada").unwrap());
+    assert!(!users.exists(7).unwrap());
+}
+
+#[test]
+fn a_malformed_line_is_named_and_nothing_is_written() {
+    let home = TempDir::new().unwrap();
+    let (dir, file) = (home.path().join("store"), home.path().join("edges.csv"));
+    std::fs::write(&file, "id_1,id_2\n0,1\n0,2\n1;\n5,6\n").unwrap();
+    let output = run(&["demo", "--edges", path(&file), "--dir", path(&dir)], b"");
+    assert_eq!(output.status.code(), Some(2));
+    let message = text(&output.stderr);
+    assert!(
+        message.contains("edges.csv:4: expected two node ids"),
+        "{message}"
+    );
+    assert!(message.contains("found \"1;\""), "{message}");
+    assert!(output.stdout.is_empty());
+    assert!(!dir.exists());
+}
+
+#[test]
+fn two_graphs_are_never_mixed() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "1 2\n2 3\n3 4\n");
+    let again = ["demo", "--edges", "-", "--dir", path(dir.path())];
+    let output = run(&again, b"8 9\n");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("holds 4 records of an earlier demo"),
+        "{}",
+        text(&output.stderr)
+    );
+    // The refusal has left the store as it was.
+    let stat = json(&["stat", path(dir.path())], b"");
+    assert_eq!(
+        (
+            stat["namespaces"][0]["records"].as_u64(),
+            stat["namespaces"][0]["clean_close"].as_bool()
+        ),
+        (Some(4), Some(true))
+    );
+    json(&[&again[..], &["--overwrite"]].concat(), b"8 9\n");
+    assert_eq!(
+        json(&["stat", path(dir.path())], b"")["namespaces"][0]["records"].as_u64(),
+        Some(2)
+    );
+}
+
+#[test]
+fn stat_shows_what_is_there() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "1 2\n2 3\n");
+    let stat = json(&["stat", path(dir.path())], b"");
+    let namespace = &stat["namespaces"][0];
+    assert_eq!(
+        (namespace["name"].as_str(), namespace["records"].as_u64()),
+        (Some("demo"), Some(3))
+    );
+    assert_eq!(
+        (
+            namespace["sets"][0]["name"].as_str(),
+            namespace["sets"][0]["records"].as_u64()
+        ),
+        (Some("users"), Some(3))
+    );
+    assert!(namespace["live_bytes"].as_u64() > Some(0));
+    assert!(namespace["device_bytes"].as_u64() > namespace["live_bytes"].as_u64());
+    assert!(namespace["write_amplification"].as_f64() > Some(0.0));
+    assert!(namespace["index_bytes"].as_u64() > Some(0));
+    assert!(namespace["hot_keys"].is_array());
+    let output = run(&["stat", path(dir.path())], b"");
+    assert!(
+        text(&output.stdout).contains("Namespace demo"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn stat_works_on_a_store_that_was_never_closed() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store.set("things").unwrap().put(1, [("a", 1)]).unwrap();
+    drop(store);
+    let stat = json(&["stat", path(dir.path())], b"");
+    let namespace = &stat["namespaces"][0];
+    assert_eq!(
+        (
+            namespace["records"].as_u64(),
+            namespace["clean_close"].as_bool()
+        ),
+        (Some(1), Some(false))
+    );
+}
+
+/// Changes a byte of every place in a file that holds this text.
+fn damage(file: &Path, text: &str) -> usize {
+    let mut bytes = std::fs::read(file).unwrap();
+    let places: Vec<usize> = (0..bytes.len() - text.len())
+        .filter(|at| bytes[*at..].starts_with(text.as_bytes()))
+        .collect();
+    for at in &places {
+        bytes[*at] ^= 0x20;
+    }
+    std::fs::write(file, bytes).unwrap();
+    places.len()
+}
+
+#[test]
+fn verify_finds_a_byte_that_was_changed() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "someone-unmistakable bob\nbob eve\n");
+    let sound = json(&["verify", path(dir.path())], b"");
+    assert_eq!(
+        (
+            sound["damaged"].as_bool(),
+            sound["namespaces"][0]["records"].as_u64()
+        ),
+        (Some(false), Some(3))
+    );
+
+    assert!(damage(&dir.path().join("demo/device-0"), "someone-unmistakable") > 0);
+    let output = run(&["verify", path(dir.path()), "--json"], b"");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["damaged"].as_bool(), Some(true));
+    assert!(
+        found["namespaces"][0]["places"][0]["offset"].as_u64() > Some(0),
+        "{found}"
+    );
+    let output = run(&["verify", path(dir.path())], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text(&output.stdout).contains("DAMAGED"),
+        "{}",
+        text(&output.stdout)
+    );
+}
+
+#[test]
+fn a_store_in_use_or_missing_is_told_and_is_not_called_damaged() {
+    let dir = TempDir::new().unwrap();
+    for command in ["stat", "verify"] {
+        let output = run(&[command, path(&dir.path().join("nowhere"))], b"");
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(
+            text(&output.stderr).contains("nowhere"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+    let _store = Store::open(dir.path()).unwrap();
+    for command in ["stat", "verify"] {
+        let output = run(&[command, path(dir.path())], b"");
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(
+            text(&output.stderr).contains("in use"),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_apart_from_damage() {
+    let table: [(&[&str], &str); 6] = [
+        (&["dmeo"], "demo"),
+        (&["demo", "--nodes", "1"], "2"),
+        (
+            &["demo", "--nodes", "3", "--edge-count", "7"],
+            "room for 6 edges",
+        ),
+        (&["demo", "--edges", "no-such-file"], "no-such-file"),
+        (&["demo", "--edges", "-", "--seed", "1"], "--seed"),
+        (&["demo", "--overwrite"], "--dir"),
+    ];
+    for (arguments, expected) in table {
+        let output = run(arguments, b"1 2\n");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            text(&output.stderr).contains(expected),
+            "{arguments:?}: {}",
+            text(&output.stderr)
+        );
+    }
+}
