@@ -183,6 +183,11 @@ impl WritePolicy {
         if holds { Ok(()) } else { Err(Error::Generation { expected, found }) }
     }
 
+    /// Whether nothing of the record that may be there matters.
+    pub(super) fn replaces_unseen(&self) -> bool {
+        self.record_exists_action == RecordExistsAction::Replace && self.generation == GenerationPolicy::None
+    }
+
     /// Whether the bins that are there are dropped first.
     pub(super) const fn replaces(&self) -> bool {
         matches!(

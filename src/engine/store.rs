@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use spikelet_storage::{Clock, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock, Verification, read_header};
+use spikelet_storage::{Clock, Damage, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock, Verification, read_header};
 
 use crate::{Error, Result};
 
@@ -120,24 +120,39 @@ impl StoreBuilder {
     /// them open. Returns what was found, by the namespaces' names. Reads everything; takes the memory of two indexes.
     ///
     /// # Errors
-    /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file cannot
-    /// be opened at all.
+    /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file is in
+    /// use, or cannot be read at all. A file that is damaged so much that it cannot be opened is no error, but found.
     pub fn verify(self) -> Result<Vec<(String, Verification)>> {
         let dir = self.dir.ok_or_else(|| Error::parameter("a store in memory has no files to verify: name its path"))?;
         let names = namespaces_in(&dir);
         if names.is_empty() {
             return Err(no_namespace(&dir));
         }
-        let verify = |name: String| {
-            let mut config = NamespaceConfig::new(&name);
-            let dir = dir.join(&name);
+        let verify = |name: &str| {
+            let mut config = NamespaceConfig::new(name);
+            let dir = dir.join(name);
             adopt_fixed(&dir, &mut config)?;
             let storage = Storage::Files { dir, devices: config.devices };
             let options = config.options(storage, &self.clock, &self.progress);
-            Ok((name, spikelet_storage::Namespace::verify(&options)?))
+            Ok(spikelet_storage::Namespace::verify(&options)?)
         };
-        names.into_iter().map(verify).collect()
+        let find = |name: String| {
+            let found = verify(&name).or_else(too_damaged_to_open)?;
+            Ok((name, found))
+        };
+        names.into_iter().map(find).collect()
     }
+}
+
+/// What was found in a namespace that damage keeps from being opened; other errors stay errors.
+fn too_damaged_to_open(error: Error) -> Result<Verification> {
+    use DeviceError::{DamagedHeader, NotADevice, Truncated};
+    let Error::Storage(spikelet_storage::Error::Device(DamagedHeader { .. } | NotADevice { .. } | Truncated { .. })) = &error
+    else {
+        return Err(error);
+    };
+    let place = Damage { device: 0, offset: 0, bytes: 0, what: error.to_string() };
+    Ok(Verification { damaged_headers: 1, places: vec![place], ..Verification::default() })
 }
 
 fn no_namespace(dir: &Path) -> Error {

@@ -65,7 +65,12 @@ impl SetCore {
         let lock = core.storage.lock(&digest, policy.total_timeout).map_err(|error| core.refused(error, policy))?;
         let now_ms = core.clock.now_ms();
 
-        let live = lock.entry().map_err(Error::from)?.filter(|entry| !expired(entry, now_ms));
+        let entry = match lock.entry() {
+            // What is replaced unseen may be damaged.
+            Err(spikelet_storage::Error::Damaged { .. }) if policy.replaces_unseen() => None,
+            entry => entry?,
+        };
+        let live = entry.filter(|entry| !expired(entry, now_ms));
         let found = live.map(|entry| metadata_of(&entry));
         policy.check(found.map(|found| found.generation))?;
         let stored_key = live.and_then(|entry| entry.key());

@@ -163,25 +163,48 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// The whole length of an element by its first byte, where that says it all; 0 elsewhere. Walks over a list live on it.
+const LENGTHS: [u8; 256] = {
+    let mut lengths = [0; 256];
+    let mut first = 0;
+    while first < lengths.len() {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "bounded by the length, at compile time"
+        )]
+        let slot = &mut lengths[first];
+        *slot = match first as u8 {
+            0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 1,
+            raw @ 0xa0..=0xbf => 1 + (raw & 0x1f),
+            0xcc | 0xd0 => 2,
+            0xcd | 0xd1 => 3,
+            0xca | 0xce | 0xd2 => 5,
+            0xcb | 0xcf | 0xd3 => 9,
+            _ => 0,
+        };
+        first += 1;
+    }
+    lengths
+};
+
 /// The length in bytes of the element at the front of `bytes`. O(bytes of the element), no recursion; a container that
 /// claims more elements than there are bytes left fails at once.
 #[inline]
 pub(crate) fn element_len(bytes: &[u8]) -> Result<usize, CodecError> {
-    let (len, children) = extent(bytes)?;
-    if children == 0 {
-        return if len <= bytes.len() {
-            Ok(len)
-        } else {
-            Err(CodecError::Truncated)
-        };
+    let len = bytes
+        .first()
+        .and_then(|first| LENGTHS.get(usize::from(*first)));
+    match len.map(|len| usize::from(*len)) {
+        Some(len @ 1..) if len <= bytes.len() => Ok(len),
+        _ => other_element_len(bytes),
     }
-    container_len(bytes, len, children)
 }
 
-/// The length of a container whose header is known. Apart from [`element_len`], so that scalars stay inlined.
-fn container_len(bytes: &[u8], header: usize, children: u64) -> Result<usize, CodecError> {
-    let mut at = header;
-    let mut pending = children;
+/// The length of an element that needs a second look. Apart, so that the first look is inlined.
+#[inline(never)]
+fn other_element_len(bytes: &[u8]) -> Result<usize, CodecError> {
+    let mut at = 0_usize;
+    let mut pending = 1_u64;
     while pending > 0 {
         let rest = bytes.get(at..).ok_or(CodecError::Truncated)?;
         if pending > rest.len() as u64 {

@@ -133,7 +133,16 @@ impl<'v> Matcher<'v> {
     pub(super) fn matches(&self, element: &[u8]) -> bool {
         match self {
             Self::Integer(value) => front_int(element) == Some(*value),
+            _ => self.matches_other(element),
+        }
+    }
+
+    /// Apart, so that the comparison of integers is inlined.
+    #[inline(never)]
+    fn matches_other(&self, element: &[u8]) -> bool {
+        match self {
             Self::Bytes(value) => element == *value,
+            Self::Integer(_) => false,
             Self::Any(value) => compare(element, value).is_eq(),
         }
     }
