@@ -345,6 +345,25 @@ fn verify_finds_a_byte_that_was_changed() {
 }
 
 #[test]
+fn a_store_too_damaged_to_be_opened_is_damaged() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "1 2\n");
+    let device = dir.path().join("demo/device-0");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&device)
+        .unwrap();
+    file.write_all(&[0xff; 4096]).unwrap();
+    drop(file);
+    let output = run(&["verify", path(dir.path()), "--json"], b"");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let what = found["namespaces"][0]["places"][0]["what"].as_str();
+    assert!(what.unwrap().contains("device-0"), "{found}");
+    assert_eq!(run(&["stat", path(dir.path())], b"").status.code(), Some(2));
+}
+
+#[test]
 fn a_store_in_use_or_missing_is_told_and_is_not_called_damaged() {
     let dir = TempDir::new().unwrap();
     for command in ["stat", "verify"] {

@@ -1,5 +1,7 @@
 //! Many writers on one record: the queue is bounded, everybody else is told at once, and nothing acknowledged is lost.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,7 +31,11 @@ fn sixty_four_writers_of_one_counter_lose_no_acknowledged_increment() {
                     match set.add("hot", [("count", 1)]) {
                         Ok(()) => acknowledged.fetch_add(1, Ordering::Relaxed),
                         Err(Error::KeyBusy { waiting, limit }) => {
-                            assert_eq!((waiting, limit), (20, 20), "told before the queue was full");
+                            assert_eq!(
+                                (waiting, limit),
+                                (20, 20),
+                                "told before the queue was full"
+                            );
                             refused.fetch_add(1, Ordering::Relaxed)
                         }
                         Err(other) => panic!("{other}"),
@@ -46,7 +52,10 @@ fn sixty_four_writers_of_one_counter_lose_no_acknowledged_increment() {
     assert_eq!(namespace.stats().key_busy, refused);
     if refused > 0 {
         let hot = namespace.hot_records(1);
-        assert_eq!(hot.first().and_then(|hot| hot.key.clone()), Some("hot".into()));
+        assert_eq!(
+            hot.first().and_then(|hot| hot.key.clone()),
+            Some("hot".into())
+        );
     }
 }
 
@@ -62,13 +71,24 @@ fn a_record_that_is_held_refuses_the_twenty_second_writer_and_no_other_record() 
         let patient = WritePolicy::default().total_timeout(None);
         for _ in 0..20 {
             let set = set.clone();
-            waiters.push(std::thread::spawn(move || set.operate_with(&patient, "held", &[operations::add("n", 1)])));
+            waiters.push(std::thread::spawn(move || {
+                set.operate_with(&patient, "held", &[operations::add("n", 1)])
+            }));
         }
         while queued() < 20 {
             std::thread::yield_now();
         }
         let refused = set.put("held", [("n", 2)]);
-        assert!(matches!(refused, Err(Error::KeyBusy { waiting: 20, limit: 20 })), "{refused:?}");
+        assert!(
+            matches!(
+                refused,
+                Err(Error::KeyBusy {
+                    waiting: 20,
+                    limit: 20
+                })
+            ),
+            "{refused:?}"
+        );
         assert!(refused.is_err_and(|error| error.is_retryable()));
         for other in 0..1000 {
             set.put(other, [("n", 3)])?;
@@ -104,8 +124,17 @@ fn without_a_queue_the_second_writer_is_refused_at_once() {
     let set = store.set("records").unwrap();
     set.update("held", |bins| {
         bins.set("n", 1)?;
-        assert!(matches!(set.delete("held"), Err(Error::KeyBusy { waiting: 0, limit: 0 })));
-        assert!(set.get("held")?.is_none(), "readers do not wait and see what is committed");
+        assert!(matches!(
+            set.delete("held"),
+            Err(Error::KeyBusy {
+                waiting: 0,
+                limit: 0
+            })
+        ));
+        assert!(
+            set.get("held")?.is_none(),
+            "readers do not wait and see what is committed"
+        );
         Ok(())
     })
     .unwrap();

@@ -1,6 +1,8 @@
 //! All record operations and policies against a naive model, with reopening (after a close, and after a drop without one)
 //! at random points.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,7 +187,9 @@ fn ordered(items: &[i64]) -> Value {
 impl Model {
     fn live(&self, key: u8) -> Option<&ModelRecord> {
         let now = self.now_ms / 1000;
-        self.records.get(&key).filter(|record| record.void_time == 0 || record.void_time >= now)
+        self.records
+            .get(&key)
+            .filter(|record| record.void_time == 0 || record.void_time >= now)
     }
 
     fn generation(&self, key: u8, of: GenerationOf) -> GenerationPolicy {
@@ -225,7 +229,9 @@ impl Model {
     ) -> Result<R, u8> {
         let old = self.live(key).cloned();
         match (policy.record_exists_action, &old) {
-            (RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly, None) => return Err(2),
+            (RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly, None) => {
+                return Err(2);
+            }
             (RecordExistsAction::CreateOnly, Some(_)) => return Err(5),
             _ => {}
         }
@@ -234,7 +240,10 @@ impl Model {
             return Err(2);
         }
         let mut record = old.clone().unwrap_or_default();
-        if matches!(policy.record_exists_action, RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly) {
+        if matches!(
+            policy.record_exists_action,
+            RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
+        ) {
             record.bins.clear();
         }
         let result = edit(&mut record)?;
@@ -243,7 +252,13 @@ impl Model {
             Expiration::Never => 0,
             Expiration::After(live) => now + live.as_secs(),
             Expiration::DontUpdate if old.is_some() => record.void_time,
-            _ => if self.default_ttl == 0 { 0 } else { now + self.default_ttl },
+            _ => {
+                if self.default_ttl == 0 {
+                    0
+                } else {
+                    now + self.default_ttl
+                }
+            }
         };
         if record.bins.is_empty() {
             return if old.is_some() {
@@ -254,7 +269,11 @@ impl Model {
             };
         }
         record.keyed |= policy.send_key;
-        record.generation = if record.generation == 65_535 { 1 } else { record.generation + 1 };
+        record.generation = if record.generation == 65_535 {
+            1
+        } else {
+            record.generation + 1
+        };
         self.records.insert(key, record);
         Ok(result)
     }
@@ -274,9 +293,13 @@ impl Subject {
         config.background = false;
         config.write_lanes = 2;
         config.max_device_bytes = 256 << 20;
-        config.default_time_to_live = (self.default_ttl > 0).then(|| Duration::from_secs(self.default_ttl));
+        config.default_time_to_live =
+            (self.default_ttl > 0).then(|| Duration::from_secs(self.default_ttl));
         let clock: Arc<dyn spikelet::Clock> = Arc::clone(&self.clock) as _;
-        let builder = Store::builder().path(self.dir.path()).namespace(config).clock(clock);
+        let builder = Store::builder()
+            .path(self.dir.path())
+            .namespace(config)
+            .clock(clock);
         self.store = Some(builder.open().unwrap());
     }
 
@@ -311,25 +334,43 @@ fn compare(subject: &Subject, model: &Model) {
             continue;
         };
         let read = read.unwrap_or_else(|| panic!("key {key} is lost: {expected:?}"));
-        let bins: Vec<_> =
-            read.bins().map(|(name, value)| (name.to_owned(), value.to_value().unwrap())).collect();
+        let bins: Vec<_> = read
+            .bins()
+            .map(|(name, value)| (name.to_owned(), value.to_value().unwrap()))
+            .collect();
         assert_eq!(bins, expected.bins, "key {key}");
-        assert_eq!(u32::from(read.generation()), expected.generation, "key {key}");
-        assert_eq!(u64::from(read.metadata().void_time), expected.void_time, "key {key}");
+        assert_eq!(
+            u32::from(read.generation()),
+            expected.generation,
+            "key {key}"
+        );
+        assert_eq!(
+            u64::from(read.metadata().void_time),
+            expected.void_time,
+            "key {key}"
+        );
         assert_eq!(read.key().is_some(), expected.keyed, "key {key}");
         assert!(set.exists(i64::from(key)).unwrap());
     }
     let mut scanned = 0;
     set.scan(|_| scanned += 1);
-    assert_eq!(scanned, (0..KEYS).filter(|key| model.live(*key).is_some()).count());
+    assert_eq!(
+        scanned,
+        (0..KEYS).filter(|key| model.live(*key).is_some()).count()
+    );
 }
 
 fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
     match step {
         Step::Put(key, policy, bins) => {
             let policy = model.policy(*key, *policy);
-            let named: Vec<_> = bins.iter().map(|(name, content)| (bin(*name), value(content))).collect();
-            let done = subject.set().put_with(&policy, i64::from(*key), named.clone());
+            let named: Vec<_> = bins
+                .iter()
+                .map(|(name, content)| (bin(*name), value(content)))
+                .collect();
+            let done = subject
+                .set()
+                .put_with(&policy, i64::from(*key), named.clone());
             let expected = model.write(*key, &policy, false, |record| {
                 let mut last: Vec<(String, Value)> = Vec::new();
                 for (name, value) in named {
@@ -338,7 +379,8 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                         None => last.push((name, value)),
                     }
                 }
-                last.into_iter().for_each(|(name, value)| record.set(&name, value));
+                last.into_iter()
+                    .for_each(|(name, value)| record.set(&name, value));
                 Ok(())
             });
             assert_eq!(code(&done), expected, "{step:?}: {done:?}");
@@ -346,26 +388,52 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
         Step::Operate(key, policy, edits) => {
             let policy = model.policy(*key, *policy);
             let operations: Vec<_> = edits.iter().map(operation).collect();
-            let done = subject.set().operate_with(&policy, i64::from(*key), &operations);
-            let replaces = matches!(policy.record_exists_action, RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly);
-            let forbidden = |edit: &Edit| !matches!(edit, Edit::Put(_, Content::Int(_) | Content::Text(_)) | Edit::Read(_));
+            let done = subject
+                .set()
+                .operate_with(&policy, i64::from(*key), &operations);
+            let replaces = matches!(
+                policy.record_exists_action,
+                RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
+            );
+            let forbidden = |edit: &Edit| {
+                !matches!(
+                    edit,
+                    Edit::Put(_, Content::Int(_) | Content::Text(_)) | Edit::Read(_)
+                )
+            };
             if replaces && edits.iter().any(forbidden) {
                 assert_eq!(code(&done), Err(4), "{step:?}");
                 return;
             }
             if edits.iter().all(|edit| matches!(edit, Edit::Read(_))) {
                 let expected = model.live(*key).cloned().ok_or(2).and_then(|mut record| {
-                    edits.iter().map(|edit| record.apply(edit)).collect::<Result<Vec<_>, u8>>()
+                    edits
+                        .iter()
+                        .map(|edit| record.apply(edit))
+                        .collect::<Result<Vec<_>, u8>>()
                 });
-                let values = done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
-                assert_eq!(values.map_err(|error| error.result_code()), expected, "{step:?}");
+                let values =
+                    done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
+                assert_eq!(
+                    values.map_err(|error| error.result_code()),
+                    expected,
+                    "{step:?}"
+                );
                 return;
             }
             let expected = model.write(*key, &policy, false, |record| {
-                edits.iter().map(|edit| record.apply(edit)).collect::<Result<Vec<_>, u8>>()
+                edits
+                    .iter()
+                    .map(|edit| record.apply(edit))
+                    .collect::<Result<Vec<_>, u8>>()
             });
-            let values = done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
-            assert_eq!(values.map_err(|error| error.result_code()), expected, "{step:?}");
+            let values =
+                done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
+            assert_eq!(
+                values.map_err(|error| error.result_code()),
+                expected,
+                "{step:?}"
+            );
         }
         Step::Update(key, bins) => {
             let existed = model.live(*key).is_some();
@@ -379,11 +447,16 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                 Ok(())
             });
             let expected = model.write(*key, &WritePolicy::default(), false, |record| {
-                bins.iter().for_each(|(name, content)| record.set(&bin(*name), value(content)));
+                bins.iter()
+                    .for_each(|(name, content)| record.set(&bin(*name), value(content)));
                 Ok(())
             });
             // A closure that makes nothing of nothing is no error.
-            let expected = if !existed && expected == Err(2) { Ok(()) } else { expected };
+            let expected = if !existed && expected == Err(2) {
+                Ok(())
+            } else {
+                expected
+            };
             assert_eq!(code(&done), expected, "{step:?}");
         }
         Step::Delete(key, generation) => {
@@ -396,10 +469,20 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                     true
                 }),
             };
-            assert_eq!(done.map_err(|error| error.result_code()), expected, "{step:?}");
+            assert_eq!(
+                done.map_err(|error| error.result_code()),
+                expected,
+                "{step:?}"
+            );
         }
         Step::Touch(key, policy) => {
-            let policy = model.policy(*key, Policy { action: RecordExistsAction::Update, ..*policy });
+            let policy = model.policy(
+                *key,
+                Policy {
+                    action: RecordExistsAction::Update,
+                    ..*policy
+                },
+            );
             let done = subject.set().touch(&policy, i64::from(*key));
             let expected = model.write(*key, &policy, true, |_| Ok(()));
             assert_eq!(code(&done), expected, "{step:?}");
@@ -417,9 +500,20 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
             model.now_ms += u64::from(*ms);
         }
         Step::Maintain => {
-            subject.store.as_ref().unwrap().namespace("test").unwrap().maintain().unwrap();
+            subject
+                .store
+                .as_ref()
+                .unwrap()
+                .namespace("test")
+                .unwrap()
+                .maintain()
+                .unwrap();
             let live = (0..KEYS).filter(|key| model.live(*key).is_some()).count();
-            assert_eq!(subject.set().len(), live as u64, "the expiry pass leaves the live records");
+            assert_eq!(
+                subject.set().len(),
+                live as u64,
+                "the expiry pass leaves the live records"
+            );
         }
         Step::Close => {
             subject.store.take().unwrap().close().unwrap();
@@ -470,7 +564,12 @@ fn policy() -> impl Strategy<Value = Policy> {
         1 => Just(Expiration::DontUpdate),
     ];
     (action, generation(), expiration, prop::bool::weighted(0.8)).prop_map(
-        |(action, generation, expiration, send_key)| Policy { action, generation, expiration, send_key },
+        |(action, generation, expiration, send_key)| Policy {
+            action,
+            generation,
+            expiration,
+            send_key,
+        },
     )
 }
 
@@ -507,7 +606,11 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// Short in everyday runs; `SPIKELET_LONG=1` for a campaign.
 fn cases() -> u32 {
-    if std::env::var_os("SPIKELET_LONG").is_some() { 2000 } else { 60 }
+    if std::env::var_os("SPIKELET_LONG").is_some() {
+        2000
+    } else {
+        60
+    }
 }
 
 proptest! {

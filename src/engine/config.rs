@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spikelet_storage::{Clock, Durability, Options, OpeningProgress, Storage};
+use spikelet_storage::{Clock, Durability, OpeningProgress, Options, Storage};
 
 use crate::record::KeyHash;
 use crate::{Error, Result};
@@ -98,7 +98,12 @@ impl NamespaceConfig {
         self.default_time_to_live.map_or(Ok(()), check_time_to_live)
     }
 
-    pub(super) fn options(&self, storage: Storage, clock: &Arc<dyn Clock>, progress: &OpeningProgress) -> Options {
+    pub(super) fn options(
+        &self,
+        storage: Storage,
+        clock: &Arc<dyn Clock>,
+        progress: &OpeningProgress,
+    ) -> Options {
         let mut options = Options::new(&self.name, storage);
         options.max_device_bytes = self.max_device_bytes;
         options.key_hash = match self.key_hash {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use spikelet_storage::{Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate};
+use spikelet_storage::{
+    Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate,
+};
 
 use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
@@ -69,7 +71,11 @@ pub struct HotRecord {
 }
 
 impl Namespace {
-    pub(super) fn open(config: &NamespaceConfig, options: spikelet_storage::Options, read_only: bool) -> Result<Self> {
+    pub(super) fn open(
+        config: &NamespaceConfig,
+        options: spikelet_storage::Options,
+        read_only: bool,
+    ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
         let (storage, opening) = if read_only {
             spikelet_storage::Namespace::open_read_only(options)?
@@ -84,7 +90,9 @@ impl Namespace {
             default_time_to_live: config.default_time_to_live,
             opening,
         };
-        Ok(Self { core: Arc::new(core) })
+        Ok(Self {
+            core: Arc::new(core),
+        })
     }
 
     /// The name.
@@ -130,13 +138,20 @@ impl Namespace {
     pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         let key_of = |digest: &Digest| {
             let key = self.core.storage.get(digest, |entry| {
-                entry.key().and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
+                entry
+                    .key()
+                    .and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
             });
             key.ok().flatten().flatten()
         };
         let hot = self.core.storage.hot_keys(most).into_iter();
-        hot.map(|hot| HotRecord { digest: hot.digest, key: key_of(&hot.digest), waits: hot.waits, busy: hot.busy })
-            .collect()
+        hot.map(|hot| HotRecord {
+            digest: hot.digest,
+            key: key_of(&hot.digest),
+            waits: hot.waits,
+            busy: hot.busy,
+        })
+        .collect()
     }
 
     /// Removes all records last updated before `before` (`None`: before now). Returns how many; they and their counts
@@ -183,7 +198,9 @@ impl Core {
             // One more than now: what was written in this very millisecond is to go, too.
             None => now_ms + 1,
             Some(time) => {
-                let unix_ms = time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+                let unix_ms = time
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .map_or(0, |since| since.as_millis() as u64);
                 let before_ms = unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000);
                 if before_ms == 0 || before_ms > now_ms {
                     return Err(Error::parameter(
@@ -196,7 +213,11 @@ impl Core {
         Ok(self.storage.truncate(what, before_ms)?)
     }
 
-    pub(super) fn scan_partition(&self, partition: usize, read: &mut impl FnMut(ScannedRecord<'_>)) {
+    pub(super) fn scan_partition(
+        &self,
+        partition: usize,
+        read: &mut impl FnMut(ScannedRecord<'_>),
+    ) {
         let now_ms = self.clock.now_ms();
         self.storage.scan_partition(partition, |entry| {
             if expired(&entry, now_ms) {
@@ -218,9 +239,10 @@ impl Core {
     /// Puts the policy's limit into a storage error that does not know it.
     pub(super) fn refused(&self, error: spikelet_storage::Error, policy: &WritePolicy) -> Error {
         match error {
-            spikelet_storage::Error::Timeout => {
-                Error::Timeout { after: policy.total_timeout.unwrap_or_default(), in_doubt: false }
-            }
+            spikelet_storage::Error::Timeout => Error::Timeout {
+                after: policy.total_timeout.unwrap_or_default(),
+                in_doubt: false,
+            },
             other => other.into(),
         }
     }

@@ -54,7 +54,12 @@ pub enum Expiration {
 
 impl Expiration {
     /// The void time: seconds since 2010, 0 = never.
-    pub(super) fn void_time(self, now_ms: u64, default: Option<Duration>, old: Option<u32>) -> Result<u32> {
+    pub(super) fn void_time(
+        self,
+        now_ms: u64,
+        default: Option<Duration>,
+        old: Option<u32>,
+    ) -> Result<u32> {
         let live = match self {
             Self::Never => return Ok(0),
             Self::DontUpdate if old.is_some() => return Ok(old.unwrap_or_default()),
@@ -66,14 +71,20 @@ impl Expiration {
         };
         check_time_to_live(live)?;
         let void_time = now_ms / 1000 + live.as_secs();
-        u32::try_from(void_time).map_err(|_| Error::parameter(format!("a record cannot expire at second {void_time} after 2010: the clock is wrong")))
+        u32::try_from(void_time).map_err(|_| {
+            Error::parameter(format!(
+                "a record cannot expire at second {void_time} after 2010: the clock is wrong"
+            ))
+        })
     }
 }
 
 /// Refuses times to live that cannot be kept.
 pub(super) fn check_time_to_live(live: Duration) -> Result<()> {
     if live.as_secs() == 0 || live > MAX_TIME_TO_LIVE {
-        return Err(Error::parameter(format!("a time to live of {live:?} is not between 1 s and 10 years")));
+        return Err(Error::parameter(format!(
+            "a time to live of {live:?} is not between 1 s and 10 years"
+        )));
     }
     Ok(())
 }
@@ -180,12 +191,17 @@ impl WritePolicy {
             GenerationPolicy::ExpectEqual(expected) => (expected, u32::from(found) == expected),
             GenerationPolicy::ExpectGreater(expected) => (expected, expected > u32::from(found)),
         };
-        if holds { Ok(()) } else { Err(Error::Generation { expected, found }) }
+        if holds {
+            Ok(())
+        } else {
+            Err(Error::Generation { expected, found })
+        }
     }
 
     /// Whether nothing of the record that may be there matters.
     pub(super) fn replaces_unseen(&self) -> bool {
-        self.record_exists_action == RecordExistsAction::Replace && self.generation == GenerationPolicy::None
+        self.record_exists_action == RecordExistsAction::Replace
+            && self.generation == GenerationPolicy::None
     }
 
     /// Whether the bins that are there are dropped first.

@@ -44,7 +44,11 @@ impl SetCore {
 
     fn id(&self) -> Option<u16> {
         let known = self.id.load(Ordering::Relaxed);
-        if known != UNKNOWN { Some(known) } else { self.namespace.storage.set_id(&self.name) }
+        if known != UNKNOWN {
+            Some(known)
+        } else {
+            self.namespace.storage.set_id(&self.name)
+        }
     }
 }
 
@@ -61,13 +65,20 @@ impl Operated {
     /// The result of the operation at this position among those given; `None` if it has none.
     #[must_use]
     pub fn value(&self, operation: usize) -> Option<&Value> {
-        self.results.iter().find(|result| result.operation == operation).map(|result| &result.value)
+        self.results
+            .iter()
+            .find(|result| result.operation == operation)
+            .map(|result| &result.value)
     }
 
     /// The last result of this bin.
     #[must_use]
     pub fn bin(&self, name: &str) -> Option<&Value> {
-        self.results.iter().rev().find(|result| result.bin.as_str() == name).map(|result| &result.value)
+        self.results
+            .iter()
+            .rev()
+            .find(|result| result.bin.as_str() == name)
+            .map(|result| &result.value)
     }
 }
 
@@ -99,7 +110,13 @@ impl Set {
             )));
         }
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
-        Ok(Self { core: Arc::new(SetCore { namespace: Arc::clone(namespace), name: name.into(), id }) })
+        Ok(Self {
+            core: Arc::new(SetCore {
+                namespace: Arc::clone(namespace),
+                name: name.into(),
+                id,
+            }),
+        })
     }
 
     /// The name; empty for "no set".
@@ -111,7 +128,10 @@ impl Set {
     /// The digest of a key in this set.
     #[must_use]
     pub fn digest<'k>(&self, key: impl Into<Key<'k>>) -> Digest {
-        self.core.namespace.key_hash.digest(&self.core.name, &key.into())
+        self.core
+            .namespace
+            .key_hash
+            .digest(&self.core.name, &key.into())
     }
 
     /// A record with all its bins; `None` if there is none. One allocation; bins are decoded when they are asked for.
@@ -159,7 +179,9 @@ impl Set {
         key: impl Into<Key<'k>>,
         read: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>> {
-        self.read(&key.into(), |entry| Ok(read(RecordView::parse(entry.payload())?)))
+        self.read(&key.into(), |entry| {
+            Ok(read(RecordView::parse(entry.payload())?))
+        })
     }
 
     /// A record as a struct whose fields are the bins.
@@ -167,21 +189,32 @@ impl Set {
     /// # Errors
     /// As for [`Set::get`], and [`Error::Serde`] if the bins do not fit the type.
     pub fn get_as<'k, T: DeserializeOwned>(&self, key: impl Into<Key<'k>>) -> Result<Option<T>> {
-        self.read(&key.into(), |entry| RecordView::parse(entry.payload())?.decode())
+        self.read(&key.into(), |entry| {
+            RecordView::parse(entry.payload())?.decode()
+        })
     }
 
     /// Many records, in the order of their keys. Memory is fetched ahead for all of them.
     #[must_use = "each record has its own result"]
-    pub fn get_batch<'k, K: Into<Key<'k>>>(&self, keys: impl IntoIterator<Item = K>) -> Vec<Result<Option<Record>>> {
+    pub fn get_batch<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Record>>> {
         let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
         let storage = &self.core.namespace.storage;
         for key in &keys {
             storage.prefetch(&self.core.namespace.key_hash.digest(&self.core.name, key));
         }
-        keys.iter().map(|key| self.read(key, |entry| record_of(&entry))).collect()
+        keys.iter()
+            .map(|key| self.read(key, |entry| record_of(&entry)))
+            .collect()
     }
 
-    fn read<R>(&self, key: &Key<'_>, read: impl FnOnce(EntryView<'_>) -> Result<R>) -> Result<Option<R>> {
+    fn read<R>(
+        &self,
+        key: &Key<'_>,
+        read: impl FnOnce(EntryView<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
         let namespace = &self.core.namespace;
         let digest = namespace.key_hash.digest(&self.core.name, key);
         let found = namespace.storage.get(&digest, |entry| {
@@ -222,14 +255,18 @@ impl Set {
     ) -> Result<()> {
         let bins = named(bins)?;
         if bins.is_empty() {
-            return Err(Error::parameter("a put without bins: name at least one, or use touch or delete"));
+            return Err(Error::parameter(
+                "a put without bins: name at least one, or use touch or delete",
+            ));
         }
         self.merge(policy, &key.into(), &bins)
     }
 
     fn merge(&self, policy: &WritePolicy, key: &Key<'_>, bins: &Bins) -> Result<()> {
         self.core
-            .write(key, policy, |old, body| Ok((Edited::Body(merge(old, bins, body)?), ())))
+            .write(key, policy, |old, body| {
+                Ok((Edited::Body(merge(old, bins, body)?), ()))
+            })
             .map(|_| ())
     }
 
@@ -237,7 +274,11 @@ impl Set {
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::Serde`] if it is no struct or map.
-    pub fn put_as<'k, T: Serialize + ?Sized>(&self, key: impl Into<Key<'k>>, value: &T) -> Result<()> {
+    pub fn put_as<'k, T: Serialize + ?Sized>(
+        &self,
+        key: impl Into<Key<'k>>,
+        value: &T,
+    ) -> Result<()> {
         let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
         self.put_as_with(&policy, key, value)
     }
@@ -297,8 +338,10 @@ impl Set {
         bins: impl IntoIterator<Item = (N, V)>,
         operation: fn(&str, Value) -> Operation,
     ) -> Result<()> {
-        let operations: Vec<_> =
-            bins.into_iter().map(|(name, value)| operation(name.as_ref(), value.into())).collect();
+        let operations: Vec<_> = bins
+            .into_iter()
+            .map(|(name, value)| operation(name.as_ref(), value.into()))
+            .collect();
         self.operate(key, &operations).map(|_| ())
     }
 
@@ -307,7 +350,8 @@ impl Set {
     /// # Errors
     /// [`Error::NotFound`], and as for [`Set::put`].
     pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<()> {
-        self.operate_with(policy, key, &[operations::touch()]).map(|_| ())
+        self.operate_with(policy, key, &[operations::touch()])
+            .map(|_| ())
     }
 
     /// Deletes a record. Returns whether there was one. A deleted record never comes back, whatever is restarted.
@@ -333,7 +377,11 @@ impl Set {
     /// # Errors
     /// As for [`Set::put`], and what each operation may refuse. [`Error::NotFound`] where reads, or a touch, meet no
     /// record.
-    pub fn operate<'k>(&self, key: impl Into<Key<'k>>, operations: &[Operation]) -> Result<Operated> {
+    pub fn operate<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        operations: &[Operation],
+    ) -> Result<Operated> {
         self.operate_with(&WritePolicy::default(), key, operations)
     }
 
@@ -348,12 +396,19 @@ impl Set {
         operations: &[Operation],
     ) -> Result<Operated> {
         let key = key.into();
-        let mode = if policy.replaces() { Mode::REPLACE } else { Mode::empty() };
+        let mode = if policy.replaces() {
+            Mode::REPLACE
+        } else {
+            Mode::empty()
+        };
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
             let read = self.read(&key, |entry| {
                 let results = checked.read(RecordView::parse(entry.payload())?)?;
-                Ok(Operated { generation: entry.generation(), results })
+                Ok(Operated {
+                    generation: entry.generation(),
+                    results,
+                })
             })?;
             return read.ok_or(Error::NotFound);
         }
@@ -364,7 +419,10 @@ impl Set {
             let outcome = checked.execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;
-        Ok(Operated { generation, results })
+        Ok(Operated {
+            generation,
+            results,
+        })
     }
 
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
@@ -407,7 +465,9 @@ impl Set {
     /// How many records the set has. Expired ones count until the expiry pass has met them.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.core.id().map_or(0, |id| self.core.namespace.storage.set_usage(id).0)
+        self.core
+            .id()
+            .map_or(0, |id| self.core.namespace.storage.set_usage(id).0)
     }
 
     /// Whether the set has no records.
@@ -423,7 +483,9 @@ impl Set {
     /// [`Error::Parameter`] for a time in the future, or before 2010.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
         match self.core.id() {
-            Some(0) => Err(Error::parameter("records without a set are truncated with their namespace only")),
+            Some(0) => Err(Error::parameter(
+                "records without a set are truncated with their namespace only",
+            )),
             Some(id) => self.core.namespace.truncate(Truncate::Set(id), before),
             None => Ok(0),
         }
@@ -433,11 +495,13 @@ impl Set {
     pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
         let Some(id) = self.core.id() else { return };
         for partition in 0..PARTITIONS {
-            self.core.namespace.scan_partition(partition, &mut |record| {
-                if record.is_of_set(id) {
-                    read(record);
-                }
-            });
+            self.core
+                .namespace
+                .scan_partition(partition, &mut |record| {
+                    if record.is_of_set(id) {
+                        read(record);
+                    }
+                });
         }
     }
 }

@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use spikelet_storage::{Clock, Damage, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock, Verification, read_header};
+use spikelet_storage::{
+    Clock, Damage, DeviceError, FileDevice, OpeningProgress, OpeningStep, Storage, SystemClock,
+    Verification, read_header,
+};
 
 use crate::{Error, Result};
 
@@ -70,7 +73,10 @@ impl StoreBuilder {
 
     /// Tells how opening and closing get on: `(step, done, total)`, from several threads.
     #[must_use]
-    pub fn progress(mut self, callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static) -> Self {
+    pub fn progress(
+        mut self,
+        callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static,
+    ) -> Self {
         self.progress = OpeningProgress::new(callback);
         self
     }
@@ -97,9 +103,14 @@ impl StoreBuilder {
             if let Some(dir) = self.dir.as_deref().filter(|_| self.read_only) {
                 return Err(no_namespace(dir));
             }
-            self.namespaces.push(NamespaceConfig::new(DEFAULT_NAMESPACE));
+            self.namespaces
+                .push(NamespaceConfig::new(DEFAULT_NAMESPACE));
         }
-        let default = self.namespaces.first().map_or(DEFAULT_NAMESPACE, |config| &config.name).to_owned();
+        let default = self
+            .namespaces
+            .first()
+            .map_or(DEFAULT_NAMESPACE, |config| &config.name)
+            .to_owned();
         let store = Store {
             core: Arc::new(Core {
                 dir: self.dir,
@@ -123,7 +134,9 @@ impl StoreBuilder {
     /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file is in
     /// use, or cannot be read at all. A file that is damaged so much that it cannot be opened is no error, but found.
     pub fn verify(self) -> Result<Vec<(String, Verification)>> {
-        let dir = self.dir.ok_or_else(|| Error::parameter("a store in memory has no files to verify: name its path"))?;
+        let dir = self.dir.ok_or_else(|| {
+            Error::parameter("a store in memory has no files to verify: name its path")
+        })?;
         let names = namespaces_in(&dir);
         if names.is_empty() {
             return Err(no_namespace(&dir));
@@ -132,7 +145,10 @@ impl StoreBuilder {
             let mut config = NamespaceConfig::new(name);
             let dir = dir.join(name);
             adopt_fixed(&dir, &mut config)?;
-            let storage = Storage::Files { dir, devices: config.devices };
+            let storage = Storage::Files {
+                dir,
+                devices: config.devices,
+            };
             let options = config.options(storage, &self.clock, &self.progress);
             Ok(spikelet_storage::Namespace::verify(&options)?)
         };
@@ -147,16 +163,30 @@ impl StoreBuilder {
 /// What was found in a namespace that damage keeps from being opened; other errors stay errors.
 fn too_damaged_to_open(error: Error) -> Result<Verification> {
     use DeviceError::{DamagedHeader, NotADevice, Truncated};
-    let Error::Storage(spikelet_storage::Error::Device(DamagedHeader { .. } | NotADevice { .. } | Truncated { .. })) = &error
+    let Error::Storage(spikelet_storage::Error::Device(
+        DamagedHeader { .. } | NotADevice { .. } | Truncated { .. },
+    )) = &error
     else {
         return Err(error);
     };
-    let place = Damage { device: 0, offset: 0, bytes: 0, what: error.to_string() };
-    Ok(Verification { damaged_headers: 1, places: vec![place], ..Verification::default() })
+    let place = Damage {
+        device: 0,
+        offset: 0,
+        bytes: 0,
+        what: error.to_string(),
+    };
+    Ok(Verification {
+        damaged_headers: 1,
+        places: vec![place],
+        ..Verification::default()
+    })
 }
 
 fn no_namespace(dir: &Path) -> Error {
-    Error::parameter(format!("{} holds no namespace: check the path", dir.display()))
+    Error::parameter(format!(
+        "{} holds no namespace: check the path",
+        dir.display()
+    ))
 }
 
 impl Store {
@@ -201,14 +231,25 @@ impl Store {
     /// # Errors
     /// [`Error::Namespace`] if there is none of this name.
     pub fn namespace(&self, name: &str) -> Result<Namespace> {
-        let namespaces = self.core.namespaces.read().unwrap_or_else(PoisonError::into_inner);
-        namespaces.get(name).cloned().ok_or_else(|| Error::Namespace(name.into()))
+        let namespaces = self
+            .core
+            .namespaces
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
+        namespaces
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::Namespace(name.into()))
     }
 
     /// The namespaces, by name.
     #[must_use]
     pub fn namespaces(&self) -> Vec<Namespace> {
-        let namespaces = self.core.namespaces.read().unwrap_or_else(PoisonError::into_inner);
+        let namespaces = self
+            .core
+            .namespaces
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<_> = namespaces.values().cloned().collect();
         all.sort_by(|one, other| one.name().cmp(other.name()));
         all
@@ -220,7 +261,11 @@ impl Store {
     /// As for [`StoreBuilder::open`].
     pub fn create_namespace(&self, mut config: NamespaceConfig) -> Result<Namespace> {
         config.check()?;
-        let mut namespaces = self.core.namespaces.write().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self
+            .core
+            .namespaces
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = namespaces.get(&config.name) {
             return Ok(open.clone());
         }
@@ -229,7 +274,10 @@ impl Store {
             Some(dir) => {
                 let dir = dir.join(&config.name);
                 adopt_fixed(&dir, &mut config)?;
-                Storage::Files { dir, devices: config.devices }
+                Storage::Files {
+                    dir,
+                    devices: config.devices,
+                }
             }
         };
         let options = config.options(storage, &self.core.clock, &self.core.progress);
@@ -250,30 +298,45 @@ impl Store {
     /// # Errors
     /// [`Error::Storage`], the first that occurs; all namespaces are closed all the same.
     pub fn close(&self) -> Result<()> {
-        self.namespaces().iter().map(Namespace::close).fold(Ok(()), |first, next| first.and(next))
+        let closed: Vec<Result<()>> = self.namespaces().iter().map(Namespace::close).collect();
+        closed.into_iter().collect()
     }
 }
 
-/// The folders of a store that hold a namespace.
+/// The folders of a store that hold a namespace, or what is left of one.
 fn namespaces_in(dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.ok())
-        .filter(|entry| first_device(&entry.path()).is_file())
+        .filter(|entry| !files_of(&entry.path()).is_empty())
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     names.sort();
     names
 }
 
-fn first_device(dir: &Path) -> PathBuf {
-    dir.join("device-0")
+/// Devices and the index snapshot in a namespace's folder, by name.
+fn files_of(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let ours = |name: &String| name.starts_with("device-") || name == "index.snapshot";
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(ours).collect()
 }
 
 /// What was fixed when the namespace was created comes from its first device.
 fn adopt_fixed(dir: &Path, config: &mut NamespaceConfig) -> Result<()> {
-    let path = first_device(dir);
+    let path = dir.join("device-0");
     if !path.is_file() {
+        if let Some(other) = files_of(dir).first() {
+            return Err(Error::parameter(format!(
+                "{} is missing, but {other} is beside it: restore it, or move the folder away to begin anew",
+                path.display()
+            )));
+        }
         return Ok(());
     }
     let header = match FileDevice::open_read_only(&path) {

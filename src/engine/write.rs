@@ -21,7 +21,9 @@ thread_local! {
 
 /// Lends an empty buffer that keeps its memory from call to call. A call within a call gets a fresh one.
 fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-    let mut buffer = SCRATCH.try_with(|scratch| scratch.take()).unwrap_or_default();
+    let mut buffer = SCRATCH
+        .try_with(|scratch| scratch.take())
+        .unwrap_or_default();
     buffer.clear();
     let result = run(&mut buffer);
     if buffer.capacity() <= SCRATCH_BYTES_KEPT {
@@ -62,7 +64,10 @@ impl SetCore {
         let core = &self.namespace;
         let digest = core.key_hash.digest(&self.name, key);
         let set_id = self.id_to_write()?;
-        let lock = core.storage.lock(&digest, policy.total_timeout).map_err(|error| core.refused(error, policy))?;
+        let lock = core
+            .storage
+            .lock(&digest, policy.total_timeout)
+            .map_err(|error| core.refused(error, policy))?;
         let now_ms = core.clock.now_ms();
 
         let entry = match lock.entry() {
@@ -79,9 +84,15 @@ impl SetCore {
         }
         let keeps_key = policy.send_key || stored_key.is_some();
         let old_void_time = found.map(|found| found.void_time);
-        let void_time = policy.expiration.void_time(now_ms, core.default_time_to_live, old_void_time)?;
+        let void_time =
+            policy
+                .expiration
+                .void_time(now_ms, core.default_time_to_live, old_void_time)?;
 
-        let old = live.filter(|_| !policy.replaces()).map(|entry| RecordView::parse(entry.payload())).transpose()?;
+        let old = live
+            .filter(|_| !policy.replaces())
+            .map(|entry| RecordView::parse(entry.payload()))
+            .transpose()?;
         let (edited, result) = edit(old, body)?;
         let generation = match edited {
             Edited::Nothing => return Ok((found.map_or(0, |found| found.generation), result)),
@@ -91,7 +102,9 @@ impl SetCore {
                 lock.delete(now_ms)?;
                 return Ok((0, result));
             }
-            Edited::Body(_) => found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1)),
+            Edited::Body(_) => {
+                found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1))
+            }
         };
         // Never backwards on one record, and never before what a truncation has hidden.
         let last_update_ms = now_ms
@@ -100,7 +113,14 @@ impl SetCore {
         with_stored_key(keeps_key.then_some(key), |stored_key| {
             core.check_size(stored_key, body)?;
             let key = stored_key;
-            let version = NewVersion { generation, void_time, last_update_ms, set_id, key, payload: body };
+            let version = NewVersion {
+                generation,
+                void_time,
+                last_update_ms,
+                set_id,
+                key,
+                payload: body,
+            };
             lock.put(&version).map_err(Error::from)
         })?;
         Ok((generation, result))
@@ -110,11 +130,16 @@ impl SetCore {
     pub(super) fn delete(&self, key: &Key<'_>, policy: &WritePolicy) -> Result<bool> {
         let core = &self.namespace;
         let digest = core.key_hash.digest(&self.name, key);
-        let lock = core.storage.lock(&digest, policy.total_timeout).map_err(|error| core.refused(error, policy))?;
+        let lock = core
+            .storage
+            .lock(&digest, policy.total_timeout)
+            .map_err(|error| core.refused(error, policy))?;
         let now_ms = core.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         if let Ok(entry) = lock.entry() {
-            let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else { return Ok(false) };
+            let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
+                return Ok(false);
+            };
             policy.check_generation(live.generation())?;
             if live.key().is_some_and(|stored| !key.is_stored_as(stored)) {
                 return Err(Error::KeyMismatch);
@@ -154,8 +179,14 @@ impl Core {
         if size <= self.max_record_bytes {
             return Ok(());
         }
-        let largest_bin = RecordView::parse(body).ok().and_then(|view| view.largest_bin());
-        Err(Error::RecordTooBig { size, limit: self.max_record_bytes, largest_bin })
+        let largest_bin = RecordView::parse(body)
+            .ok()
+            .and_then(|view| view.largest_bin());
+        Err(Error::RecordTooBig {
+            size,
+            limit: self.max_record_bytes,
+            largest_bin,
+        })
     }
 }
 

@@ -1,0 +1,494 @@
+//! `spikelet demo`: a follow graph as bidirectional ordered lists of keys, from file to check.
+
+use std::io::Read;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use spikelet::{Durability, NamespaceConfig, Set, Stats, Store};
+
+use super::ask::{self, Sized};
+use super::check::{Checked, check};
+use super::edges::{EdgeList, parse};
+use super::generate::{edges_max, generate};
+use super::graph::Graph;
+use super::home::Home;
+use super::load::{FOLLOWING, Loaded, load};
+use super::print::{Report, bytes, count, emit_json, key, micros, millis, note, progress};
+use super::{Failure, Outcome};
+
+/// The demo keeps to a namespace of its own, whatever else is in the directory.
+const NAMESPACE: &str = "demo";
+const SET: &str = "users";
+
+/// The hubs of a large graph need all the room that a record can have: 8 MiB less the header of its block.
+const MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+
+/// Nodes and edges of a graph that is made: those of the GitHub follow graph that `--edges` was tried with.
+const DEFAULT_NODES: u32 = 37_700;
+const DEFAULT_EDGES: u64 = 289_003;
+
+/// More would need more memory than a demo should.
+const NODES_MAX: i64 = 20_000_000;
+
+/// How many followers a page has.
+const PAGE: u64 = 10;
+
+/// How many of the largest records are shown.
+const LARGEST: usize = 5;
+
+/// What `demo` takes.
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// Keep the store in this directory [default: a temporary one, removed at the end].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Remove the records of an earlier demo in DIR first.
+    #[arg(long, requires = "dir")]
+    overwrite: bool,
+    /// Load this edge list, `a b` or `a,b` a line, `-` for standard input [default: make a graph].
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["nodes", "edge_count", "seed"])]
+    edges: Option<PathBuf>,
+    /// Nodes of the graph that is made.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_NODES, value_parser = clap::value_parser!(u32).range(2..=NODES_MAX))]
+    nodes: u32,
+    /// Edges of the graph that is made [default: 7.7 a node].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    edge_count: Option<u64>,
+    /// The graph that is made is the same for the same seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many threads load [default: the number of cores, at least 2].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// How many writers may queue for one record; one more gets KEY_BUSY.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    max_waiters: usize,
+    /// What a power failure may cost.
+    #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
+    durability: DurabilityArgument,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DurabilityArgument {
+    /// Everything since the system last wrote it out; a killed process loses nothing.
+    Process,
+    /// The last 100 ms.
+    Interval,
+    /// Nothing: each write waits for a sync.
+    Commit,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Figures {
+    nodes: u64,
+    edges: u64,
+    max_degree: u32,
+    key_busy: u64,
+    ops_per_s: f64,
+    p50_us: f64,
+    p99_us: f64,
+    p999_us: f64,
+    index_bytes_per_record: f64,
+    bytes_on_device: u64,
+    reopen_ms: f64,
+    verified_edges: u64,
+    missing_edges: u64,
+}
+
+/// What opening the store again took.
+struct Reopened {
+    time: Duration,
+    from_snapshot: bool,
+    checked: Checked,
+}
+
+impl DemoArguments {
+    fn threads(&self) -> usize {
+        let cores = || {
+            std::thread::available_parallelism()
+                .map_or(2, NonZeroUsize::get)
+                .max(2)
+        };
+        self.threads.map_or_else(cores, usize::from)
+    }
+
+    fn durability(&self) -> Durability {
+        match self.durability {
+            DurabilityArgument::Process => Durability::Process,
+            DurabilityArgument::Interval => Durability::Interval(Duration::from_millis(100)),
+            DurabilityArgument::Commit => Durability::Commit,
+        }
+    }
+
+    fn open(&self, dir: &Path) -> spikelet::Result<Store> {
+        let mut config = NamespaceConfig::new(NAMESPACE);
+        config.max_record_bytes = MAX_RECORD_BYTES;
+        config.max_waiters = self.max_waiters;
+        config.durability = self.durability();
+        Store::builder().path(dir).namespace(config).open()
+    }
+
+    /// The graph, read or made, and where it comes from.
+    fn graph(&self) -> Result<(Graph, String), Failure> {
+        let Some(file) = &self.edges else {
+            let most = edges_max(self.nodes);
+            let edges = self.edge_count.unwrap_or_else(|| {
+                (u64::from(self.nodes) * DEFAULT_EDGES / u64::from(DEFAULT_NODES)).min(most / 2)
+            });
+            if edges > most {
+                let nodes = self.nodes;
+                return Err(Failure::Input(format!(
+                    "--edge-count {edges}: {nodes} nodes have room for {most} edges, raise --nodes"
+                )));
+            }
+            let source = format!("made with seed {} (--edges FILE loads your own)", self.seed);
+            return Ok((generate(self.nodes, edges, self.seed), source));
+        };
+        let is_stdin = file.as_os_str() == "-";
+        let name = if is_stdin {
+            "standard input".to_owned()
+        } else {
+            file.display().to_string()
+        };
+        let mut text = Vec::new();
+        let read = if is_stdin {
+            std::io::stdin().lock().read_to_end(&mut text)
+        } else {
+            std::fs::File::open(file).and_then(|mut file| file.read_to_end(&mut text))
+        };
+        read.map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
+        let list =
+            parse(&text).map_err(|malformed| Failure::Input(format!("{name}:{malformed}")))?;
+        tell_about(&list, &name);
+        Ok((list.graph, name))
+    }
+}
+
+/// What a user might not expect of his file.
+fn tell_about(list: &EdgeList, name: &str) {
+    if let Some((line, id)) = &list.first_text {
+        note(&format!(
+            "{name}:{line}: {id:?} is no integer, so all ids are text"
+        ));
+        if list.header {
+            note(&format!("{name}: the first line is taken for a header"));
+        }
+    }
+    if list.repeated > 0 {
+        note(&format!(
+            "{name}: repeated edges count once, lines left out: {}",
+            count(list.repeated)
+        ));
+    }
+}
+
+/// Runs the demo.
+///
+/// # Errors
+/// An edge list that is malformed, a directory that cannot be used, what the store refuses.
+pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
+    // All of the input is judged before there is a store.
+    let (graph, source) = arguments.graph()?;
+    let home = Home::new(arguments.dir.as_deref())?;
+    let store = arguments.open(home.path())?;
+    let users = store.namespace(NAMESPACE)?.set(SET)?;
+    if let Err(refused) = make_room(&users, arguments) {
+        store.close()?;
+        return Err(refused);
+    }
+
+    let bar = progress("loading", graph.edges.len() as u64);
+    let loaded = load(&users, &graph, arguments.threads(), &bar)?;
+    bar.finish_and_clear();
+    let mut report = Report::default();
+    report_load(
+        &mut report,
+        arguments,
+        &graph,
+        &source,
+        &home,
+        &loaded,
+        store.namespace(NAMESPACE)?.stats().waits,
+    );
+    report_answers(&mut report, &users, &graph)?;
+    drop(users);
+    let stats = close(store)?;
+    let reopened = reopen(arguments, home.path(), &graph)?;
+    report_space(&mut report, &stats);
+    report_reopening(&mut report, &graph, &reopened);
+    let checked = &reopened.checked;
+    if arguments.json {
+        emit_json(&figures(&graph, &loaded, &stats, &reopened))?;
+    } else {
+        report.emit()?;
+    }
+    for fault in &checked.faults {
+        eprintln!("{fault}");
+    }
+    home.leave()?;
+    Ok(if checked.is_sound() {
+        Outcome::Sound
+    } else {
+        Outcome::Damaged
+    })
+}
+
+/// Two graphs are never mixed.
+fn make_room(users: &Set, arguments: &DemoArguments) -> Result<(), Failure> {
+    let (records, dir) = (
+        users.len(),
+        arguments.dir.as_deref().unwrap_or(Path::new("")).display(),
+    );
+    if records == 0 {
+        return Ok(());
+    }
+    if arguments.overwrite {
+        users.truncate(None)?;
+        return Ok(());
+    }
+    Err(Failure::Input(format!(
+        "{dir} holds {} records of an earlier demo: name an empty directory, or remove them with --overwrite",
+        count(records)
+    )))
+}
+
+/// A look at the counters, and then the end of the store.
+fn close(store: Store) -> Result<Stats, Failure> {
+    let stats = store.namespace(NAMESPACE)?.stats();
+    store.close()?;
+    Ok(stats)
+}
+
+fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopened, Failure> {
+    let begun = Instant::now();
+    let store = arguments.open(dir)?;
+    let time = begun.elapsed();
+    let namespace = store.namespace(NAMESPACE)?;
+    let bar = progress("checking", graph.edges.len() as u64);
+    let checked = check(&namespace.set(SET)?, graph, arguments.threads(), &bar);
+    bar.finish_and_clear();
+    let from_snapshot = namespace.opening().from_snapshot;
+    store.close()?;
+    Ok(Reopened {
+        time,
+        from_snapshot,
+        checked,
+    })
+}
+
+fn operations(graph: &Graph) -> u64 {
+    2 * graph.edges.len() as u64
+}
+
+fn per_second(graph: &Graph, loaded: &Loaded) -> f64 {
+    operations(graph) as f64 / loaded.time.as_secs_f64()
+}
+
+fn latency_us(loaded: &Loaded, quantile: f64) -> f64 {
+    micros(loaded.latency.value_at_quantile(quantile))
+}
+
+/// To three places behind the point.
+fn rounded(figure: f64) -> f64 {
+    (figure * 1000.0).round() / 1000.0
+}
+
+fn figures(graph: &Graph, loaded: &Loaded, stats: &Stats, reopened: &Reopened) -> Figures {
+    Figures {
+        nodes: graph.ids.len() as u64,
+        edges: graph.edges.len() as u64,
+        max_degree: graph.max_degree(),
+        key_busy: loaded.key_busy,
+        ops_per_s: per_second(graph, loaded).round(),
+        p50_us: latency_us(loaded, 0.5),
+        p99_us: latency_us(loaded, 0.99),
+        p999_us: latency_us(loaded, 0.999),
+        index_bytes_per_record: rounded(stats.index_bytes_per_record()),
+        bytes_on_device: stats.device_bytes,
+        reopen_ms: rounded(millis(reopened.time)),
+        verified_edges: reopened.checked.verified_edges,
+        missing_edges: reopened.checked.missing_edges,
+    }
+}
+
+fn report_load(
+    report: &mut Report,
+    arguments: &DemoArguments,
+    graph: &Graph,
+    source: &str,
+    home: &Home,
+    loaded: &Loaded,
+    waits: u64,
+) {
+    report.title("The follow graph");
+    report.row("source", source);
+    report.row("nodes", count(graph.ids.len() as u64));
+    report.row("edges", count(graph.edges.len() as u64));
+    report.row(
+        "longest list",
+        format!("{} elements", count(graph.max_degree().into())),
+    );
+    report.title(
+        "Loading: each edge A -> B appends B to A's \"following\" and A to B's \"followers\"",
+    );
+    let fate = if matches!(home, Home::Kept(_)) {
+        "kept"
+    } else {
+        "removed at the end"
+    };
+    report.row("store", format!("{} ({fate})", home.path().display()));
+    report.row(
+        "durability",
+        match arguments.durability {
+            DurabilityArgument::Process => {
+                "process: survives a killed process, synced when the system likes"
+            }
+            DurabilityArgument::Interval => "interval: synced every 100 ms",
+            DurabilityArgument::Commit => "commit: each write waits for a sync",
+        },
+    );
+    let seconds = loaded.time.as_secs_f64();
+    let threads = arguments.threads();
+    report.row(
+        "appends",
+        format!(
+            "{} in {seconds:.2} s from {threads} threads",
+            count(operations(graph))
+        ),
+    );
+    report.row(
+        "throughput",
+        format!(
+            "{} appends a second",
+            count(per_second(graph, loaded) as u64)
+        ),
+    );
+    report.row(
+        "latency of an append",
+        format!(
+            "p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, longest {:.1} us",
+            latency_us(loaded, 0.5),
+            latency_us(loaded, 0.99),
+            latency_us(loaded, 0.999),
+            micros(loaded.latency.max())
+        ),
+    );
+    report.row("waited for a record", format!("{} times", count(waits)));
+    let limit = arguments.max_waiters;
+    report.row(
+        "KEY_BUSY",
+        format!(
+            "{} appends refused as {limit} writers waited already, and repeated",
+            count(loaded.key_busy)
+        ),
+    );
+}
+
+/// Asks, and tells the answers.
+fn report_answers(report: &mut Report, users: &Set, graph: &Graph) -> Result<(), Failure> {
+    report.title("Questions");
+    if let Some(edge) = graph.edges.first() {
+        for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
+            let follows =
+                ask::contains(users, graph.ids.key(from), FOLLOWING, graph.ids.value(to))?;
+            let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
+            report.row(
+                &format!("does {from} follow {to}?"),
+                if follows { "yes" } else { "no" },
+            );
+        }
+    }
+    let star = graph.most_followed();
+    let followers = graph
+        .followers
+        .get(star as usize)
+        .copied()
+        .unwrap_or_default();
+    let star = graph.ids.key(star);
+    report.row(
+        "the most followed",
+        format!("{}, by {}", key(&star), count(followers.into())),
+    );
+    let begun = Instant::now();
+    let page = ask::page_of_followers(users, star, 0, PAGE)?;
+    let paged = begun.elapsed();
+    let batch = ask::batch(users, &page)?;
+    let batched = begun.elapsed() - paged;
+    let (paged, batched) = (
+        micros(paged.as_nanos() as u64),
+        micros(batched.as_nanos() as u64),
+    );
+    report.row(
+        "a page of followers",
+        format!("the first {}, read in {paged:.1} us", page.len()),
+    );
+    report.row(
+        "their records",
+        format!("one batch, read in {batched:.1} us; bytes are those of the bins"),
+    );
+    report.table(["key", "following", "followers", "bytes"], &rows(&batch));
+    report.title("The largest records, in bytes on the device");
+    report.table(
+        ["key", "following", "followers", "bytes"],
+        &rows(&ask::largest(users, LARGEST)),
+    );
+    Ok(())
+}
+
+fn rows(records: &[Sized]) -> Vec<[String; 4]> {
+    let row = |record: &Sized| {
+        let [following, followers] =
+            [record.following, record.followers].map(|length| count(length as u64));
+        [key(&record.key), following, followers, count(record.bytes)]
+    };
+    records.iter().map(row).collect()
+}
+
+fn report_space(report: &mut Report, stats: &Stats) {
+    report.title("Space");
+    report.row("live records", bytes(stats.live_bytes));
+    report.row("on the device", bytes(stats.device_bytes));
+    let amplification = stats.traffic.write_amplification();
+    report.row(
+        "write amplification",
+        format!("{amplification:.2} bytes of log for each byte asked for"),
+    );
+    let each = stats.index_bytes_per_record();
+    report.row(
+        "index, in memory",
+        format!("{}, {each:.1} a record", bytes(stats.index_bytes)),
+    );
+}
+
+fn report_reopening(report: &mut Report, graph: &Graph, reopened: &Reopened) {
+    let Checked {
+        verified_edges,
+        missing_edges,
+        wrong_sizes,
+        ..
+    } = &reopened.checked;
+    report.title("After closing and opening again");
+    let how = if reopened.from_snapshot {
+        "from the index snapshot"
+    } else {
+        "by reading the log"
+    };
+    report.row(
+        "opened in",
+        format!("{:.1} ms, {how}", millis(reopened.time)),
+    );
+    let edges = count(graph.edges.len() as u64);
+    report.row(
+        "edges on both sides",
+        format!("{} of {edges}", count(*verified_edges)),
+    );
+    report.row("missing edges", count(*missing_edges));
+    report.row("lists of a wrong size", count(*wrong_sizes));
+}

@@ -1,0 +1,108 @@
+//! The program: `spikelet demo`, `spikelet stat`, `spikelet verify`.
+//!
+//! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph` (the graph in memory),
+//!   `edges` (from a file), `generate` and `random` (from a seed), `home` (where the store lives), `deal` (work dealt to
+//!   threads), `load` (into the store), `ask` (questions), `check` (every edge after reopening).
+//! * `stat`, `verify`: look at a store on disk.
+//! * `print`: numbers and tables as text, progress, standard output.
+//!
+//! It uses the public interface of the library only. Exit codes: 0 all is well; 1 damage, or missing edges; 2 wrong
+//! usage or input, or the store cannot be used.
+
+mod ask;
+mod check;
+mod deal;
+mod demo;
+mod edges;
+mod generate;
+mod graph;
+mod home;
+mod load;
+mod print;
+mod random;
+mod stat;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A record store that lives inside a service: try it out, and look at what it has stored.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 all is well; 1 damage or missing edges; 2 wrong usage or input, or a store that cannot be used."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Load a follow graph into a store from several threads, ask it questions, reopen it, check every edge.
+    Demo(demo::DemoArguments),
+    /// Show what a store holds and what it has cost. Changes nothing; works after a crash, too.
+    Stat(StoreArguments),
+    /// Check every block and every entry of a store that nobody has open. Changes nothing.
+    Verify(StoreArguments),
+}
+
+/// What `stat` and `verify` take.
+#[derive(Debug, Args)]
+struct StoreArguments {
+    /// The directory of the store.
+    dir: PathBuf,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a command has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Sound,
+    /// Something is damaged or missing.
+    Damaged,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Input(String),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] spikelet::Error),
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(std::io::Error),
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Sound => Self::SUCCESS,
+            Outcome::Damaged => Self::from(1),
+        }
+    }
+}
+
+/// Runs the program with the arguments of the process.
+pub(crate) fn run() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+    };
+    done.map_or_else(
+        |failure| {
+            eprintln!("spikelet: {failure}");
+            ExitCode::from(2)
+        },
+        ExitCode::from,
+    )
+}
