@@ -99,9 +99,7 @@ pub enum Error {
     #[error("unknown namespace \"{0}\"")]
     Namespace(Box<str>),
     /// A bin name is not allowed (code 21).
-    #[error(
-        "bin name {0:?} is not allowed: at most 15 bytes of UTF-8, none of them NUL"
-    )]
+    #[error("bin name {0:?} is not allowed: at most 15 bytes of UTF-8, none of them NUL")]
     BinName(Box<str>),
     /// The operation is not allowed at present (code 22).
     #[error("forbidden: {0}")]
@@ -168,7 +166,8 @@ impl Error {
                 | spikelet_storage::Error::BadOption { .. }
                 | spikelet_storage::Error::TooManySets { .. } => 4,
                 spikelet_storage::Error::NoSpace { .. } => 8,
-                spikelet_storage::Error::ReadOnly { .. } | spikelet_storage::Error::Closed { .. } => 22,
+                spikelet_storage::Error::ReadOnly { .. }
+                | spikelet_storage::Error::Closed { .. } => 22,
                 _ => 1,
             },
         }
@@ -180,7 +179,10 @@ impl Error {
         matches!(
             self,
             Self::KeyBusy { .. }
-                | Self::Timeout { in_doubt: false, .. }
+                | Self::Timeout {
+                    in_doubt: false,
+                    ..
+                }
                 | Self::Storage(spikelet_storage::Error::NoSpace { .. })
         )
     }
@@ -210,14 +212,22 @@ impl From<spikelet_storage::Error> for Error {
     fn from(error: spikelet_storage::Error) -> Self {
         use spikelet_storage::Error as Storage;
         match error {
-            Storage::KeyBusy { waiting, limit } => {
-                Self::KeyBusy { waiting: waiting as u32, limit: limit as u32 }
-            }
-            Storage::Timeout => Self::Timeout { after: Duration::ZERO, in_doubt: false },
-            Storage::StopWrites { .. } => Self::StopWrites { reason: error.to_string().into() },
-            Storage::TooLarge { bytes, limit } => {
-                Self::RecordTooBig { size: bytes, limit, largest_bin: None }
-            }
+            Storage::KeyBusy { waiting, limit } => Self::KeyBusy {
+                waiting: waiting as u32,
+                limit: limit as u32,
+            },
+            Storage::Timeout => Self::Timeout {
+                after: Duration::ZERO,
+                in_doubt: false,
+            },
+            Storage::StopWrites { .. } => Self::StopWrites {
+                reason: error.to_string().into(),
+            },
+            Storage::TooLarge { bytes, limit } => Self::RecordTooBig {
+                size: bytes,
+                limit,
+                largest_bin: None,
+            },
             other => Self::Storage(other),
         }
     }
@@ -239,22 +249,86 @@ mod tests {
         let table = [
             (Error::malformed("record", CodecError::Truncated), 1, false),
             (Error::NotFound, 2, false),
-            (Error::Generation { expected: 1, found: 2 }, 3, false),
+            (
+                Error::Generation {
+                    expected: 1,
+                    found: 2,
+                },
+                3,
+                false,
+            ),
             (Error::parameter("no operations"), 4, false),
             (Error::Serde(none()), 4, false),
             (Error::RecordExists, 5, false),
-            (Error::StopWrites { reason: "full".into() }, 8, false),
-            (Error::Timeout { after: Duration::from_millis(5), in_doubt: false }, 9, true),
-            (Error::Timeout { after: Duration::from_millis(5), in_doubt: true }, 9, false),
-            (Error::IncompatibleType { bin: none(), found: "map", operation: "append" }, 12, false),
-            (Error::RecordTooBig { size: 2, limit: 1, largest_bin: None }, 13, false),
-            (Error::KeyBusy { waiting: 20, limit: 20 }, 14, true),
+            (
+                Error::StopWrites {
+                    reason: "full".into(),
+                },
+                8,
+                false,
+            ),
+            (
+                Error::Timeout {
+                    after: Duration::from_millis(5),
+                    in_doubt: false,
+                },
+                9,
+                true,
+            ),
+            (
+                Error::Timeout {
+                    after: Duration::from_millis(5),
+                    in_doubt: true,
+                },
+                9,
+                false,
+            ),
+            (
+                Error::IncompatibleType {
+                    bin: none(),
+                    found: "map",
+                    operation: "append",
+                },
+                12,
+                false,
+            ),
+            (
+                Error::RecordTooBig {
+                    size: 2,
+                    limit: 1,
+                    largest_bin: None,
+                },
+                13,
+                false,
+            ),
+            (
+                Error::KeyBusy {
+                    waiting: 20,
+                    limit: 20,
+                },
+                14,
+                true,
+            ),
             (Error::KeyMismatch, 19, false),
             (Error::Namespace(none()), 20, false),
             (Error::BinName(none()), 21, false),
             (Error::Forbidden("ttl".into()), 22, false),
-            (Error::ElementNotFound { bin: none(), hint: "" }, 23, false),
-            (Error::ElementExists { bin: none(), hint: "" }, 24, false),
+            (
+                Error::ElementNotFound {
+                    bin: none(),
+                    hint: "",
+                },
+                23,
+                false,
+            ),
+            (
+                Error::ElementExists {
+                    bin: none(),
+                    hint: "",
+                },
+                24,
+                false,
+            ),
             (Error::OpNotApplicable("index".into()), 26, false),
         ];
         for (error, code, retryable) in table {
@@ -270,6 +344,10 @@ mod tests {
             limit: 1_048_576,
             largest_bin: Some(("friends".into(), 1_000_000)),
         };
-        assert!(error.to_string().contains("largest bin: \"friends\", 1000000 bytes"));
+        assert!(
+            error
+                .to_string()
+                .contains("largest bin: \"friends\", 1000000 bytes")
+        );
     }
 }

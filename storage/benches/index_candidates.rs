@@ -5,7 +5,7 @@
 //! Every candidate answers the same question: the entry of a digest in a simulated log, found and compared there. Each run
 //! is a process of its own, so that memory is its own; rounds are interleaved, and the table shows medians.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, missing_docs)]
 
 #[path = "../src/digest.rs"]
 mod digest;
@@ -26,7 +26,7 @@ mod lock {
 
 use digest::{Digest, PARTITIONS};
 use hashbrown::HashTable;
-use index::{Candidate, Index, Slot};
+use index::{Index, Slot};
 use location::{Location, UNIT_BYTES};
 use parking_lot::RwLock;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -64,7 +64,7 @@ fn mix(number: u64) -> u64 {
 
 fn digest_of(number: u64) -> Digest {
     let one = mix(number);
-    let other = one.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ number;
+    let other = mix(one ^ 0xd6e8_feb8_6659_fd93);
     let mut bytes = [0; 20];
     bytes[..8].copy_from_slice(&one.to_le_bytes());
     bytes[8..16].copy_from_slice(&other.to_le_bytes());
@@ -72,12 +72,13 @@ fn digest_of(number: u64) -> Digest {
     Digest::new(bytes)
 }
 
-/// What the candidates hash by: bits of the digest that the partition does not use.
+/// What the candidates hash by: bits of the digest that the partition does not use. One aligned word: a load that spans
+/// two stores that were just made would wait for them, which is about this bench and not about the index.
 fn hash_of(digest: &Digest) -> u64 {
-    u64::from_le_bytes(digest.as_bytes()[2..10].try_into().unwrap())
+    u64::from_le_bytes(digest.as_bytes()[8..16].try_into().unwrap())
 }
 
-/// The log: one line an entry, the digest in it. Entry n is at unit n + 1.
+/// The log: one line an entry, digest and number in it. Entry n is at unit n + 1.
 struct Log(memmap2::MmapMut);
 
 const ENTRY_BYTES: usize = 64;
@@ -87,16 +88,18 @@ impl Log {
         let mut bytes = memmap2::MmapMut::map_anon(records as usize * ENTRY_BYTES).unwrap();
         for (number, entry) in (0..).zip(bytes.chunks_exact_mut(ENTRY_BYTES)) {
             entry[24..44].copy_from_slice(digest_of(number).as_bytes());
+            entry[44..52].copy_from_slice(&number.to_le_bytes());
         }
         Self(bytes)
     }
 
-    /// The number of the entry at a unit, if it has this digest.
+    /// The number that the entry at a unit holds, if it has this digest.
     #[inline]
     fn check(&self, unit: u64, digest: &Digest) -> Option<u64> {
-        let number = unit - 1;
-        let start = number as usize * ENTRY_BYTES;
-        (self.0[start + 24..start + 44] == *digest.as_bytes()).then_some(number)
+        let start = (unit - 1) as usize * ENTRY_BYTES;
+        let entry = &self.0[start..start + ENTRY_BYTES];
+        (entry[24..44] == *digest.as_bytes())
+            .then(|| u64::from_le_bytes(entry[44..52].try_into().unwrap()))
     }
 }
 
@@ -120,7 +123,7 @@ impl Hasher for Identity {
         self.0
     }
     fn write(&mut self, bytes: &[u8]) {
-        if let Some(bytes) = bytes.get(2..10) {
+        if let Some(bytes) = bytes.get(8..16) {
             self.0 = u64::from_le_bytes(bytes.try_into().unwrap());
         }
     }
@@ -145,11 +148,15 @@ struct Shards24(Vec<RwLock<HashTable<[u64; 3]>>>);
 impl Design for Shards24 {
     fn insert(&self, digest: &Digest, unit: u64) {
         let hash = hash_of(digest);
-        self.0[digest.partition()].write().insert_unique(hash, [hash, unit, TAIL], |it| it[0]);
+        self.0[digest.partition()]
+            .write()
+            .insert_unique(hash, [hash, unit, TAIL], |it| it[0]);
     }
     fn get(&self, digest: &Digest, log: &Log) -> Option<u64> {
         let hash = hash_of(digest);
-        let unit = self.0[digest.partition()].read().find(hash, |it| it[0] == hash)?[1];
+        let unit = self.0[digest.partition()]
+            .read()
+            .find(hash, |it| it[0] == hash)?[1];
         log.check(unit, digest)
     }
 }
@@ -199,7 +206,11 @@ struct Lines {
 
 impl Lines {
     fn sized(lines: usize) -> Self {
-        Self { lines: vec![Line([[0; 2]; 4]); lines], stash: Vec::new(), records: 0 }
+        Self {
+            lines: vec![Line([[0; 2]; 4]); lines],
+            stash: Vec::new(),
+            records: 0,
+        }
     }
 
     fn places(&self, tag: u64) -> [usize; 2] {
@@ -318,18 +329,27 @@ const NAMES: [&str; 7] = [
 ];
 
 fn design(name: &str, records: u64) -> Box<dyn Design> {
-    let shard_lines = |records: u64| (records as f64 / PARTITIONS as f64 / 4.0 / 0.86).ceil() as usize + 1;
+    let shard_lines =
+        |records: u64| (records as f64 / PARTITIONS as f64 / 4.0 / 0.86).ceil() as usize + 1;
     let buckets = |base: usize| {
         let stagger = |n: usize| base + (base as f64 * 0.15 * (n as f64 * 0.618).fract()) as usize;
-        Buckets16((0..PARTITIONS).map(|n| RwLock::new(Lines::sized(stagger(n)))).collect())
+        Buckets16(
+            (0..PARTITIONS)
+                .map(|n| RwLock::new(Lines::sized(stagger(n))))
+                .collect(),
+        )
     };
     match name {
         "dashmap" => Box::new(Dash(dashmap::DashMap::with_hasher_and_shard_amount(
             BuildHasherDefault::default(),
             PARTITIONS,
         ))),
-        "hashbrown-24" => Box::new(Shards24((0..PARTITIONS).map(|_| RwLock::default()).collect())),
-        "hashbrown-16" => Box::new(Shards16((0..PARTITIONS).map(|_| RwLock::default()).collect())),
+        "hashbrown-24" => Box::new(Shards24(
+            (0..PARTITIONS).map(|_| RwLock::default()).collect(),
+        )),
+        "hashbrown-16" => Box::new(Shards16(
+            (0..PARTITIONS).map(|_| RwLock::default()).collect(),
+        )),
         "buckets-16" => Box::new(buckets(7)),
         "buckets-16-presized" => Box::new(buckets(shard_lines(records))),
         "sorted-16" => Box::new(Ours(Index::new(0))),
@@ -359,14 +379,23 @@ fn thread_time_us() -> f64 {
 
 fn resident_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kib.unwrap_or(0) * 1024
 }
 
 const COLUMNS: [&str; 9] = [
-    "B/record", "B resident", "build ns", "hit ns", "dep. hit ns", "miss ns", "2 threads M/s",
-    "insert p99.999 us", "max us",
+    "B/record",
+    "B resident",
+    "build ns",
+    "hit ns",
+    "dep. hit ns",
+    "miss ns",
+    "2 threads M/s",
+    "insert p99.999 us",
+    "max us",
 ];
 
 /// All figures of one candidate, in this process.
@@ -407,8 +436,12 @@ fn measure(name: &str, records: u64) -> [f64; COLUMNS.len()] {
         }
     });
     let two: f64 = std::thread::scope(|scope| {
-        let threads = [1 << 42, 1 << 43].map(|seed| scope.spawn(move || nanoseconds(lookups, hits(seed))));
-        threads.into_iter().map(|thread| 1e3 / thread.join().unwrap()).sum()
+        let threads =
+            [1 << 42, 1 << 43].map(|seed| scope.spawn(move || nanoseconds(lookups, hits(seed))));
+        threads
+            .into_iter()
+            .map(|thread| 1e3 / thread.join().unwrap())
+            .sum()
     });
     drop(table);
 
@@ -453,7 +486,10 @@ fn main() {
     let only = option("--only");
     let names: Vec<_> = NAMES
         .into_iter()
-        .filter(|name| only.as_ref().is_none_or(|only| only.split(',').any(|it| it == *name)))
+        .filter(|name| {
+            only.as_ref()
+                .is_none_or(|only| only.split(',').any(|it| it == *name))
+        })
         .collect();
     let mut results = vec![vec![Vec::new(); COLUMNS.len()]; names.len()];
     for _ in 0..rounds {
@@ -476,7 +512,9 @@ fn main() {
             .into_iter()
             .map(|mut values| {
                 values.sort_by(f64::total_cmp);
-                values.get(values.len() / 2).map_or("-".into(), |it| format!("{it:.1}"))
+                values
+                    .get(values.len() / 2)
+                    .map_or("-".into(), |it| format!("{it:.1}"))
             })
             .collect();
         println!("| {name} | {} |", row.join(" | "));

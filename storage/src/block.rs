@@ -41,7 +41,10 @@ impl BlockId {
 
     /// The block that holds this offset of a device.
     pub(crate) const fn containing(device: usize, offset_bytes: u64) -> Self {
-        Self { device, index: ((offset_bytes - HEADER_BYTES) / BLOCK_BYTES) as u32 }
+        Self {
+            device,
+            index: ((offset_bytes - HEADER_BYTES) / BLOCK_BYTES) as u32,
+        }
     }
 }
 
@@ -76,11 +79,18 @@ impl BlockHeader {
     fn decode(raw: &RawBlockHeader, device_id: u64, index: u32) -> Option<Self> {
         let (content, check) = raw.split_at(56);
         let mut words = content.chunks_exact(8).filter_map(|chunk| {
-            chunk.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes))
+            chunk
+                .first_chunk::<8>()
+                .map(|bytes| u64::from_le_bytes(*bytes))
         });
         let header = Self {
             index,
-            incarnation: { words.next().filter(|word| word.to_le_bytes() == magic_and(index))?; words.next()? },
+            incarnation: {
+                words
+                    .next()
+                    .filter(|word| word.to_le_bytes() == magic_and(index))?;
+                words.next()?
+            },
             device_id: words.next()?,
             opened: Lsn(words.next()?),
         };
@@ -107,7 +117,11 @@ impl BlockUse {
                 return Some(Self::Free);
             }
             let header = BlockHeader::decode(raw, device_id, index)?;
-            Some(if header.incarnation == 0 { Self::Free } else { Self::Used { header, intact } })
+            Some(if header.incarnation == 0 {
+                Self::Free
+            } else {
+                Self::Used { header, intact }
+            })
         };
         judge(raw, true)
             .or_else(|| before_one_flip(raw, |trial| judge(trial, false)))
@@ -206,30 +220,79 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_block_header_is_laid_out_byte_for_byte() {
+        let header = BlockHeader {
+            index: 0x0403_0201,
+            incarnation: 0x1817_1615_1413_1211,
+            device_id: 0x2827_2625_2423_2221,
+            opened: Lsn(0x0605_0403_0201),
+        };
+        let mut expected = b"SPKB\x01\x02\x03\x04".to_vec();
+        expected.extend(0x11..=0x18);
+        expected.extend(0x21..=0x28);
+        expected.extend([1, 2, 3, 4, 5, 6, 0, 0]);
+        expected.extend([0; 24]);
+        expected.extend(VECTOR_CHECKSUM.to_le_bytes());
+        assert_eq!(header.encode().as_slice(), expected);
+    }
+
+    const VECTOR_CHECKSUM: u64 = 0x0193_a0bf_f430_4338;
+
+    #[test]
     fn a_block_header_comes_back_and_every_flipped_bit_is_undone() {
-        let header = BlockHeader { index: 3, incarnation: 77, device_id: 5, opened: Lsn(99) };
+        let header = BlockHeader {
+            index: 3,
+            incarnation: 77,
+            device_id: 5,
+            opened: Lsn(99),
+        };
         let raw = header.encode();
-        assert_eq!(BlockUse::read(&raw, 5, 3), BlockUse::Used { header, intact: true });
+        assert_eq!(
+            BlockUse::read(&raw, 5, 3),
+            BlockUse::Used {
+                header,
+                intact: true
+            }
+        );
         for bit in 0..raw.len() * 8 {
             let mut flipped = raw;
             flipped[bit / 8] ^= 1 << (bit % 8);
-            let undone = BlockUse::Used { header, intact: false };
+            let undone = BlockUse::Used {
+                header,
+                intact: false,
+            };
             assert_eq!(BlockUse::read(&flipped, 5, 3), undone, "bit {bit}");
             flipped[(bit / 8 + 5) % raw.len()] ^= 1;
-            assert_eq!(BlockUse::read(&flipped, 5, 3), BlockUse::Unreadable, "bit {bit} and one");
+            assert_eq!(
+                BlockUse::read(&flipped, 5, 3),
+                BlockUse::Unreadable,
+                "bit {bit} and one"
+            );
         }
     }
 
     #[test]
     fn a_block_header_of_another_device_or_place_is_not_believed() {
-        let raw = BlockHeader { index: 3, incarnation: 77, device_id: 5, opened: Lsn(99) }.encode();
+        let raw = BlockHeader {
+            index: 3,
+            incarnation: 77,
+            device_id: 5,
+            opened: Lsn(99),
+        }
+        .encode();
         assert_eq!(BlockUse::read(&raw, 9, 3), BlockUse::Unreadable);
         assert_eq!(BlockUse::read(&raw, 5, 12), BlockUse::Unreadable);
     }
 
     #[test]
     fn a_free_block_stays_free_under_every_flipped_bit() {
-        let given_back = BlockHeader { index: 3, incarnation: 0, device_id: 5, opened: Lsn(0) }.encode();
+        let given_back = BlockHeader {
+            index: 3,
+            incarnation: 0,
+            device_id: 5,
+            opened: Lsn(0),
+        }
+        .encode();
         for raw in [given_back, [0; BLOCK_HEADER_BYTES as usize]] {
             assert_eq!(BlockUse::read(&raw, 5, 3), BlockUse::Free);
             for bit in 0..raw.len() * 8 {

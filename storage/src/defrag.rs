@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::group::read_commit;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::Purpose;
 use crate::namespace::{Core, Counters};
+use crate::space::Purpose;
 use crate::volume::Volume;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,8 +25,7 @@ const BLOCKS_A_CHECKPOINT: usize = 8;
 /// What is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
-    /// Emptied blocks, and whether all readers that could see them are gone.
-    emptied: Vec<(BlockId, Arc<AtomicBool>)>,
+    emptied: Vec<Emptied>,
     /// Blocks that could not be emptied (damage, or a write that was under way), with the live units they had: not tried
     /// again before that has changed, or somebody has asked for it.
     stuck: HashMap<BlockId, u32>,
@@ -34,13 +33,22 @@ pub(crate) struct Defrag {
     pub(crate) tombstones_from: usize,
 }
 
-impl Core {
-    /// Whether space is so short that defragmentation comes before everything else.
-    pub(crate) fn is_tight(&self) -> bool {
-        let space = self.log.space();
-        space.stop_writes || space.available_blocks <= 2 * space.reserve_blocks
-    }
+#[derive(Debug)]
+struct Emptied {
+    id: BlockId,
+    /// All readers that could see it are gone.
+    unseen: Arc<AtomicBool>,
+    /// The last sequence number when it was empty: what superseded its entries has no higher one.
+    last_lsn: u64,
+}
 
+impl Emptied {
+    fn is_unseen(&self) -> bool {
+        self.unseen.load(Ordering::SeqCst)
+    }
+}
+
+impl Core {
     /// Has the blocks tried again that could not be emptied.
     pub(crate) fn forget_stuck(&self) {
         self.defrag.lock().stuck.clear();
@@ -52,7 +60,7 @@ impl Core {
         let mut state = self.defrag.lock();
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
-        let threshold = if self.is_tight() {
+        let threshold = if self.log.space().usage().tight {
             TIGHT_THRESHOLD_PERCENT
         } else {
             u64::from(self.options.defrag_threshold_percent)
@@ -110,7 +118,12 @@ impl Core {
         guard.defer(move || flag.store(true, Ordering::SeqCst));
         guard.flush();
         drop(guard);
-        state.emptied.push((id, unseen));
+        let last_lsn = self.log.last_lsn();
+        state.emptied.push(Emptied {
+            id,
+            unseen,
+            last_lsn,
+        });
         Counters::add(&self.counters.defragmented_blocks, 1);
         Ok(Some(moved))
     }
@@ -119,21 +132,21 @@ impl Core {
     pub(crate) fn free_emptied(&self, now: bool) -> Result<usize> {
         let mut state = self.defrag.lock();
         self.check_open()?;
-        let ready = |(_, unseen): &(BlockId, Arc<AtomicBool>)| unseen.load(Ordering::SeqCst);
         let count = state
             .emptied
             .iter()
-            .filter(|emptied| ready(emptied))
+            .filter(|emptied| emptied.is_unseen())
             .count();
         if count == 0 || (count < BLOCKS_A_CHECKPOINT && !now) {
             return Ok(0);
         }
-        self.log.checkpoint()?;
+        // A write that is still being copied may hold the durable number back: the block is for the next time then.
+        let durable_lsn = self.log.checkpoint()?;
+        let free = |emptied: &mut Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
         let blocks: Vec<BlockId> = state
             .emptied
-            .extract_if(.., |emptied| ready(emptied))
-            .map(|(id, _)| id)
-            .take(count)
+            .extract_if(.., free)
+            .map(|emptied| emptied.id)
             .collect();
         self.log.give_back(&blocks);
         Ok(blocks.len())
@@ -151,7 +164,8 @@ impl Core {
         {
             return Ok(0);
         }
-        for_each_header(volume, id, incarnation, |offset, header| {
+        let end = id.offset_bytes() + BLOCK_BYTES;
+        for_each_header(volume, id, incarnation, end, |offset, header| {
             let location = Location::new(id.device, offset);
             let units = match header.kind {
                 Kind::Record | Kind::Tombstone => self.move_record(location, header)?,
@@ -267,26 +281,25 @@ impl Core {
     }
 }
 
-/// Offers every valid header of a block that others may be writing to.
+/// Offers every valid header of a block that others may be writing to, up to the offset `end` in its device.
 pub(crate) fn for_each_header(
     volume: &Volume,
     id: BlockId,
     incarnation: u64,
+    end: u64,
     mut seen: impl FnMut(u64, &Header) -> Result<()>,
 ) -> Result<()> {
-    let start = id.offset_bytes();
-    let mut at = BLOCK_HEADER_BYTES;
-    while at < BLOCK_BYTES {
-        let offset = start + at;
+    let mut offset = id.offset_bytes() + BLOCK_HEADER_BYTES;
+    while offset < end {
         let header = volume
             .header_copy(offset)
             .and_then(|raw| Header::decode_checked(&raw, volume.place(incarnation, offset)));
         match header {
             Some(header) => {
                 seen(offset, &header)?;
-                at += u64::from(header.span_units) * UNIT_BYTES;
+                offset += u64::from(header.span_units) * UNIT_BYTES;
             }
-            None => at += UNIT_BYTES,
+            None => offset += UNIT_BYTES,
         }
     }
     Ok(())

@@ -127,9 +127,15 @@ impl Header {
             }
         };
         put(4, &body_check.to_le_bytes());
-        put(8, &((self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS)).to_le_bytes());
+        put(
+            8,
+            &((self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS)).to_le_bytes(),
+        );
         let length = u64::from(self.body_bytes) << LUT_BITS;
-        put(16, &((self.last_update_ms & LUT_MASK) | length).to_le_bytes());
+        put(
+            16,
+            &((self.last_update_ms & LUT_MASK) | length).to_le_bytes(),
+        );
         put(24, self.digest.as_bytes());
         put(44, &self.void_time.to_le_bytes());
         let shape = (self.span_units & SPAN_MASK)
@@ -153,7 +159,8 @@ impl Header {
         let body_bytes = (time_length >> LUT_BITS) as u32;
         let kind = Kind::from_bits((shape >> 20) & 15)?;
         if u16_at(raw, 54) != 0
-            || u64::from(span_units) * UNIT_BYTES < ENTRY_HEADER_BYTES as u64 + u64::from(body_bytes)
+            || u64::from(span_units) * UNIT_BYTES
+                < ENTRY_HEADER_BYTES as u64 + u64::from(body_bytes)
         {
             return None;
         }
@@ -184,7 +191,9 @@ impl Header {
 
 /// The header that one flipped bit turned into `raw`, as it lay there and decoded, if there is one.
 pub(crate) fn corrected(raw: &RawHeader, place: Place) -> Option<(RawHeader, Header)> {
-    before_one_flip(raw, |trial| Header::decode_checked(trial, place).map(|header| (*trial, header)))
+    before_one_flip(raw, |trial| {
+        Header::decode_checked(trial, place).map(|header| (*trial, header))
+    })
 }
 
 fn head_check(raw: &RawHeader, place: Place) -> u32 {
@@ -192,26 +201,34 @@ fn head_check(raw: &RawHeader, place: Place) -> u32 {
     xxh3_64_with_seed(checked, place.seed()) as u32
 }
 
-#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "constant offsets inside a fixed array"
+)]
 fn u64_at(raw: &RawHeader, at: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes.copy_from_slice(&raw[at..at + 8]);
     u64::from_le_bytes(bytes)
 }
 
-#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "constant offsets inside a fixed array"
+)]
 fn u32_at(raw: &RawHeader, at: usize) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&raw[at..at + 4]);
     u32::from_le_bytes(bytes)
 }
 
-#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "constant offsets inside a fixed array"
+)]
 fn u16_at(raw: &RawHeader, at: usize) -> u16 {
     u16::from_le_bytes([raw[at], raw[at + 1]])
 }
 
-#[expect(clippy::indexing_slicing, reason = "constant offsets inside a fixed array")]
 fn digest_of(raw: &RawHeader) -> Digest {
     let mut bytes = [0; Digest::LEN];
     bytes.copy_from_slice(&raw[24..44]);
@@ -299,7 +316,11 @@ impl<'a> EntryView<'a> {
     /// The group this entry was written in.
     pub(crate) fn group(&self) -> Option<u64> {
         (self.flags() & FLAG_GROUPED != 0)
-            .then(|| self.body.first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes)))
+            .then(|| {
+                self.body
+                    .first_chunk::<8>()
+                    .map(|bytes| u64::from_le_bytes(*bytes))
+            })
             .flatten()
     }
 
@@ -312,12 +333,18 @@ impl<'a> EntryView<'a> {
     }
 
     fn split(&self) -> (&'a [u8], &'a [u8]) {
-        let skip = if self.flags() & FLAG_GROUPED == 0 { 0 } else { 8 };
+        let skip = if self.flags() & FLAG_GROUPED == 0 {
+            0
+        } else {
+            8
+        };
         let rest = self.body.get(skip..).unwrap_or_default();
         if self.flags() & FLAG_KEYED == 0 {
             return (&[], rest);
         }
-        let Some((length, rest)) = take_varint(rest) else { return (&[], &[]) };
+        let Some((length, rest)) = take_varint(rest) else {
+            return (&[], &[]);
+        };
         rest.split_at_checked(length).unwrap_or((&[], &[]))
     }
 
@@ -367,7 +394,11 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place { device_id: 7, incarnation: 9, offset: 4096 }
+        Place {
+            device_id: 7,
+            incarnation: 9,
+            offset: 4096,
+        }
     }
 
     fn header(body: &[u8]) -> Header {
@@ -386,6 +417,35 @@ mod tests {
     }
 
     #[test]
+    fn a_header_is_laid_out_byte_for_byte() {
+        let header = Header {
+            kind: Kind::Tombstone,
+            flags: FLAG_GROUPED,
+            span_units: 0x1_0203,
+            lsn: Lsn(0x0605_0403_0201),
+            generation: 0x0807,
+            last_update_ms: 0x05_0403_0201,
+            void_time: 0x0403_0201,
+            set_id: 0x0201,
+            digest: Digest::new([0xa5; 20]),
+            body_bytes: 3,
+        };
+        let mut expected = Vec::new();
+        expected.extend(VECTOR_HEAD_CHECK.to_le_bytes());
+        expected.extend(VECTOR_BODY_CHECK.to_le_bytes());
+        expected.extend([1, 2, 3, 4, 5, 6, 7, 8]); // sequence number, generation
+        expected.extend([1, 2, 3, 4, 5, 3, 0, 0]); // last-update time, body length
+        expected.extend([0xa5; 20]);
+        expected.extend([1, 2, 3, 4]); // void-time
+        expected.extend([3, 2, 0x21, 2]); // span, kind, flags
+        expected.extend([1, 2, 0, 0]); // set
+        assert_eq!(header.encode(place(), b"abc").as_slice(), expected);
+    }
+
+    const VECTOR_HEAD_CHECK: u32 = 0x3fc2_d2ee;
+    const VECTOR_BODY_CHECK: u32 = 0xe8af_6ad4;
+
+    #[test]
     fn a_header_comes_back_as_it_was_written() {
         let body = b"some bins";
         let raw = header(body).encode(place(), body);
@@ -399,9 +459,18 @@ mod tests {
     fn a_header_is_valid_only_at_its_place() {
         let raw = header(b"").encode(place(), b"");
         for other in [
-            Place { offset: 4112, ..place() },
-            Place { incarnation: 10, ..place() },
-            Place { device_id: 8, ..place() },
+            Place {
+                offset: 4112,
+                ..place()
+            },
+            Place {
+                incarnation: 10,
+                ..place()
+            },
+            Place {
+                device_id: 8,
+                ..place()
+            },
         ] {
             assert_eq!(Header::decode_checked(&raw, other), None);
         }
@@ -414,13 +483,26 @@ mod tests {
             let mut flipped = raw;
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(Header::decode_checked(&flipped, place()), None, "bit {bit}");
-            assert_eq!(corrected(&flipped, place()), Some((raw, header(b"x"))), "bit {bit}");
+            assert_eq!(
+                corrected(&flipped, place()),
+                Some((raw, header(b"x"))),
+                "bit {bit}"
+            );
         }
     }
 
     #[test]
     fn varints_round_trip_and_refuse_what_is_cut() {
-        for value in [0usize, 1, 127, 128, 16_383, 16_384, 1 << 23, u32::MAX as usize] {
+        for value in [
+            0usize,
+            1,
+            127,
+            128,
+            16_383,
+            16_384,
+            1 << 23,
+            u32::MAX as usize,
+        ] {
             let (bytes, length) = varint(value);
             assert_eq!(take_varint(&bytes[..length]), Some((value, &[][..])));
             assert_eq!(take_varint(&bytes[..length - 1]), None);

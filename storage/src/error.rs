@@ -46,14 +46,18 @@ pub enum Error {
     },
 
     /// Not even the reserve has room. Retry when defragmentation has freed a block.
-    #[error("namespace {namespace} has no free block left, not even in its reserve; retry when defragmentation has caught up")]
+    #[error(
+        "namespace {namespace} has no free block left, not even in its reserve; retry when defragmentation has caught up"
+    )]
     NoSpace {
         /// The namespace.
         namespace: String,
     },
 
     /// A sync failed earlier. What was acknowledged since the last good sync may be lost in a power failure.
-    #[error("namespace {namespace} is read-only since a sync failed ({reason}): check the device, then open the store again")]
+    #[error(
+        "namespace {namespace} is read-only since a sync failed ({reason}): check the device, then open the store again"
+    )]
     ReadOnly {
         /// The namespace.
         namespace: String,
@@ -62,14 +66,18 @@ pub enum Error {
     },
 
     /// The write is applied and visible, but the sync that should make it durable failed.
-    #[error("the write was applied, but whether it is durable is unknown: the sync failed ({reason})")]
+    #[error(
+        "the write was applied, but whether it is durable is unknown: the sync failed ({reason})"
+    )]
     InDoubt {
         /// The failure.
         reason: String,
     },
 
     /// The stored bytes of a record do not match their checksum.
-    #[error("the record is damaged on the device (device {device}, offset {offset}); delete or overwrite it, or restore it from a backup")]
+    #[error(
+        "the record is damaged on the device (device {device}, offset {offset}); delete or overwrite it, or restore it from a backup"
+    )]
     Damaged {
         /// Number of the device in the namespace.
         device: usize,
@@ -109,7 +117,9 @@ pub enum Error {
     },
 
     /// Stored metadata of the namespace (sets, truncations) does not decode.
-    #[error("the stored metadata of namespace {namespace} does not decode ({reason}); `verify` shows the damage")]
+    #[error(
+        "the stored metadata of namespace {namespace} does not decode ({reason}); `verify` shows the damage"
+    )]
     DamagedMetadata {
         /// The namespace.
         namespace: String,

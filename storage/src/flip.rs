@@ -29,7 +29,12 @@ mod tests {
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(before_one_flip(&flipped, accept), Some(whole), "bit {bit}");
             flipped[(bit + 9) % 32 / 8] ^= 1 << ((bit + 9) % 8);
-            assert_eq!(before_one_flip(&flipped, accept), None, "bits {bit} and {}", bit + 9);
+            assert_eq!(
+                before_one_flip(&flipped, accept),
+                None,
+                "bits {bit} and {}",
+                bit + 9
+            );
         }
     }
 }

@@ -21,7 +21,11 @@ impl Location {
 
     /// `offset_bytes` is a multiple of 16 below `DEVICE_BYTES_MAX`.
     pub(crate) fn new(device: usize, offset_bytes: u64) -> Self {
-        debug_assert!(device < DEVICES_MAX && offset_bytes.is_multiple_of(UNIT_BYTES) && offset_bytes < DEVICE_BYTES_MAX);
+        debug_assert!(
+            device < DEVICES_MAX
+                && offset_bytes.is_multiple_of(UNIT_BYTES)
+                && offset_bytes < DEVICE_BYTES_MAX
+        );
         Self(((device as u64) << OFFSET_BITS) | (offset_bytes / UNIT_BYTES))
     }
 

@@ -2,7 +2,7 @@
 //! index's business.
 
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockId, ENTRY_UNITS_MAX, Phase};
-use crate::device::{BLOCK_BYTES, DeviceError, State, read_state, write_state};
+use crate::device::{BLOCK_BYTES, State, read_state, write_state};
 use crate::digest::Digest;
 use crate::durability::{Horizon, Syncer};
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn};
@@ -11,31 +11,13 @@ use crate::error::{Error, Result};
 use crate::lane::{Lane, LaneCounters, LaneState, OpenBlock};
 use crate::location::{Location, UNIT_BYTES};
 use crate::recycle::{FreeSlot, rounded};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::space::{Purpose, Space, lanes_for};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::{Extent, Volume};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Blocks kept written ahead for the lanes.
-const READY_BLOCKS: usize = 2;
-/// A device file grows by so many blocks at a time (64 MiB): one file-system transaction instead of eight.
-const GROW_BLOCKS: u32 = 8;
-/// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
-const EXTRA_RESERVE_BLOCKS: usize = 2;
-
-/// Who asks for space, in rising order of right to the last of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Purpose {
-    /// A new version of a record.
-    Write,
-    /// A tombstone or the namespace's metadata: must go on when writes are stopped.
-    Delete,
-    /// Moving a live entry out of a block that will be freed.
-    Defrag,
-}
 
 /// Where an entry was put.
 #[derive(Clone, Copy, Debug)]
@@ -43,33 +25,6 @@ pub(crate) struct Appended {
     pub(crate) location: Location,
     pub(crate) units: u32,
     pub(crate) lsn: Lsn,
-}
-
-#[derive(Debug, Default)]
-struct Space {
-    /// Allocated, nothing in them.
-    free: Vec<BlockId>,
-    /// Free and written ahead.
-    ready: VecDeque<BlockId>,
-    /// Blocks that each device can still grow by; none once its disk was full.
-    growable: Vec<u32>,
-    next_device: usize,
-    stop: bool,
-}
-
-impl Space {
-    fn allocated(&self) -> u64 {
-        (self.free.len() + self.ready.len()) as u64
-    }
-
-    fn available(&self) -> u64 {
-        self.allocated()
-            + self
-                .growable
-                .iter()
-                .map(|blocks| u64::from(*blocks))
-                .sum::<u64>()
-    }
 }
 
 /// The log.
@@ -80,11 +35,7 @@ pub(crate) struct Log {
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<Arc<Lane>>,
     next_lsn: CachePadded<AtomicU64>,
-    space: Mutex<Space>,
-    space_low: Condvar,
-    write_stop: AtomicBool,
-    /// Blocks that only deletes (and below 2 only defragmentation) may take.
-    reserve_blocks: u64,
+    space: Space,
     syncer: Syncer,
     sessions: AtomicU64,
     state_sequence: Mutex<()>,
@@ -116,19 +67,13 @@ impl Log {
             &namespace,
         );
         let blocks: usize = volumes.iter().map(|volume| volume.blocks().len()).sum();
-        let write_lanes = write_lanes
-            .min(blocks.saturating_sub(EXTRA_RESERVE_BLOCKS) / 2)
-            .max(1);
-        let reserve_blocks = (write_lanes + EXTRA_RESERVE_BLOCKS).min(blocks.saturating_sub(1));
+        let write_lanes = lanes_for(blocks, write_lanes);
         Self {
             namespace,
             volumes,
             lanes: (0..=write_lanes).map(|_| Arc::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
-            space: Mutex::default(),
-            space_low: Condvar::default(),
-            write_stop: AtomicBool::new(false),
-            reserve_blocks: reserve_blocks as u64,
+            space: Space::new(blocks, write_lanes),
             syncer: Syncer::default(),
             // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
             sessions: AtomicU64::new((session << 32) | 1),
@@ -140,18 +85,7 @@ impl Log {
     pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
         self.syncer.start_from(last_lsn, durable_lsn);
-        let mut space = self.space.lock();
-        space.growable = self.growable();
-        for volume in &self.volumes {
-            let allocated = volume.allocated_blocks();
-            for (index, block) in (0..allocated).zip(volume.blocks()) {
-                if block.phase() == Phase::Free {
-                    space.free.push(volume.block_id(index));
-                }
-            }
-        }
-        space.free.reverse();
-        self.refresh_stop(&mut space);
+        self.space.start(&self.volumes);
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -172,6 +106,20 @@ impl Log {
 
     pub(crate) fn volume(&self, location: Location) -> Option<&Volume> {
         self.volumes.get(location.device())
+    }
+
+    pub(crate) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Writes a block ahead for the lanes. Returns whether there was one to prepare.
+    pub(crate) fn prepare_block(&self) -> Result<bool> {
+        Ok(self.space.prepare(&self.volumes)?)
+    }
+
+    /// Tries the disks again that were full.
+    pub(crate) fn retry_growth(&self) {
+        self.space.retry_growth(&self.volumes);
     }
 
     pub(crate) fn syncer(&self) -> &Syncer {
@@ -218,7 +166,7 @@ impl Log {
     /// Refuses new versions while space is down to the reserve, and everything after a failed sync.
     pub(crate) fn check_writable(&self, purpose: Purpose) -> Result<()> {
         self.syncer.check(&self.namespace)?;
-        if purpose == Purpose::Write && self.write_stop.load(Ordering::Relaxed) {
+        if purpose == Purpose::Write && self.space.writes_are_stopped() {
             return Err(self.stop_writes());
         }
         Ok(())
@@ -421,6 +369,14 @@ impl Log {
         }
     }
 
+    /// The blocks that lanes are filling at this moment.
+    pub(crate) fn open_blocks(&self) -> Vec<OpenBlock> {
+        self.lanes
+            .iter()
+            .filter_map(|lane| lane.state.lock().open)
+            .collect()
+    }
+
     /// Closes the blocks that lanes are filling (at a clean close).
     pub(crate) fn close_lanes(&self) {
         for lane in &self.lanes {
@@ -454,119 +410,12 @@ impl Log {
     }
 
     fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
-        let mut space = self.space.lock();
-        let kept = match purpose {
-            Purpose::Write => self.reserve_blocks,
-            Purpose::Delete => 1,
-            Purpose::Defrag => 0,
-        };
-        // The reserve is allocated, not only promised: on a full disk it must be there.
-        while space.allocated() <= kept && self.grow(&mut space)? {}
-        let taken = match space.allocated() > kept {
-            true => space.ready.pop_front().or_else(|| space.free.pop()),
-            false => None,
-        };
-        self.refresh_stop(&mut space);
-        self.space_low.notify_one();
-        taken.ok_or_else(|| match purpose {
-            Purpose::Write => self.stop_writes_at(space.available()),
-            Purpose::Delete | Purpose::Defrag => self.no_space(),
-        })
-    }
-
-    /// Allocates more of a device. False: the devices, or their disks, are full.
-    fn grow(&self, space: &mut Space) -> Result<bool> {
-        for _ in 0..self.volumes.len() {
-            let turn = space.next_device % self.volumes.len();
-            space.next_device += 1;
-            let Some((volume, growable)) = self.volumes.get(turn).zip(space.growable.get_mut(turn))
-            else {
-                continue;
-            };
-            let allocated = volume.allocated_blocks();
-            // The last blocks of a disk one by one.
-            for step in [GROW_BLOCKS, 1] {
-                let added = step.min(*growable);
-                if added == 0 {
-                    break;
-                }
-                match volume
-                    .device()
-                    .grow(volume.block_id(allocated + added).offset_bytes())
-                {
-                    Ok(()) => {
-                        *growable -= added;
-                        space.free.extend(
-                            (allocated..allocated + added)
-                                .rev()
-                                .map(|index| volume.block_id(index)),
-                        );
-                        return Ok(true);
-                    }
-                    Err(DeviceError::Full { .. }) => {}
-                    Err(other) => return Err(other.into()),
-                }
-            }
-            *growable = 0;
-        }
-        Ok(false)
-    }
-
-    fn growable(&self) -> Vec<u32> {
-        let left = |volume: &Volume| {
-            (volume.blocks().len() as u32).saturating_sub(volume.allocated_blocks())
-        };
-        self.volumes.iter().map(left).collect()
-    }
-
-    /// Tries the disks again that were full: somebody may have made room.
-    pub(crate) fn retry_growth(&self) {
-        let mut space = self.space.lock();
-        space.growable = self.growable();
-        self.refresh_stop(&mut space);
-    }
-
-    fn refresh_stop(&self, space: &mut Space) {
-        space.stop = space.available() <= self.reserve_blocks;
-        self.write_stop.store(space.stop, Ordering::Relaxed);
-    }
-
-    /// Whether a block should be written ahead. Not near the end of space, where one on its way would be missed.
-    fn wants_prepared(&self, space: &Space) -> bool {
-        space.ready.len() < READY_BLOCKS && space.available() > self.reserve_blocks + 1
-    }
-
-    /// Writes blocks ahead for the lanes. Returns whether it did anything.
-    pub(crate) fn prepare_block(&self) -> Result<bool> {
-        let id = {
-            let mut space = self.space.lock();
-            if !self.wants_prepared(&space) || (space.free.is_empty() && !self.grow(&mut space)?) {
-                return Ok(false);
-            }
-            let Some(id) = space.free.pop() else {
-                return Ok(false);
-            };
-            id
-        };
-        if let Some(volume) = self.volumes.get(id.device) {
-            volume.device().populate(id.offset_bytes(), BLOCK_BYTES);
-        }
-        let mut space = self.space.lock();
-        space.ready.push_back(id);
-        self.refresh_stop(&mut space);
-        Ok(true)
-    }
-
-    /// Waits until there may be a block to prepare, or until `until`.
-    pub(crate) fn wait_for_demand(&self, until: std::time::Instant) {
-        let mut space = self.space.lock();
-        if !self.wants_prepared(&space) {
-            self.space_low.wait_until(&mut space, Some(until));
-        }
-    }
-
-    pub(crate) fn wake_preparer(&self) {
-        self.space_low.notify_all();
+        self.space
+            .take(&self.volumes, purpose)?
+            .ok_or_else(|| match purpose {
+                Purpose::Write => self.stop_writes(),
+                Purpose::Delete | Purpose::Defrag => self.no_space(),
+            })
     }
 
     /// Gives blocks back whose entries are all dead, moved and synced, and which no reader can see any more.
@@ -585,10 +434,7 @@ impl Log {
                 block.begin(0, Phase::Free);
             }
         }
-        let mut space = self.space.lock();
-        space.free.extend_from_slice(blocks);
-        self.refresh_stop(&mut space);
-        self.space_low.notify_all();
+        self.space.give_back(blocks);
     }
 
     /// Everything appended before this call is on stable storage when it returns.
@@ -603,10 +449,13 @@ impl Log {
 
     /// A sync, then a sync of what it has made certain: after this, recovery knows without looking that every entry up to
     /// the durable sequence number was complete. Needed before space is used again.
-    pub(crate) fn checkpoint(&self) -> Result<()> {
+    /// Returns that number.
+    pub(crate) fn checkpoint(&self) -> Result<u64> {
         self.sync()?;
+        let durable_lsn = self.syncer.durable_lsn();
         self.write_states(0)?;
-        self.sync()
+        self.sync()?;
+        Ok(durable_lsn)
     }
 
     /// Notes in the devices' headers how far the log is durable, and whether it was closed cleanly (the snapshot's id).
@@ -661,23 +510,10 @@ impl Log {
         (sum(writers), sum(defrag))
     }
 
-    pub(crate) fn space(&self) -> SpaceUse {
-        let space = self.space.lock();
-        SpaceUse {
-            available_blocks: space.available(),
-            reserve_blocks: self.reserve_blocks,
-            stop_writes: space.stop,
-        }
-    }
-
     fn stop_writes(&self) -> Error {
-        self.stop_writes_at(self.space.lock().available())
-    }
-
-    fn stop_writes_at(&self, free_blocks: u64) -> Error {
         Error::StopWrites {
             namespace: self.namespace.clone(),
-            free_blocks,
+            free_blocks: self.space.usage().available_blocks,
         }
     }
 
@@ -686,14 +522,6 @@ impl Log {
             namespace: self.namespace.clone(),
         }
     }
-}
-
-/// How much room is left.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SpaceUse {
-    pub(crate) available_blocks: u64,
-    pub(crate) reserve_blocks: u64,
-    pub(crate) stop_writes: bool,
 }
 
 /// An entry that is none, for space between entries.

@@ -3,14 +3,15 @@
 
 use crate::block::Phase;
 use crate::defrag::for_each_header;
+use crate::device::BLOCK_BYTES;
 use crate::digest::{Digest, PARTITIONS};
 use crate::entry::{Kind, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::Slot;
-use crate::log::Purpose;
 use crate::namespace::{Core, Counters, Namespace};
 use crate::record_lock::RecordLock;
+use crate::space::Purpose;
 use crate::sync::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,11 +26,15 @@ const TIGHT_TICK: Duration = Duration::from_millis(5);
 /// the whole log; and when space is short.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 
+/// When space is short, looking at tombstones takes at most one part in so many of the thread's time.
+const PRESSED_SHARE: u32 = 8;
+
 /// Tombstones looked at in one pass: 48 bytes of memory each.
 const TOMBSTONES_A_PASS: usize = 1 << 20;
 
-/// How often `maintain` tries to have the readers' epoch pass before it leaves the blocks for later.
-const EPOCH_TRIES: usize = 64;
+/// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the
+/// system has interrupted comes back within milliseconds.
+const READERS_LEAVE: Duration = Duration::from_secs(1);
 
 /// What [`Namespace::maintain`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,7 +82,7 @@ impl Core {
             match self.defrag_step() {
                 Ok(Some(_)) => {
                     epoch::advance();
-                    *freed += self.free_emptied(self.is_tight())? as u64;
+                    *freed += self.free_emptied(self.log.space().usage().tight)? as u64;
                 }
                 Ok(None) => {
                     *freed += self.free_all_emptied()?;
@@ -96,12 +101,11 @@ impl Core {
     /// Gives emptied blocks back, if their readers go soon.
     fn free_all_emptied(&self) -> Result<u64> {
         let mut freed = 0;
-        for _ in 0..EPOCH_TRIES {
-            if !self.has_emptied() {
-                break;
-            }
+        let until = after(READERS_LEAVE);
+        while self.has_emptied() && Instant::now() < until {
             epoch::advance();
             freed += self.free_emptied(true)? as u64;
+            crate::sync::thread::yield_now();
         }
         Ok(freed)
     }
@@ -165,26 +169,25 @@ impl Core {
         if candidates.is_empty() {
             return Ok(0);
         }
+        // What is appended from here on is younger than all of them.
+        let open = self.log.open_blocks();
         for volume in self.log.volumes() {
             for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
                 if block.phase() == Phase::Free {
                     continue;
                 }
-                for_each_header(
-                    volume,
-                    volume.block_id(index),
-                    block.incarnation(),
-                    |_, header| {
-                        if matches!(header.kind, Kind::Record | Kind::Tombstone)
-                            && candidates
-                                .get(&header.digest)
-                                .is_some_and(|lsn| header.lsn < *lsn)
-                        {
-                            candidates.remove(&header.digest);
-                        }
-                        Ok(())
-                    },
-                )?;
+                let id = volume.block_id(index);
+                let filled = open.iter().find(|open| open.id == id).map(|open| open.next);
+                let end = filled.unwrap_or(id.offset_bytes() + BLOCK_BYTES);
+                for_each_header(volume, id, block.incarnation(), end, |_, header| {
+                    let is_older = |lsn: &Lsn| header.lsn < *lsn;
+                    if matches!(header.kind, Kind::Record | Kind::Tombstone)
+                        && candidates.get(&header.digest).is_some_and(is_older)
+                    {
+                        candidates.remove(&header.digest);
+                    }
+                    Ok(())
+                })?;
             }
         }
         if candidates.is_empty() {
@@ -233,7 +236,7 @@ impl Core {
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
         let moved = self.defrag_step().unwrap_or(None);
-        let tight = self.is_tight();
+        let tight = self.log.space().usage().tight;
         epoch::advance();
         let freed = self.free_emptied(tight || moved.is_none()).unwrap_or(0);
         match moved {
@@ -243,13 +246,18 @@ impl Core {
             ),
             None if tight && (freed > 0 || self.has_emptied()) => TIGHT_TICK,
             None if tight => {
+                let now = Instant::now();
+                if now < rhythm.next_pressed {
+                    return IDLE_TICK.min(rhythm.next_pressed - now);
+                }
                 self.forget_stuck();
                 // Deleted records whose tombstones fill the blocks: forget those that nothing depends on any more.
-                let seen = (self.log.space().available_blocks, self.log.last_lsn());
-                let changed = std::mem::replace(&mut rhythm.tombstones_seen, seen) != seen;
-                match changed.then(|| self.drop_tombstones()) {
-                    Some(Ok(dropped)) if dropped > 0 => Duration::ZERO,
-                    _ => IDLE_TICK,
+                let dropped = self.drop_tombstones().unwrap_or(0);
+                rhythm.next_pressed = after(now.elapsed() * PRESSED_SHARE + TIGHT_TICK);
+                if dropped > 0 {
+                    Duration::ZERO
+                } else {
+                    TIGHT_TICK
                 }
             }
             None => IDLE_TICK,
@@ -263,8 +271,8 @@ struct Rhythm {
     next_expiry: Instant,
     /// Expiry passes so far.
     passes: u32,
-    /// Free blocks and log sequence number at the last look at tombstones for want of space.
-    tombstones_seen: (u64, u64),
+    /// When tombstones are looked at again for want of space.
+    next_pressed: Instant,
 }
 
 impl Rhythm {
@@ -272,7 +280,7 @@ impl Rhythm {
         Self {
             next_expiry: after(expiry_period),
             passes: 0,
-            tombstones_seen: (0, 0),
+            next_pressed: Instant::now(),
         }
     }
 }
@@ -342,7 +350,7 @@ impl Background {
     pub(crate) fn stop(&self) {
         *self.signal.stop.lock() = true;
         self.signal.changed.notify_all();
-        self.core.log.wake_preparer();
+        self.core.log.space().end_waits();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has told so itself.
             let _ = thread.join();
@@ -377,7 +385,7 @@ fn prepare_loop(core: &Core, signal: &Signal) {
     while signal.rest(Instant::now()) {
         match core.log.prepare_block() {
             Ok(true) => {}
-            Ok(false) => core.log.wait_for_demand(after(IDLE_TICK)),
+            Ok(false) => core.log.space().wait_for_demand(after(IDLE_TICK)),
             // It shows when a lane asks for a block itself.
             Err(_) => {
                 signal.rest(after(IDLE_TICK));
@@ -389,7 +397,109 @@ fn prepare_loop(core: &Core, signal: &Signal) {
 fn tidy_loop(core: &Core, signal: &Signal) {
     let mut rhythm = Rhythm::new(core.options.expiry_period);
     let mut rest = IDLE_TICK;
-    while signal.rest(after(rest)) {
+    loop {
+        let until = after(rest);
+        // The rate limit holds only until space is short.
+        let until = if core.log.space().wait_for_shortage(until) {
+            Instant::now()
+        } else {
+            until
+        };
+        if !signal.rest(until) {
+            return;
+        }
         rest = core.tick(&mut rhythm);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::device::HEADER_BYTES;
+    use crate::digest::Digest;
+    use crate::options::{Options, Storage};
+    use crate::record_lock::NewVersion;
+
+    fn open(options: Options) -> Namespace {
+        let max_device_bytes = HEADER_BYTES + 64 * BLOCK_BYTES;
+        Namespace::open(Options {
+            max_device_bytes,
+            ..options
+        })
+        .unwrap()
+        .0
+    }
+
+    fn digest(record: u32) -> Digest {
+        let mut bytes = [0; Digest::LEN];
+        bytes[..4].copy_from_slice(&record.wrapping_mul(0x9e37_79b9).to_le_bytes());
+        Digest::new(bytes)
+    }
+
+    #[test]
+    fn defragmentation_moves_a_block_a_tick_and_rests_as_long_as_its_rate_demands() {
+        const RATE: u64 = 1 << 20;
+        let namespace = open(Options {
+            background: false,
+            write_lanes: 1,
+            defrag_bytes_per_second: RATE,
+            ..Options::new("test", Storage::Memory)
+        });
+        let payload = vec![1; 100 << 10];
+        let version = NewVersion {
+            generation: 1,
+            void_time: 0,
+            last_update_ms: 1,
+            set_id: 0,
+            key: None,
+            payload: &payload,
+        };
+        for record in 0..500 {
+            namespace
+                .lock(&digest(record), None)
+                .unwrap()
+                .put(&version)
+                .unwrap();
+        }
+        for record in (0..500).filter(|record| record % 5 > 0) {
+            assert!(
+                namespace
+                    .lock(&digest(record), None)
+                    .unwrap()
+                    .delete(2)
+                    .unwrap()
+            );
+        }
+        let mut rhythm = Rhythm::new(Duration::MAX);
+        let mut ticks = 0;
+        loop {
+            let before = namespace.stats();
+            let rest = namespace.core.tick(&mut rhythm);
+            let after = namespace.stats();
+            let moved = after.traffic.moved_bytes - before.traffic.moved_bytes;
+            if after.defragmented_blocks == before.defragmented_blocks {
+                assert_eq!((moved, rest), (0, IDLE_TICK));
+                break;
+            }
+            assert_eq!(after.defragmented_blocks, before.defragmented_blocks + 1);
+            assert!(moved > 0 && moved < BLOCK_BYTES / 2);
+            assert_eq!(rest, Duration::from_secs_f64(moved as f64 / RATE as f64));
+            ticks += 1;
+        }
+        assert!(ticks >= 5, "{ticks}");
+    }
+
+    #[test]
+    fn periods_that_no_clock_can_hold_do_no_harm() {
+        let namespace = open(Options {
+            durability: crate::Durability::Interval(Duration::MAX),
+            expiry_period: Duration::MAX,
+            defrag_bytes_per_second: 0,
+            ..Options::new("test", Storage::Memory)
+        });
+        namespace.sync().unwrap();
+        // Ends the threads, which rest for a year.
+        drop(namespace);
+        assert!(after(Duration::MAX) > Instant::now());
     }
 }

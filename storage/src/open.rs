@@ -1,7 +1,8 @@
 //! Opening and closing a namespace.
 
 use crate::device::{
-    Device, DeviceError, FileDevice, Header, Member, MemoryDevice, mend_header, new_device_id, read_header, read_state,
+    Device, DeviceError, FileDevice, Header, Member, MemoryDevice, mend_header, new_device_id,
+    read_header, read_state,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
@@ -14,8 +15,8 @@ use crate::options::{Opening, Options, Storage};
 use crate::recovery::{METADATA_COPIES, Recovered, count_live, recover};
 use crate::sets::Sets;
 use crate::snapshot;
-use crate::sync::Mutex;
 use crate::stats::Traffic;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::volume::Volume;
 use std::path::{Path, PathBuf};
@@ -34,11 +35,24 @@ impl Namespace {
     pub fn open_read_only(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
         let devices = open_read_only(&options)?;
-        let (core, opening) = Core::load(Options { background: false, ..options }, devices, false)?;
+        let (core, opening) = Core::load(
+            Options {
+                background: false,
+                ..options
+            },
+            devices,
+            false,
+        )?;
         core.closed.store(true, Ordering::SeqCst);
         let core = Arc::new(core);
         let background = Background::idle(&core);
-        Ok((Self { core, background: Arc::new(background) }, opening))
+        Ok((
+            Self {
+                core,
+                background: Arc::new(background),
+            },
+            opening,
+        ))
     }
 
     /// Opens a namespace, or creates it. Without a snapshot of a clean close the log is read, in parallel.
@@ -64,13 +78,23 @@ impl Namespace {
                 source,
             })
         })?;
-        Ok((Self { core, background: Arc::new(background) }, opening))
+        Ok((
+            Self {
+                core,
+                background: Arc::new(background),
+            },
+            opening,
+        ))
     }
 }
 
 impl Core {
     /// Brings a namespace into memory. `repair`: it will be written to.
-    pub(crate) fn load(options: Options, devices: Vec<Arc<dyn Device>>, repair: bool) -> Result<(Self, Opening)> {
+    pub(crate) fn load(
+        options: Options,
+        devices: Vec<Arc<dyn Device>>,
+        repair: bool,
+    ) -> Result<(Self, Opening)> {
         let (volumes, mut durable_lsn) = volumes_of(devices)?;
         let clean_close = clean_close_of(&volumes);
         let log = Log::new(options.name.clone(), volumes, options.write_lanes);
@@ -87,19 +111,36 @@ impl Core {
                 hot_keys.import(&restored.hot_keys);
                 durable_lsn = durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
-                let opening = Opening { from_snapshot: true, blocks: restored.blocks, ..Opening::default() };
-                (restored.groups, restored.metadata, restored.last_lsn, opening)
+                let opening = Opening {
+                    from_snapshot: true,
+                    blocks: restored.blocks,
+                    ..Opening::default()
+                };
+                (
+                    restored.groups,
+                    restored.metadata,
+                    restored.last_lsn,
+                    opening,
+                )
             }
             None => {
                 // An unreadable snapshot may have left something behind.
                 (index, sets) = (Index::new(0), Sets::new());
-                let Recovered { last_lsn, groups, metadata, report } =
-                    recover(&log, &index, &sets, durable_lsn, repair, &options.progress)?;
+                let Recovered {
+                    last_lsn,
+                    groups,
+                    metadata,
+                    report,
+                } = recover(&log, &index, &sets, durable_lsn, repair, &options.progress)?;
                 (groups, metadata, last_lsn, report)
             }
         };
         count_live(&log, &index, &sets);
-        for place in metadata.iter().copied().chain(groups.iter().map(|(_, _, commit)| commit)) {
+        for place in metadata
+            .iter()
+            .copied()
+            .chain(groups.iter().map(|(_, _, commit)| commit))
+        {
             log.count_live(place.location, place.units);
         }
         log.start(last_lsn, durable_lsn);
@@ -200,7 +241,9 @@ pub(crate) fn clean_close_of(volumes: &[Volume]) -> Option<u64> {
         .iter()
         .map(|volume| read_state(volume.device().as_ref()).map_or(0, |state| state.clean_close))
         .collect();
-    ids.first().copied().filter(|id| *id != 0 && ids.iter().all(|other| other == id))
+    ids.first()
+        .copied()
+        .filter(|id| *id != 0 && ids.iter().all(|other| other == id))
 }
 
 fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {
@@ -243,7 +286,9 @@ pub(crate) fn open_read_only(options: &Options) -> Result<Vec<Arc<dyn Device>>> 
         Storage::Files { dir, devices } => {
             let mut opened: Vec<Arc<dyn Device>> = Vec::with_capacity(*devices);
             for number in 0..*devices {
-                opened.push(Arc::new(FileDevice::open_read_only(&device_path(dir, number))?));
+                opened.push(Arc::new(FileDevice::open_read_only(&device_path(
+                    dir, number,
+                ))?));
             }
             opened
         }
@@ -269,7 +314,9 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
                 action: "create",
                 source,
             })?;
-            let paths: Vec<PathBuf> = (0..*devices).map(|number| device_path(dir, number)).collect();
+            let paths: Vec<PathBuf> = (0..*devices)
+                .map(|number| device_path(dir, number))
+                .collect();
             let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
             let mut opened: Vec<Option<Arc<dyn Device>>> = Vec::with_capacity(*devices);
             for path in &paths {
@@ -278,7 +325,9 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
                     false => None,
                 });
             }
-            let used = |device: &Arc<dyn Device>| read_state(device.as_ref()).is_none_or(|state| state.sequence > 0);
+            let used = |device: &Arc<dyn Device>| {
+                read_state(device.as_ref()).is_none_or(|state| state.sequence > 0)
+            };
             let in_use = opened.iter().flatten().any(used);
             let mut all = Vec::with_capacity(*devices);
             for ((number, path), device) in paths.iter().enumerate().zip(opened.iter_mut()) {

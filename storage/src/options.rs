@@ -1,7 +1,7 @@
 //! What a namespace is opened with, and what opening it tells.
 
 use crate::clock::{Clock, SystemClock};
-use crate::device::{Device, NAMESPACE_BYTES_MAX};
+use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX};
 use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::location::DEVICES_MAX;
@@ -9,6 +9,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// One block to write to and one to defragment into, both kept open, one more, and two in reserve.
+const BLOCKS_MIN: u64 = 5;
 
 /// Where a namespace keeps its log.
 #[derive(Clone, Debug)]
@@ -33,7 +36,8 @@ pub struct Options {
     pub name: String,
     /// Where the log is.
     pub storage: Storage,
-    /// The most each device may grow to, in bytes (17 MiB to 512 GiB). Fixed when the namespace is created.
+    /// The most each device may grow to, in bytes (up to 512 GiB; together at least five blocks of 8 MiB, of which two are
+    /// kept for deletes and defragmentation). Fixed when the namespace is created.
     pub max_device_bytes: u64,
     /// A number for the function that makes digests of keys. Fixed when the namespace is created.
     pub key_hash: u8,
@@ -120,6 +124,15 @@ impl Options {
         };
         if !(1..=DEVICES_MAX).contains(&devices) {
             return refuse("devices", devices.to_string(), "1 to 16");
+        }
+        let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        if blocks * (devices as u64) < BLOCKS_MIN {
+            let value = self.max_device_bytes.to_string();
+            return refuse(
+                "max_device_bytes",
+                value,
+                "room for five blocks of 8 MiB over all devices",
+            );
         }
         if self.durability == Durability::Interval(Duration::ZERO) {
             return refuse(

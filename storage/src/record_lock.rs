@@ -7,8 +7,9 @@ use crate::error::{Error, Result};
 use crate::group::commit_body;
 use crate::index::{PartitionGuard, Slot};
 use crate::lock::Acquire;
-use crate::log::{Appended, Purpose};
+use crate::log::Appended;
 use crate::namespace::{Core, Counters, blank_header};
+use crate::space::Purpose;
 use std::time::{Duration, Instant};
 
 /// A new version of a record.

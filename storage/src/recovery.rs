@@ -7,12 +7,12 @@ use crate::entry::{Header, Kind, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::group::{Groups, read_commit};
-use crate::index::{Index, SET_ID_MAX, Slot};
+use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::{Appended, Log, filler};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::scan::{Sighting, scan_block};
-use crate::sets::Sets;
+use crate::sets::{SETS_MAX, Sets};
 use crate::sync::Mutex;
 use crate::volume::{Extent, Volume};
 use std::collections::HashMap;
@@ -101,8 +101,14 @@ pub(crate) fn recover(
     progress: &OpeningProgress,
 ) -> Result<Recovered> {
     let used = used_blocks(log.volumes(), repair);
-    let sweep = Sweep { log, index, blocks: &used.blocks, durable_lsn, progress };
-    let mut aside = sweep.run(SET_ID_MAX);
+    let sweep = Sweep {
+        log,
+        index,
+        blocks: &used.blocks,
+        durable_lsn,
+        progress,
+    };
+    let mut aside = sweep.run(SETS_MAX as u16);
     let mut groups = settle_groups(log, index, &mut aside, durable_lsn);
     let metadata = restore_metadata(log, sets, &mut aside)?;
     if unknown_set(index, sets).is_some() {
@@ -129,7 +135,12 @@ pub(crate) fn recover(
         damaged_blocks: used.unreadable,
         ..aside.report
     };
-    Ok(Recovered { last_lsn: aside.last_lsn.max(durable_lsn), groups, metadata, report })
+    Ok(Recovered {
+        last_lsn: aside.last_lsn.max(durable_lsn),
+        groups,
+        metadata,
+        report,
+    })
 }
 
 #[derive(Debug, Default)]
@@ -150,7 +161,8 @@ fn used_blocks(volumes: &[Volume], repair: bool) -> UsedBlocks {
                         volume.write_block_header(&header);
                     }
                     state.begin(header.incarnation, Phase::Closed);
-                    used.blocks.push((volume.block_id(index), header.incarnation));
+                    used.blocks
+                        .push((volume.block_id(index), header.incarnation));
                 }
                 BlockUse::Unreadable => {
                     state.set_unreadable();
@@ -180,12 +192,16 @@ impl Sweep<'_> {
         let next = AtomicUsize::new(0);
         let done = AtomicU64::new(0);
         let total = self.blocks.len();
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(total).max(1);
+        let threads = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(total);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
                     let mut gatherer = Gatherer::new(self, &shared, last_set);
-                    while let Some((id, life)) = self.blocks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some((id, life)) =
+                        self.blocks.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
                         gatherer.read(*id, *life);
                         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
                         self.progress.report(OpeningStep::Scan, done, total as u64);
@@ -211,61 +227,101 @@ struct Gatherer<'a> {
 impl<'a> Gatherer<'a> {
     fn new(sweep: &'a Sweep<'a>, shared: &'a Mutex<Aside>, last_set: u16) -> Self {
         let partitions = (0..PARTITIONS).map(|_| Vec::new()).collect();
-        Self { sweep, shared, last_set, partitions, gathered: 0, aside: Aside::default() }
+        Self {
+            sweep,
+            shared,
+            last_set,
+            partitions,
+            gathered: 0,
+            aside: Aside::default(),
+        }
     }
 
     fn read(&mut self, id: BlockId, incarnation: u64) {
-        let Some(volume) = self.sweep.log.volumes().get(id.device) else { return };
+        let Some(volume) = self.sweep.log.volumes().get(id.device) else {
+            return;
+        };
         let durable_lsn = self.sweep.durable_lsn;
-        scan_block(volume, id.index, incarnation, durable_lsn, |sighting| match sighting {
-            Sighting::Entry { offset, header, .. } | Sighting::Damaged { offset, header, .. }
-                if header.set_id > self.last_set && header.lsn.0 > durable_lsn =>
-            {
-                self.aside.gaps.push((id.device, offset, u64::from(header.span_units) * UNIT_BYTES));
-            }
-            Sighting::Entry { offset, header, entry } => {
-                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
-                let location = Location::new(id.device, offset);
-                let at = Appended { location, units: header.span_units, lsn: header.lsn };
-                match header.kind {
-                    Kind::Filler => {}
-                    Kind::Metadata => {
-                        self.aside.metadata.push((header.lsn, at, entry.body().to_vec()));
-                    }
-                    Kind::Commit => {
-                        if let Some((group, members)) = read_commit(entry.body()) {
-                            self.aside.commits.push((group, members, at));
+        scan_block(
+            volume,
+            id.index,
+            incarnation,
+            durable_lsn,
+            |sighting| match sighting {
+                Sighting::Entry { offset, header, .. }
+                | Sighting::Damaged { offset, header, .. }
+                    if header.set_id > self.last_set && header.lsn.0 > durable_lsn =>
+                {
+                    self.aside.gaps.push((
+                        id.device,
+                        offset,
+                        u64::from(header.span_units) * UNIT_BYTES,
+                    ));
+                }
+                Sighting::Entry {
+                    offset,
+                    header,
+                    entry,
+                } => {
+                    self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
+                    let location = Location::new(id.device, offset);
+                    let at = Appended {
+                        location,
+                        units: header.span_units,
+                        lsn: header.lsn,
+                    };
+                    match header.kind {
+                        Kind::Filler => {}
+                        Kind::Metadata => {
+                            self.aside
+                                .metadata
+                                .push((header.lsn, at, entry.body().to_vec()));
+                        }
+                        Kind::Commit => {
+                            if let Some((group, members)) = read_commit(entry.body()) {
+                                self.aside.commits.push((group, members, at));
+                            }
+                        }
+                        Kind::Record | Kind::Tombstone => {
+                            self.aside.report.entries += 1;
+                            let found = Found::new(location, &header, false);
+                            match entry.group() {
+                                Some(group) => self.aside.grouped.push((group, found)),
+                                None => self.gather(found),
+                            }
                         }
                     }
-                    Kind::Record | Kind::Tombstone => {
-                        self.aside.report.entries += 1;
-                        let found = Found::new(location, &header, false);
-                        match entry.group() {
-                            Some(group) => self.aside.grouped.push((group, found)),
-                            None => self.gather(found),
-                        }
+                }
+                Sighting::Damaged {
+                    offset,
+                    header,
+                    commit,
+                } => {
+                    self.aside.report.damaged_entries += 1;
+                    self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
+                    let location = Location::new(id.device, offset);
+                    if matches!(header.kind, Kind::Record | Kind::Tombstone) {
+                        let found = Found::new(location, &header, true);
+                        self.aside
+                            .damaged
+                            .insert(location, (found.lsn, found.digest));
+                        self.gather(found);
+                    }
+                    if let Some((group, members)) = commit {
+                        let at = Appended {
+                            location,
+                            units: header.span_units,
+                            lsn: header.lsn,
+                        };
+                        self.aside.commits.push((group, members, at));
                     }
                 }
-            }
-            Sighting::Damaged { offset, header, commit } => {
-                self.aside.report.damaged_entries += 1;
-                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
-                let location = Location::new(id.device, offset);
-                if matches!(header.kind, Kind::Record | Kind::Tombstone) {
-                    let found = Found::new(location, &header, true);
-                    self.aside.damaged.insert(location, (found.lsn, found.digest));
-                    self.gather(found);
+                Sighting::Gap { offset, bytes } => {
+                    self.aside.report.unreadable_bytes += bytes;
+                    self.aside.gaps.push((id.device, offset, bytes));
                 }
-                if let Some((group, members)) = commit {
-                    let at = Appended { location, units: header.span_units, lsn: header.lsn };
-                    self.aside.commits.push((group, members, at));
-                }
-            }
-            Sighting::Gap { offset, bytes } => {
-                self.aside.report.unreadable_bytes += bytes;
-                self.aside.gaps.push((id.device, offset, bytes));
-            }
-        });
+            },
+        );
         if self.gathered >= GATHERED_MAX {
             self.enter_all();
         }
@@ -279,7 +335,10 @@ impl<'a> Gatherer<'a> {
     }
 
     fn enter_all(&mut self) {
-        self.shared.lock().damaged.extend(self.aside.damaged.drain());
+        self.shared
+            .lock()
+            .damaged
+            .extend(self.aside.damaged.drain());
         for (number, found) in self.partitions.iter_mut().enumerate() {
             enter(self.sweep.index, self.sweep.log, self.shared, number, found);
             found.clear();
@@ -302,11 +361,23 @@ impl<'a> Gatherer<'a> {
 }
 
 /// Enters the newest of what was found in one partition.
-fn enter(index: &Index, log: &Log, shared: &Mutex<Aside>, partition: usize, found: &mut Vec<Found>) {
+fn enter(
+    index: &Index,
+    log: &Log,
+    shared: &Mutex<Aside>,
+    partition: usize,
+    found: &mut Vec<Found>,
+) {
     if found.is_empty() {
         return;
     }
-    found.sort_unstable_by_key(|found| (found.digest.tag(), found.digest, std::cmp::Reverse(found.rank())));
+    found.sort_unstable_by_key(|found| {
+        (
+            found.digest.tag(),
+            found.digest,
+            std::cmp::Reverse(found.rank()),
+        )
+    });
     found.dedup_by_key(|found| found.digest);
     let guard = epoch::pin();
     let mut partition = index.lock_partition(partition);
@@ -317,10 +388,15 @@ fn enter(index: &Index, log: &Log, shared: &Mutex<Aside>, partition: usize, foun
         let at = (!empty).then(|| {
             partition.find(tag, |slot| {
                 if slot.unverified {
-                    let of = shared.lock().damaged.get(&slot.location).map(|(_, digest)| *digest);
+                    let of = shared
+                        .lock()
+                        .damaged
+                        .get(&slot.location)
+                        .map(|(_, digest)| *digest);
                     return of == Some(found.digest);
                 }
-                log.entry(slot.location, &guard).is_some_and(|entry| entry.has_digest(&found.digest))
+                log.entry(slot.location, &guard)
+                    .is_some_and(|entry| entry.has_digest(&found.digest))
             })
         });
         let Some(at) = at.flatten() else {
@@ -329,7 +405,11 @@ fn enter(index: &Index, log: &Log, shared: &Mutex<Aside>, partition: usize, foun
         };
         let present = partition.get(at);
         let lsn = if present.unverified {
-            shared.lock().damaged.get(&present.location).map(|(lsn, _)| *lsn)
+            shared
+                .lock()
+                .damaged
+                .get(&present.location)
+                .map(|(lsn, _)| *lsn)
         } else {
             log.entry(present.location, &guard).map(|entry| entry.lsn())
         };
@@ -353,7 +433,11 @@ fn settle_groups(log: &Log, index: &Index, aside: &mut Aside, durable_lsn: u64) 
     // The same holds for its commit entry.
     let mut commits: HashMap<u64, (u32, Vec<Appended>)> = HashMap::new();
     for (group, count, at) in aside.commits.drain(..) {
-        commits.entry(group).or_insert((count, Vec::new())).1.push(at);
+        commits
+            .entry(group)
+            .or_insert((count, Vec::new()))
+            .1
+            .push(at);
     }
     let mut whole = Vec::new();
     for (group, (count, copies)) in commits {
@@ -374,17 +458,27 @@ fn settle_groups(log: &Log, index: &Index, aside: &mut Aside, durable_lsn: u64) 
     }
     // Members without a commit entry: a group that was cut off, or an old one whose members are all superseded.
     let cut_off = |found: &Vec<Found>| found.iter().any(|found| found.lsn.0 > durable_lsn);
-    aside.report.rolled_back_groups += members.values().filter(|found| cut_off(found)).count() as u64;
+    aside.report.rolled_back_groups +=
+        members.values().filter(|found| cut_off(found)).count() as u64;
     let shared = Mutex::new(std::mem::take(aside));
     for (_, _, found) in &whole {
         for found in found {
-            enter(index, log, &shared, found.digest.partition(), &mut vec![*found]);
+            enter(
+                index,
+                log,
+                &shared,
+                found.digest.partition(),
+                &mut vec![*found],
+            );
         }
     }
     *aside = std::mem::take(&mut *shared.lock());
     let mut groups = Groups::default();
     for (group, commit, found) in whole {
-        let current = found.iter().filter(|found| is_current(index, found)).count();
+        let current = found
+            .iter()
+            .filter(|found| is_current(index, found))
+            .count();
         if current > 0 {
             groups.add(group, commit, current as u32);
         }
@@ -394,32 +488,49 @@ fn settle_groups(log: &Log, index: &Index, aside: &mut Aside, durable_lsn: u64) 
 
 fn is_current(index: &Index, found: &Found) -> bool {
     let partition = index.lock(&found.digest);
-    partition.find(found.digest.tag(), |slot| slot.location == found.location).is_some()
+    partition
+        .find(found.digest.tag(), |slot| slot.location == found.location)
+        .is_some()
 }
 
 fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<Appended>> {
-    aside.metadata.sort_by_key(|(lsn, _, _)| std::cmp::Reverse(*lsn));
-    let Some((_, _, newest)) = aside.metadata.first() else { return Ok(Vec::new()) };
-    sets.restore(newest).map_err(|reason| Error::DamagedMetadata {
-        namespace: log.namespace().to_owned(),
-        reason,
-    })?;
-    Ok(aside.metadata.iter().filter(|(_, _, copy)| copy == newest).map(|(_, at, _)| *at).collect())
+    aside
+        .metadata
+        .sort_by_key(|(lsn, _, _)| std::cmp::Reverse(*lsn));
+    let Some((_, _, newest)) = aside.metadata.first() else {
+        return Ok(Vec::new());
+    };
+    sets.restore(newest)
+        .map_err(|reason| Error::DamagedMetadata {
+            namespace: log.namespace().to_owned(),
+            reason,
+        })?;
+    Ok(aside
+        .metadata
+        .iter()
+        .filter(|(_, _, copy)| copy == newest)
+        .map(|(_, at, _)| *at)
+        .collect())
 }
 
 /// A set of which there are records and which the metadata does not know.
 fn unknown_set(index: &Index, sets: &Sets) -> Option<u16> {
     let last = sets.last_number();
     (0..PARTITIONS).find_map(|partition| {
-        index.lock_partition(partition).iter().map(|(_, slot)| slot.set_id).find(|set| *set > last)
+        index
+            .lock_partition(partition)
+            .iter()
+            .map(|(_, slot)| slot.set_id)
+            .find(|set| *set > last)
     })
 }
 
 fn close_gaps(log: &Log, gaps: &[(usize, u64, u64)]) {
     for (device, offset, bytes) in gaps {
-        let (Some(volume), true) =
-            (log.volumes().get(*device), *bytes >= UNIT_BYTES * u64::from(Header::span_for(0)))
-        else {
+        let (Some(volume), true) = (
+            log.volumes().get(*device),
+            *bytes >= UNIT_BYTES * u64::from(Header::span_for(0)),
+        ) else {
             continue;
         };
         let id = BlockId::containing(*device, *offset);

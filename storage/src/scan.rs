@@ -12,10 +12,18 @@ use crate::volume::Volume;
 #[derive(Debug)]
 pub(crate) enum Sighting<'a> {
     /// A whole entry, of any kind.
-    Entry { offset: u64, header: Header, entry: EntryView<'a> },
+    Entry {
+        offset: u64,
+        header: Header,
+        entry: EntryView<'a>,
+    },
     /// An entry that was whole once, and whose bytes have changed since. The header is what it was; so is what a commit
     /// entry says (group, members), if a single flipped bit accounts for the damage.
-    Damaged { offset: u64, header: Header, commit: Option<(u64, u32)> },
+    Damaged {
+        offset: u64,
+        header: Header,
+        commit: Option<(u64, u32)>,
+    },
     /// Bytes between entries that are none: a write that was torn, or damage that cannot be told from it.
     Gap { offset: u64, bytes: u64 },
 }
@@ -29,41 +37,72 @@ pub(crate) fn scan_block<'a>(
     durable_lsn: u64,
     mut seen: impl FnMut(Sighting<'a>),
 ) {
-    let Some(block) = volume.quiet_block(index) else { return };
+    let Some(block) = volume.quiet_block(index) else {
+        return;
+    };
     let start = volume.block_id(index).offset_bytes();
     let mut at = BLOCK_HEADER_BYTES;
     let mut gap_from = None;
     while at < BLOCK_BYTES {
-        let place = volume.place(incarnation, start + at);
         let rest = block.get(at as usize..).unwrap_or_default();
-        let Some((raw, after)) = rest.split_first_chunk::<ENTRY_HEADER_BYTES>() else { break };
+        let zeros = zero_units(rest);
+        if zeros > 0 {
+            gap_from.get_or_insert(at);
+            at += zeros * UNIT_BYTES;
+            continue;
+        }
+        let place = volume.place(incarnation, start + at);
+        let Some((raw, after)) = rest.split_first_chunk::<ENTRY_HEADER_BYTES>() else {
+            break;
+        };
         let fits = |header: &Header| at + u64::from(header.span_units) * UNIT_BYTES <= BLOCK_BYTES;
         let intact = Header::decode_checked(raw, place).filter(fits);
         let sighting = match intact {
             Some(header) => judge(start + at, raw, after, header, durable_lsn),
             // Only where an entry must begin: content that resembles a header is not worth the trials.
-            None if gap_from.is_none() && raw.iter().any(|byte| *byte != 0) => corrected(raw, place)
+            None if gap_from.is_none() => corrected(raw, place)
                 .filter(|(_, header)| fits(header))
-                .and_then(|(raw, header)| judge_flipped(start + at, &raw, after, header, durable_lsn)),
+                .and_then(|(raw, header)| {
+                    judge_flipped(start + at, &raw, after, header, durable_lsn)
+                }),
             None => None,
         };
         let header = match &sighting {
-            Some(Sighting::Entry { header, .. } | Sighting::Damaged { header, .. }) => Some(*header),
+            Some(Sighting::Entry { header, .. } | Sighting::Damaged { header, .. }) => {
+                Some(*header)
+            }
             _ => intact,
         };
         if let Some(sighting) = sighting {
             if let Some(from) = gap_from.take() {
-                seen(Sighting::Gap { offset: start + from, bytes: at - from });
+                seen(Sighting::Gap {
+                    offset: start + from,
+                    bytes: at - from,
+                });
             }
             seen(sighting);
         } else {
             gap_from.get_or_insert(at);
         }
-        at += header.map_or(UNIT_BYTES, |header| u64::from(header.span_units) * UNIT_BYTES);
+        at += header.map_or(UNIT_BYTES, |header| {
+            u64::from(header.span_units) * UNIT_BYTES
+        });
     }
     if let Some(from) = gap_from {
-        seen(Sighting::Gap { offset: start + from, bytes: BLOCK_BYTES - from });
+        seen(Sighting::Gap {
+            offset: start + from,
+            bytes: BLOCK_BYTES - from,
+        });
     }
+}
+
+/// How many units at the beginning are zero, as where nothing was ever written: no header begins so.
+fn zero_units(bytes: &[u8]) -> u64 {
+    let (units, _) = bytes.as_chunks::<{ UNIT_BYTES as usize }>();
+    units
+        .iter()
+        .take_while(|unit| u128::from_ne_bytes(**unit) == 0)
+        .count() as u64
 }
 
 /// An entry whose header holds. None: its body was torn.
@@ -76,10 +115,20 @@ fn judge<'a>(
 ) -> Option<Sighting<'a>> {
     let body = body_of(after, &header);
     if header.body_holds(raw, body) {
-        return Some(Sighting::Entry { offset, header, entry: EntryView::new(raw, body) });
+        return Some(Sighting::Entry {
+            offset,
+            header,
+            entry: EntryView::new(raw, body),
+        });
     }
-    let commit = (header.kind == Kind::Commit).then(|| corrected_commit(raw, header, body)).flatten();
-    (header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged { offset, header, commit })
+    let commit = (header.kind == Kind::Commit)
+        .then(|| corrected_commit(raw, header, body))
+        .flatten();
+    (header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
+        offset,
+        header,
+        commit,
+    })
 }
 
 /// An entry whose header, given as it was, has a flipped bit. If its body holds, it was not torn, since both checks
@@ -93,8 +142,14 @@ fn judge_flipped<'a>(
 ) -> Option<Sighting<'a>> {
     let body = body_of(after, &header);
     let whole = header.body_holds(raw, body);
-    let commit = (whole && header.kind == Kind::Commit).then(|| read_commit(body)).flatten();
-    (whole || header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged { offset, header, commit })
+    let commit = (whole && header.kind == Kind::Commit)
+        .then(|| read_commit(body))
+        .flatten();
+    (whole || header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
+        offset,
+        header,
+        commit,
+    })
 }
 
 fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
@@ -103,5 +158,10 @@ fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
 
 fn corrected_commit(raw: &RawHeader, header: Header, body: &[u8]) -> Option<(u64, u32)> {
     let body: &[u8; COMMIT_BODY_BYTES] = body.try_into().ok()?;
-    before_one_flip(body, |trial| header.body_holds(raw, trial).then(|| read_commit(trial)).flatten())
+    before_one_flip(body, |trial| {
+        header
+            .body_holds(raw, trial)
+            .then(|| read_commit(trial))
+            .flatten()
+    })
 }

@@ -73,13 +73,21 @@ impl<W: Write> Summing<W> {
 pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     let path = dir.join(FILE_NAME);
     let new = dir.join("index.snapshot.new");
-    let mut out = Summing { inner: BufWriter::with_capacity(1 << 20, File::create(&new)?), sum: Xxh3::new() };
+    let mut out = Summing {
+        inner: BufWriter::with_capacity(1 << 20, File::create(&new)?),
+        sum: Xxh3::new(),
+    };
     out.put(MAGIC)?;
     out.put(&VERSION.to_le_bytes())?;
     for number in [id, core.log.last_lsn(), core.log.syncer().durable_lsn()] {
         out.put(&number.to_le_bytes())?;
     }
-    let Traffic { requested_bytes, appended_bytes, recycled_bytes, moved_bytes } = core.traffic();
+    let Traffic {
+        requested_bytes,
+        appended_bytes,
+        recycled_bytes,
+        moved_bytes,
+    } = core.traffic();
     for number in [requested_bytes, appended_bytes, recycled_bytes, moved_bytes] {
         out.put(&number.to_le_bytes())?;
     }
@@ -113,7 +121,9 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         .volumes()
         .iter()
         .flat_map(|volume| {
-            let states = (0u32..).zip(volume.blocks()).filter(|(_, state)| state.phase() != Phase::Free);
+            let states = (0u32..)
+                .zip(volume.blocks())
+                .filter(|(_, state)| state.phase() != Phase::Free);
             states.map(|(index, state)| (volume.number() as u8, index, state.incarnation()))
         })
         .collect();
@@ -130,11 +140,18 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
             out.put(&slot.head(tag).to_le_bytes())?;
             out.put(&slot.tail().to_le_bytes())?;
         }
-        core.options.progress.report(OpeningStep::WriteSnapshot, number as u64 + 1, PARTITIONS as u64);
+        core.options.progress.report(
+            OpeningStep::WriteSnapshot,
+            number as u64 + 1,
+            PARTITIONS as u64,
+        );
     }
     let sum = out.sum.digest();
     out.inner.write_all(&sum.to_le_bytes())?;
-    out.inner.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    out.inner
+        .into_inner()
+        .map_err(std::io::IntoInnerError::into_error)?
+        .sync_all()?;
     std::fs::rename(&new, &path)?;
     File::open(dir)?.sync_all()
 }
@@ -148,15 +165,21 @@ pub(crate) fn read(
     sets: &Sets,
     progress: &OpeningProgress,
 ) -> Result<Option<Restored>> {
-    let Ok(bytes) = std::fs::read(dir.join(FILE_NAME)) else { return Ok(None) };
-    let Some((content, sum)) = bytes.split_last_chunk::<8>() else { return Ok(None) };
+    let Ok(bytes) = std::fs::read(dir.join(FILE_NAME)) else {
+        return Ok(None);
+    };
+    let Some((content, sum)) = bytes.split_last_chunk::<8>() else {
+        return Ok(None);
+    };
     if xxh3_64(content) != u64::from_le_bytes(*sum) {
         return Ok(None);
     }
     // The sum holds: what does not decode from here on was written so, and is a fault of the format, not of the disk.
-    decode(&mut Reader(content), id, log, index, sets, progress).map_err(|reason| Error::DamagedMetadata {
-        namespace: log.namespace().to_owned(),
-        reason: format!("{FILE_NAME}: {reason}"),
+    decode(&mut Reader(content), id, log, index, sets, progress).map_err(|reason| {
+        Error::DamagedMetadata {
+            namespace: log.namespace().to_owned(),
+            reason: format!("{FILE_NAME}: {reason}"),
+        }
     })
 }
 
@@ -199,10 +222,14 @@ fn decode(
     for _ in 0..reader.u32().ok_or_else(short)? {
         let number = reader.u64().ok_or_else(short)?;
         let members = reader.u32().ok_or_else(short)?;
-        restored.groups.add(number, place(reader).ok_or_else(short)?, members);
+        restored
+            .groups
+            .add(number, place(reader).ok_or_else(short)?, members);
     }
     for _ in 0..reader.u32().ok_or_else(short)? {
-        let digest = reader.take(Digest::LEN).and_then(|bytes| bytes.first_chunk().copied());
+        let digest = reader
+            .take(Digest::LEN)
+            .and_then(|bytes| bytes.first_chunk().copied());
         restored.hot_keys.push(HotKey {
             digest: Digest::new(digest.ok_or_else(short)?),
             waits: reader.u64().ok_or_else(short)?,
@@ -215,8 +242,12 @@ fn decode(
         let number = reader.u32().ok_or_else(short)?;
         let incarnation = reader.u64().ok_or_else(short)?;
         let volume = log.volumes().get(usize::from(device));
-        let block = volume.filter(|volume| number < volume.allocated_blocks()).and_then(|volume| volume.block(number));
-        let block = block.ok_or_else(|| format!("it names block {number} of device {device}, which is not there"))?;
+        let block = volume
+            .filter(|volume| number < volume.allocated_blocks())
+            .and_then(|volume| volume.block(number));
+        let block = block.ok_or_else(|| {
+            format!("it names block {number} of device {device}, which is not there")
+        })?;
         match incarnation {
             0 => block.set_unreadable(),
             _ => block.begin(incarnation, Phase::Closed),
@@ -229,10 +260,20 @@ fn decode(
         for _ in 0..count {
             let (head, tail) = reader.u64().zip(reader.u64()).ok_or_else(short)?;
             let (tag, slot) = Slot::unpack(head, tail);
-            slots.push((tag, Slot { unverified: true, ..slot }));
+            slots.push((
+                tag,
+                Slot {
+                    unverified: true,
+                    ..slot
+                },
+            ));
         }
         index.lock_partition(number).insert_many(&mut slots);
-        progress.report(OpeningStep::ReadSnapshot, number as u64 + 1, PARTITIONS as u64);
+        progress.report(
+            OpeningStep::ReadSnapshot,
+            number as u64 + 1,
+            PARTITIONS as u64,
+        );
     }
     Ok(Some(restored))
 }

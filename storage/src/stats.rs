@@ -97,13 +97,13 @@ impl Namespace {
     pub fn stats(&self) -> Stats {
         let core = &self.core;
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let space = core.log.space();
+        let space = core.log.space().usage();
         let mut stats = Stats {
             index_entries: core.index.len(),
             index_bytes: core.index.memory_bytes(),
             available_blocks: space.available_blocks,
             reserve_blocks: space.reserve_blocks,
-            stop_writes: space.stop_writes,
+            stop_writes: core.log.space().writes_are_stopped(),
             read_only: core.log.syncer().failure(),
             traffic: core.traffic(),
             syncs: core.log.syncer().completed(),

@@ -3,198 +3,292 @@
 
 mod common;
 
-use common::{Chance, NOW_MS, delete, device_bytes, digest, files, get_or_damaged, options, put, simulated, version};
-use spikelet_storage::{
-    BLOCK_BYTES, Change, DeviceError, Error, HEADER_BYTES, Namespace, NewVersion, Options, SimulatedDevice, Storage,
-};
-use std::fs::OpenOptions;
+use common::small::{BLOCKS, Small, check, expected, fill};
+use common::{Chance, delete, devices, digest, get, options, put, simulated};
+use spikelet_storage::{BLOCK_BYTES, Error, HEADER_BYTES, Namespace};
+use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Blocks of a small device: no more than are needed for a store that accepts writes.
-const BLOCKS: u64 = 6;
-
-/// One in so many bits is flipped, unless the tests run at length.
-const SAMPLE: u64 = 24;
-
-/// What each record of the small store is.
-fn expected() -> Vec<(u64, Option<Vec<u8>>)> {
-    vec![
-        (1, Some(b"the only version".to_vec())),
-        (2, Some(b"the third version".to_vec())),
-        (3, None),
-        (4, Some(vec![4; 300])),
-        (5, Some(b"of the group".to_vec())),
-        (6, Some(b"newer than the group".to_vec())),
-        (7, None),
-        (8, Some(b"deleted, then written".to_vec())),
-        (9, Some(Vec::new())),
-        (10, None),
-    ]
-}
-
-/// Writes what [`expected`] tells, with older versions of most of it that are still there to be read by mistake.
-fn fill(namespace: &Namespace) {
-    let put = |number: u64, payload: &[u8]| put(namespace, &digest(number), payload).unwrap();
-    let delete = |number: u64| assert!(delete(namespace, &digest(number)).unwrap());
-    let set_id = namespace.create_set("users").unwrap();
-    put(1, b"the only version");
-    for number in [2, 3, 4, 5, 6, 7, 8] {
-        put(number, b"the first version");
-    }
-    namespace.sync().unwrap();
-    for number in [2, 3, 8] {
-        put(number, b"the second version");
-    }
-    namespace.sync().unwrap();
-    put(2, b"the third version");
-    delete(3);
-    let keyed = NewVersion { set_id, key: Some(b"user key"), ..version(&[4; 300]) };
-    namespace.lock(&digest(4), None).unwrap().put(&keyed).unwrap();
-    let lock = |number: u64| namespace.lock(&digest(number), None).unwrap();
-    let changes = vec![
-        (lock(5), Change::Put(version(b"of the group"))),
-        (lock(6), Change::Put(version(b"of the group"))),
-        (lock(7), Change::Delete(NOW_MS)),
-    ];
-    namespace.commit_group(changes).unwrap();
-    namespace.sync().unwrap();
-    put(6, b"newer than the group");
-    delete(8);
-    put(8, b"deleted, then written");
-    put(9, b"");
-    namespace.sync().unwrap();
-}
-
-/// Each record has its right value or is said to be damaged; returns which are.
-fn check(namespace: &Namespace, what: &str) -> Vec<u64> {
-    let mut damaged = Vec::new();
-    for (number, expected) in expected() {
-        match get_or_damaged(namespace, &digest(number)) {
-            Some(found) => assert_eq!(found, expected, "record {number} with {what}"),
-            None => damaged.push(number),
-        }
-        let lock = namespace.options();
-        assert_eq!(lock.name, common::NAME);
-    }
-    assert_eq!(namespace.set_id("users"), Some(1), "{what}");
-    assert!(damaged.len() <= 1, "one flipped bit cost records {damaged:?}: {what}");
-    damaged
-}
-
-/// The bytes of the small store that hold anything: of the header, and of the first block with a little of what follows.
-fn regions(used_bytes: u64) -> Vec<std::ops::Range<u64>> {
-    vec![0..128, 4096..4136, 8192..8232, HEADER_BYTES..HEADER_BYTES + used_bytes + 256]
-}
-
-fn bits(regions: Vec<std::ops::Range<u64>>, seed: u64) -> impl Iterator<Item = (u64, u32)> {
+/// Where the first entry lies.
+const ENTRIES: u64 = HEADER_BYTES + 64;
+/// All bits of some regions at length, one in `sample` otherwise.
+fn bits(regions: Vec<Range<u64>>, sample: u64, seed: u64) -> impl Iterator<Item = (u64, u32)> {
     let mut chance = Chance(seed);
-    let all = regions.into_iter().flatten().flat_map(|offset| (0..8).map(move |bit| (offset, bit)));
-    all.filter(move |_| common::long() || chance.one_in(SAMPLE))
+    let all = regions
+        .into_iter()
+        .flatten()
+        .flat_map(|offset| (0..8).map(move |bit| (offset, bit)));
+    all.filter(move |_| common::long() || chance.one_in(sample))
 }
 
-/// Up to where the first block of a device is used: everything after is a filler or nothing.
-fn used_bytes(options: &Options) -> u64 {
-    let (namespace, _) = Namespace::open_read_only(options.clone()).unwrap();
-    let stats = namespace.stats();
-    assert_eq!(stats.used_blocks, 1);
-    // All entries, dead ones included, lie one after the other.
-    stats.traffic.appended_bytes.max(4096)
-}
-
-struct Template {
-    dir: tempfile::TempDir,
-    /// The first part of the device, which holds everything, and the snapshot if there is one.
-    start: Vec<u8>,
-    snapshot: Option<Vec<u8>>,
-}
-
-impl Template {
-    fn new(close: bool) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let (namespace, _) = Namespace::open(options(files(dir.path(), 1), BLOCKS)).unwrap();
-        fill(&namespace);
-        if close {
-            namespace.close().unwrap();
-        }
-        drop(namespace);
-        let mut start = vec![0; HEADER_BYTES as usize + 16_384];
-        let file = std::fs::File::open(dir.path().join("device-0")).unwrap();
-        file.read_exact_at(&mut start, 0).unwrap();
-        let snapshot = std::fs::read(dir.path().join("index.snapshot")).ok();
-        assert_eq!(snapshot.is_some(), close);
-        Self { dir, start, snapshot }
-    }
-
-    fn options(&self) -> Options {
-        options(files(self.dir.path(), 1), BLOCKS)
-    }
-
-    fn device(&self) -> PathBuf {
-        self.dir.path().join("device-0")
-    }
-
-    fn regions(&self) -> Vec<std::ops::Range<u64>> {
-        let last = self.start.iter().rposition(|byte| *byte != 0).unwrap() as u64;
-        regions(last - HEADER_BYTES)
-    }
-
-    fn flip(&self, offset: u64, bit: u32) {
-        let file = OpenOptions::new().write(true).open(self.device()).unwrap();
-        let byte = self.start[offset as usize] ^ (1 << bit);
-        file.write_all_at(&[byte], offset).unwrap();
-    }
-
-    /// Makes the files what they were.
-    fn restore(&self) {
-        let file = OpenOptions::new().write(true).open(self.device()).unwrap();
-        file.write_all_at(&self.start, 0).unwrap();
-        let path = self.dir.path().join("index.snapshot");
-        match &self.snapshot {
-            Some(snapshot) => std::fs::write(path, snapshot).unwrap(),
-            None => drop(std::fs::remove_file(path)),
-        }
-    }
-}
-
-fn every_bit_read_only(close: bool, seed: u64) {
-    let template = Template::new(close);
-    let headers = HEADER_BYTES + 64;
+fn flip_bits_and_read(close: bool, seed: u64) {
+    let small = Small::new(close);
     let mut damaged = 0;
-    for (offset, bit) in bits(template.regions(), seed) {
+    for (offset, bit) in bits(small.regions(), 96, seed) {
         let what = format!("bit {bit} of byte {offset} flipped");
-        template.flip(offset, bit);
-        let (namespace, opening) = Namespace::open_read_only(template.options()).unwrap();
-        // Only a flipped state leaves it open whether the store was closed cleanly.
+        small.flip(offset, bit);
+        let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
         assert_eq!(opening.from_snapshot, close, "{what}");
         let lost = check(&namespace, &what);
         drop(namespace);
-        let verified = Namespace::verify(&template.options()).unwrap();
-        assert!(verified.is_damaged() || lost.is_empty(), "{what} goes unnoticed");
-        if offset < headers {
+        let verified = Namespace::verify(&small.options()).unwrap();
+        if offset < ENTRIES {
             assert_eq!(lost, [], "{what}");
             assert_eq!(verified.damaged_headers, 1, "{what}: {verified:?}");
         }
+        assert!(lost.len() <= 1, "{what} costs records {lost:?}");
+        assert!(
+            verified.is_damaged() || lost.is_empty(),
+            "{what} goes unnoticed"
+        );
         damaged += lost.len();
-        template.flip_back(offset);
+        small.write(offset, &small.start[offset as usize..=offset as usize]);
     }
     assert!(damaged > 0, "some of the flips must have met a record");
 }
 
-impl Template {
-    fn flip_back(&self, offset: u64) {
-        let file = OpenOptions::new().write(true).open(self.device()).unwrap();
-        file.write_all_at(&self.start[offset as usize..=offset as usize], offset).unwrap();
-    }
-}
-
 #[test]
 fn one_flipped_bit_of_a_closed_store_costs_one_record_at_most() {
-    every_bit_read_only(true, 1);
+    flip_bits_and_read(true, 1);
 }
 
 #[test]
 fn one_flipped_bit_of_a_store_that_was_not_closed_costs_one_record_at_most() {
-    every_bit_read_only(false, 2);
+    flip_bits_and_read(false, 2);
+}
+
+#[test]
+fn a_store_with_a_flipped_bit_can_be_written_to_and_its_headers_are_mended() {
+    for close in [true, false] {
+        let small = Small::with_blocks(close, 12);
+        for (offset, bit) in bits(small.regions(), 500, 3) {
+            let what = format!("bit {bit} of byte {offset} flipped, closed: {close}");
+            small.flip(offset, bit);
+            let (namespace, _) = Namespace::open(small.options()).unwrap();
+            let lost = check(&namespace, &what);
+            assert!(lost.len() <= 1, "{what} costs records {lost:?}");
+            for number in &lost {
+                put(&namespace, &digest(*number), b"restored").unwrap();
+            }
+            put(&namespace, &digest(11), b"new").unwrap();
+            namespace.sync().unwrap();
+            namespace.maintain().unwrap();
+            namespace.close().unwrap();
+            drop(namespace);
+            let verified = Namespace::verify(&small.options()).unwrap();
+            assert_eq!(verified.damaged_headers, 0, "{what}: {verified:?}");
+            std::fs::remove_file(small.snapshot()).unwrap();
+            for _ in ["from the log", "from the snapshot"] {
+                let (namespace, _) = Namespace::open(small.options()).unwrap();
+                for (number, expected) in expected() {
+                    let expected = if lost.contains(&number) {
+                        Some(b"restored".to_vec())
+                    } else {
+                        expected
+                    };
+                    assert_eq!(
+                        get(&namespace, &digest(number)).unwrap(),
+                        expected,
+                        "record {number}, {what}"
+                    );
+                }
+                assert_eq!(
+                    get(&namespace, &digest(11)).unwrap().unwrap(),
+                    b"new",
+                    "{what}"
+                );
+                namespace.close().unwrap();
+            }
+            small.restore();
+        }
+    }
+}
+
+#[test]
+fn a_damaged_record_can_be_deleted() {
+    let small = Small::new(true);
+    let at = find(&small.start, b"the only version");
+    small.flip(at, 0);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    assert_eq!(check(&namespace, "the only version damaged"), [1]);
+    let lock = namespace.lock(&digest(1), None).unwrap();
+    match lock.entry() {
+        Err(Error::Damaged { device: 0, offset }) => assert!((ENTRIES..at).contains(&offset)),
+        other => panic!("{other:?}"),
+    }
+    drop(lock);
+    assert!(delete(&namespace, &digest(1)).unwrap());
+    assert_eq!(get(&namespace, &digest(1)).unwrap(), None);
+    drop(namespace);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    assert_eq!(
+        get(&namespace, &digest(1)).unwrap(),
+        None,
+        "after a restart, too"
+    );
+}
+
+fn find(bytes: &[u8], needle: &[u8]) -> u64 {
+    bytes
+        .windows(needle.len())
+        .position(|window| window == needle)
+        .unwrap() as u64
+}
+
+#[test]
+fn flipped_bits_after_a_power_failure_cost_one_record_at_most() {
+    let origin = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+    fill(&namespace);
+    // Never synced: they may be there or not.
+    put(&namespace, &digest(20), b"unsynced").unwrap();
+    let crashed = Arc::new(origin[0].crash(4).unwrap());
+    let options = options(devices(&[Arc::clone(&crashed)]), BLOCKS);
+    for (offset, bit) in bits(
+        vec![
+            0..128,
+            4096..4136,
+            8192..8232,
+            HEADER_BYTES..HEADER_BYTES + 2600,
+        ],
+        64,
+        4,
+    ) {
+        crashed.flip_bit(offset, bit);
+        let what = format!("bit {bit} of byte {offset} flipped");
+        let (namespace, _) = Namespace::open_read_only(options.clone()).unwrap();
+        let lost = check(&namespace, &what);
+        assert!(lost.len() <= 1, "{what} costs records {lost:?}");
+        crashed.flip_bit(offset, bit);
+    }
+}
+
+#[test]
+fn zeroed_sectors_of_a_closed_store_are_noticed_by_every_record_they_held() {
+    let small = Small::new(true);
+    let regions = small.regions();
+    let entries = regions.last().unwrap();
+    let mut chance = Chance(5);
+    for _ in 0..if common::long() { 2_000 } else { 60 } {
+        let from = entries.start + 64 + chance.below(entries.end - entries.start);
+        let bytes = 1 + chance.below(600);
+        small.write(from, &vec![0; bytes as usize]);
+        let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
+        assert!(opening.from_snapshot);
+        check(&namespace, &format!("{bytes} bytes from {from} zeroed"));
+        drop(namespace);
+        small.restore();
+    }
+}
+
+#[test]
+fn a_damaged_snapshot_is_not_believed() {
+    let small = Small::new(true);
+    let snapshot = small.snapshot.clone().unwrap();
+    let mut variants: Vec<(String, Vec<u8>)> =
+        vec![0, 1, 7, 8, 20, snapshot.len() / 2, snapshot.len() - 1]
+            .into_iter()
+            .map(|length| {
+                (
+                    format!("cut to {length} bytes"),
+                    snapshot[..length].to_vec(),
+                )
+            })
+            .collect();
+    variants.push(("foreign".into(), b"not a snapshot at all".to_vec()));
+    let regions = [0..400, 400..snapshot.len() as u64];
+    for (offset, bit) in
+        bits(vec![regions[0].clone()], 100, 6).chain(bits(vec![regions[1].clone()], 4000, 7))
+    {
+        let mut flipped = snapshot.clone();
+        flipped[offset as usize] ^= 1 << bit;
+        variants.push((
+            format!("bit {bit} of byte {offset} of the snapshot flipped"),
+            flipped,
+        ));
+    }
+    for (what, content) in variants {
+        std::fs::write(small.snapshot(), content).unwrap();
+        let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
+        assert!(!opening.from_snapshot, "{what}");
+        assert_eq!(check(&namespace, &what), [], "{what}");
+        drop(namespace);
+        assert!(
+            Namespace::verify(&small.options()).unwrap().is_damaged(),
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn the_snapshot_of_an_earlier_close_is_not_believed() {
+    let small = Small::new(true);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    put(&namespace, &digest(1), b"after the snapshot").unwrap();
+    namespace.close().unwrap();
+    drop(namespace);
+    std::fs::write(small.snapshot(), small.snapshot.as_ref().unwrap()).unwrap();
+    let (namespace, opening) = Namespace::open(small.options()).unwrap();
+    assert!(!opening.from_snapshot);
+    assert_eq!(
+        get(&namespace, &digest(1)).unwrap().unwrap(),
+        b"after the snapshot"
+    );
+}
+
+#[test]
+fn both_copies_of_the_state_lost_do_not_bring_the_snapshot_of_an_earlier_close_back() {
+    let small = Small::new(true);
+    let (namespace, _) = Namespace::open(small.options()).unwrap();
+    put(&namespace, &digest(1), b"after the snapshot").unwrap();
+    drop(namespace);
+    for zeroed in [vec![4096], vec![8192], vec![4096, 8192]] {
+        for offset in &zeroed {
+            small.write(*offset, &[0; 40]);
+        }
+        let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
+        assert!(!opening.from_snapshot, "{zeroed:?}");
+        assert_eq!(
+            get(&namespace, &digest(1)).unwrap().unwrap(),
+            b"after the snapshot",
+            "{zeroed:?}"
+        );
+    }
+}
+#[test]
+fn a_block_whose_header_is_lost_is_reported_and_never_used_again() {
+    let small = Small::with_blocks(false, 12);
+    small.write(HEADER_BYTES + 8, &[0x55; 16]);
+    let block = |small: &Small| {
+        let mut bytes = vec![0; BLOCK_BYTES as usize];
+        File::open(small.device())
+            .unwrap()
+            .read_exact_at(&mut bytes, HEADER_BYTES)
+            .unwrap();
+        bytes
+    };
+    let before = block(&small);
+    for close in [true, true, false] {
+        let (namespace, opening) = Namespace::open(small.options()).unwrap();
+        assert!(
+            opening.from_snapshot || opening.damaged_blocks == 1,
+            "{opening:?}"
+        );
+        for _ in 0..40 {
+            match put(&namespace, &digest(2), &vec![2; 1 << 20]) {
+                Ok(()) => namespace.sync().unwrap(),
+                Err(Error::StopWrites { .. }) => drop(namespace.maintain().unwrap()),
+                Err(other) => panic!("{other}"),
+            }
+        }
+        if close {
+            namespace.close().unwrap();
+        }
+        assert!(block(&small) == before, "the block was written to");
+        drop(namespace);
+        let verified = Namespace::verify(&small.options()).unwrap();
+        assert_eq!(verified.damaged_headers, 1, "{verified:?}");
+    }
 }

@@ -212,6 +212,14 @@ unsafe impl Device for FileDevice {
     }
 }
 
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        // Closing the file would do, were it not for processes that are being started at this moment: until they run
+        // their program, they share the open file, and with it the lock.
+        let _ = self.file.unlock();
+    }
+}
+
 fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
     let locked = match access {
         Access::Write => file.try_lock(),

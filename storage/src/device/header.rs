@@ -190,7 +190,8 @@ impl Header {
     ) -> Result<Self, DeviceError> {
         Self::decode_exactly(bytes, len_bytes, path).or_else(|error| match error {
             DeviceError::NotADevice { .. } | DeviceError::DamagedHeader { .. } => {
-                let whole = |trial: &[u8; STATIC_BYTES]| Self::decode_exactly(trial, len_bytes, path).ok();
+                let whole =
+                    |trial: &[u8; STATIC_BYTES]| Self::decode_exactly(trial, len_bytes, path).ok();
                 before_one_flip(bytes, whole).ok_or(error)
             }
             _ => Err(error),
@@ -312,7 +313,11 @@ impl State {
 /// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or
 /// [`DeviceError::UnsupportedVersion`].
 pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
-    Header::decode(&static_bytes(device), device.len_bytes(), &device.describe())
+    Header::decode(
+        &static_bytes(device),
+        device.len_bytes(),
+        &device.describe(),
+    )
 }
 
 fn static_bytes(device: &dyn Device) -> [u8; STATIC_BYTES] {
@@ -336,7 +341,9 @@ pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)
     for offset in STATE_AT {
         let bytes: Option<[u8; STATE_BYTES]> = load::<STATE_WORDS>(device, offset).map(to_bytes);
         // A copy that was never written is zero.
-        if bytes.is_some_and(|bytes| bytes != [0; STATE_BYTES] && State::decode_exactly(&bytes).is_none()) {
+        if bytes.is_some_and(|bytes| {
+            bytes != [0; STATE_BYTES] && State::decode_exactly(&bytes).is_none()
+        }) {
             parts.push((offset, STATE_BYTES as u64, "state of the device"));
         }
     }

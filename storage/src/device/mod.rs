@@ -18,11 +18,11 @@ mod simulated;
 
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
-pub(crate) use header::{damaged_parts, mend_header};
 pub use header::{
     FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, State, new_device_id, read_header,
     read_state, write_state,
 };
+pub(crate) use header::{damaged_parts, mend_header};
 pub use memory::MemoryDevice;
 pub use simulated::{SECTOR_BYTES, SimulatedDevice};
 

@@ -127,12 +127,13 @@ impl SimulatedDevice {
         disk.failure = None;
         disk.forget_counts();
         disk.cut();
-        let (sectors, len_bytes) = (disk.sectors.clone(), disk.len_bytes);
+        let len_bytes = disk.len_bytes;
         let found = Self::with_disk(disk, self.max_bytes, len_bytes)?;
-        sectors
-            .iter()
-            .enumerate()
-            .for_each(|(index, sector)| found.store(index, sector));
+        for (index, sector) in found.disk.lock().sectors.iter().enumerate() {
+            if *sector != ZEROS {
+                found.store(index, sector);
+            }
+        }
         Ok(found)
     }
 
@@ -214,10 +215,23 @@ impl SimulatedDevice {
     /// The sectors that a kernel would write now, with their content in memory.
     fn dirty(&self, disk: &Disk) -> Vec<(usize, Sector)> {
         (0..self.sector_count())
+            .filter(|index| self.differs(*index, disk.sectors.get(*index).unwrap_or(&ZEROS)))
             .map(|index| (index, self.load(index)))
-            .filter(|(index, sector)| disk.sectors.get(*index).unwrap_or(&ZEROS) != sector)
             .filter(|(index, sector)| disk.given_up.get(index) != Some(sector))
             .collect()
+    }
+
+    fn differs(&self, index: usize, sector: &Sector) -> bool {
+        let first = self.sector_at(index);
+        sector
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .enumerate()
+            .any(|(word, bytes)| {
+                // SAFETY: inside the sector, and aligned; as in `load`.
+                unsafe { first.add(word).read_volatile() != u64::from_ne_bytes(*bytes) }
+            })
     }
 
     fn sector_at(&self, index: usize) -> NonNull<u64> {

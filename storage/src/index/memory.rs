@@ -57,13 +57,19 @@ impl Memory {
             // SAFETY: `at` is inside the allocation, which nobody else has yet.
             unsafe { words.add(at).write(AtomicU64::new(fill)) };
         }
-        self.bytes.fetch_add(layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES, Ordering::Relaxed);
+        self.bytes.fetch_add(
+            layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES,
+            Ordering::Relaxed,
+        );
         Block { words, length }
     }
 
     pub(super) fn give_back(&self, block: Block) {
         let layout = layout(block.length);
-        self.bytes.fetch_sub(layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES, Ordering::Relaxed);
+        self.bytes.fetch_sub(
+            layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES,
+            Ordering::Relaxed,
+        );
         for at in 0..block.length {
             // SAFETY: `take` wrote every word; the owner gave the block away, so nobody looks at them.
             unsafe { block.words.add(at).drop_in_place() };

@@ -10,18 +10,21 @@
 
 mod memory;
 mod partition;
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;
 mod slot;
 mod table;
 #[cfg(all(test, not(shuttle)))]
 mod tests;
 
-pub(crate) use partition::{PartitionGuard, Position};
-pub(crate) use slot::{Candidate, SET_ID_MAX, SIZE_UNITS_MAX, Slot};
+pub(crate) use partition::PartitionGuard;
+pub(crate) use slot::Slot;
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::Guard;
 use memory::Memory;
 use partition::Partition;
+use slot::Candidate;
 use std::sync::Arc;
 
 /// The index of a namespace.
@@ -42,7 +45,10 @@ impl Index {
     }
 
     fn partition(&self, number: usize) -> &Partition {
-        #[expect(clippy::indexing_slicing, reason = "hot; a power of two, so the mask bounds it")]
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "hot; a power of two, so the mask bounds it"
+        )]
         &self.partitions[number % PARTITIONS]
     }
 
@@ -58,12 +64,14 @@ impl Index {
         guard: &Guard,
         matches: impl FnMut(Candidate) -> Option<R>,
     ) -> Option<R> {
-        self.partition(digest.partition()).lookup(digest.tag(), guard, matches)
+        self.partition(digest.partition())
+            .lookup(digest.tag(), guard, matches)
     }
 
     /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
     pub(crate) fn prefetch(&self, digest: &Digest, guard: &Guard) {
-        self.partition(digest.partition()).prefetch(digest.tag(), guard);
+        self.partition(digest.partition())
+            .prefetch(digest.tag(), guard);
     }
 
     /// Locks the digest's partition against other writers.
@@ -78,7 +86,10 @@ impl Index {
 
     /// How many records there are, tombstones included. Not a snapshot beside writers.
     pub(crate) fn len(&self) -> u64 {
-        self.partitions.iter().map(|partition| partition.len() as u64).sum()
+        self.partitions
+            .iter()
+            .map(|partition| partition.len() as u64)
+            .sum()
     }
 
     /// The memory of the index in bytes: partitions, tables, and replaced tables that readers may still look at.

@@ -6,7 +6,7 @@ use super::table::{Shape, Table, capacity_of, lines_after, lines_for};
 use crate::epoch::{self, Guard};
 use crate::lock::HeldLocks;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, hint};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) struct Partition {
     /// The first word of the table's block; null for the moment in which block and shape change.
     words: AtomicPtr<AtomicU64>,
     shape: AtomicU64,
-    /// Counts removals twice: odd while records move towards their lines.
+    /// Counts removals twice: odd while records move towards their homes.
     removals: AtomicU32,
     records: AtomicU32,
     /// The lock of the partition's writers, around the record locks.
@@ -77,10 +77,21 @@ impl Partition {
                     return None;
                 }
             }
-            std::hint::spin_loop();
+            hint::spin_loop();
         }
         let _no_writer = self.held.lock();
         self.table(guard)?.lookup(tag, &mut matches)
+    }
+
+    /// What `lookup` must not do: take the first miss for the truth.
+    #[cfg(all(test, shuttle))]
+    pub(super) fn lookup_once(&self, tag: u32, guard: &Guard) -> Option<Candidate> {
+        loop {
+            if let Some(table) = self.table(guard) {
+                return table.lookup(tag, &mut Some);
+            }
+            hint::spin_loop();
+        }
     }
 
     /// Asks the processor to load what `lookup` will look at.
@@ -91,7 +102,14 @@ impl Partition {
     }
 
     pub(super) fn lock<'a>(&'a self, memory: &'a Arc<Memory>) -> PartitionGuard<'a> {
-        PartitionGuard { partition: self, memory, held: self.held.lock() }
+        PartitionGuard {
+            partition: self,
+            held: self.held.lock(),
+            retired: Retired {
+                memory,
+                blocks: Vec::new(),
+            },
+        }
     }
 
     /// Takes the table's block out, at the end.
@@ -110,13 +128,36 @@ pub(crate) struct Position(u32);
 /// A partition, locked for writers. Readers go on.
 pub(crate) struct PartitionGuard<'a> {
     partition: &'a Partition,
-    memory: &'a Arc<Memory>,
+    /// Dropped before `retired`.
     held: MutexGuard<'a, HeldLocks>,
+    retired: Retired<'a>,
+}
+
+/// Blocks of replaced tables. They are handed to the epoch after the partition was unlocked: that may run what others
+/// have deferred, which may take locks of theirs.
+struct Retired<'a> {
+    memory: &'a Arc<Memory>,
+    blocks: Vec<Block>,
+}
+
+impl Drop for Retired<'_> {
+    fn drop(&mut self) {
+        if self.blocks.is_empty() {
+            return;
+        }
+        let (memory, blocks) = (Arc::clone(self.memory), std::mem::take(&mut self.blocks));
+        let guard = epoch::pin();
+        guard.defer(move || blocks.into_iter().for_each(|block| memory.give_back(block)));
+        // Tables are large: do not let this thread gather dozens of them first.
+        guard.flush();
+    }
 }
 
 impl std::fmt::Debug for PartitionGuard<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PartitionGuard").field("records", &self.len()).finish_non_exhaustive()
+        f.debug_struct("PartitionGuard")
+            .field("records", &self.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -145,12 +186,17 @@ impl PartitionGuard<'_> {
         let words = self.partition.words.load(Ordering::Relaxed);
         let shape = self.shape();
         // SAFETY: only who holds the lock exchanges the table, and does not return before both words are stored.
-        Table::new(unsafe { std::slice::from_raw_parts(words, shape.words()) }, shape)
+        Table::new(
+            unsafe { std::slice::from_raw_parts(words, shape.words()) },
+            shape,
+        )
     }
 
     /// The first record with this tag that `matches` takes.
     pub(crate) fn find(&self, tag: u32, matches: impl FnMut(&Slot) -> bool) -> Option<Position> {
-        self.table().find(tag, matches).map(|at| Position(at as u32))
+        self.table()
+            .find(tag, matches)
+            .map(|at| Position(at as u32))
     }
 
     /// The record at a position.
@@ -179,8 +225,10 @@ impl PartitionGuard<'_> {
     /// Adds many records, none of which is there yet, in one walk over the table: what a restart does. They are sorted in place.
     pub(crate) fn insert_many(&mut self, records: &mut [(u32, Slot)]) {
         records.sort_unstable_by_key(|(tag, _)| *tag);
-        let words: Vec<_> =
-            records.iter().map(|(tag, slot)| (slot.head(*tag), slot.tail())).collect();
+        let words: Vec<_> = records
+            .iter()
+            .map(|(tag, slot)| (slot.head(*tag), slot.tail()))
+            .collect();
         self.merge(&words);
     }
 
@@ -201,7 +249,10 @@ impl PartitionGuard<'_> {
         self.partition.removals.fetch_add(1, Ordering::AcqRel);
         remove(self.table());
         self.partition.removals.fetch_add(1, Ordering::Release);
-        let before = self.partition.records.fetch_sub(records as u32, Ordering::Relaxed) as usize;
+        let before = self
+            .partition
+            .records
+            .fetch_sub(records as u32, Ordering::Relaxed) as usize;
         let lines = self.shape().lines as usize;
         let half = capacity_of(lines) / 2;
         // Only on the way down through the middle: a table that was presized and is not filled yet stays.
@@ -215,7 +266,9 @@ impl PartitionGuard<'_> {
 
     /// All records with their tags, in order of the tags.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Slot)> {
-        self.table().records().map(|(_, head, tail)| (tag_of(head), Slot::from_words(head, tail)))
+        self.table()
+            .records()
+            .map(|(_, head, tail)| (tag_of(head), Slot::from_words(head, tail)))
     }
 
     /// Offers every record to `keep`, which may change it, and takes out those for which it says false. Returns how many those were.
@@ -251,7 +304,7 @@ impl PartitionGuard<'_> {
             })
         };
         let shape = Shape::to_hold(lines, merged().map(|(head, _)| head));
-        let block = self.memory.take(shape.words(), EMPTY);
+        let block = self.retired.memory.take(shape.words(), EMPTY);
         Table::new(block.words(), shape).fill(merged());
 
         let partition = self.partition;
@@ -259,16 +312,16 @@ impl PartitionGuard<'_> {
             return;
         };
         partition.shape.store(shape.pack(), Ordering::Release);
-        partition.words.store(block.as_ptr().as_ptr(), Ordering::Release);
-        partition.records.fetch_add(added.len() as u32, Ordering::Relaxed);
+        partition
+            .words
+            .store(block.as_ptr().as_ptr(), Ordering::Release);
+        partition
+            .records
+            .fetch_add(added.len() as u32, Ordering::Relaxed);
 
         // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
         // still have it are pinned, and the block is given back only after they have gone.
         let retired = unsafe { Block::from_parts(words, old_shape.words()) };
-        let memory = Arc::clone(self.memory);
-        let guard = epoch::pin();
-        guard.defer(move || memory.give_back(retired));
-        // Tables are large: do not let this thread gather dozens of them first.
-        guard.flush();
+        self.retired.blocks.push(retired);
     }
 }

@@ -14,8 +14,7 @@ pub(super) const EMPTY: u64 = u64::MAX;
 /// How many bits a tag has.
 pub(super) const TAG_BITS: u32 = 24;
 
-/// Where the tag begins in a head.
-pub(super) const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
+const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
 const UNVERIFIED: u64 = 1 << Location::BITS;
 const _: () = assert!(TAG_BITS + 1 + Location::BITS == u64::BITS);
 
@@ -60,7 +59,10 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     pub(super) const fn from_head(head: u64) -> Self {
-        Self { location: Location::from_packed(head), unverified: head & UNVERIFIED != 0 }
+        Self {
+            location: Location::from_packed(head),
+            unverified: head & UNVERIFIED != 0,
+        }
     }
 }
 
@@ -92,7 +94,10 @@ impl Slot {
     }
 
     pub(super) const fn from_words(head: u64, tail: u64) -> Self {
-        let Candidate { location, unverified } = Candidate::from_head(head);
+        let Candidate {
+            location,
+            unverified,
+        } = Candidate::from_head(head);
         Self {
             location,
             unverified,
@@ -120,19 +125,40 @@ mod tests {
         };
         let cases = [
             plain,
-            Slot { location: Location::from_packed((1 << Location::BITS) - 2), ..plain },
-            Slot { unverified: true, ..plain },
-            Slot { size_units: SIZE_UNITS_MAX, ..plain },
-            Slot { void_time: u32::MAX, ..plain },
-            Slot { tombstone: true, ..plain },
-            Slot { set_id: SET_ID_MAX, ..plain },
+            Slot {
+                location: Location::from_packed((1 << Location::BITS) - 2),
+                ..plain
+            },
+            Slot {
+                unverified: true,
+                ..plain
+            },
+            Slot {
+                size_units: SIZE_UNITS_MAX,
+                ..plain
+            },
+            Slot {
+                void_time: u32::MAX,
+                ..plain
+            },
+            Slot {
+                tombstone: true,
+                ..plain
+            },
+            Slot {
+                set_id: SET_ID_MAX,
+                ..plain
+            },
         ];
         for slot in cases {
             for tag in [0, 1, 0x80_0001, (1 << TAG_BITS) - 1] {
                 assert_eq!(tag_of(slot.head(tag)), tag);
                 assert_eq!(Slot::from_words(slot.head(tag), slot.tail()), slot);
                 assert_eq!(Candidate::from_head(slot.head(tag)).location, slot.location);
-                assert_eq!(Candidate::from_head(slot.head(tag)).unverified, slot.unverified);
+                assert_eq!(
+                    Candidate::from_head(slot.head(tag)).unverified,
+                    slot.unverified
+                );
             }
         }
     }

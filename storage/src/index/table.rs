@@ -13,7 +13,7 @@
 //! records down, where a reader may just have been: the partition counts removals, and a reader that found nothing looks
 //! again if there was one meanwhile.
 
-use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, TAG_SHIFT, tag_of};
+use super::slot::{Candidate, EMPTY, Slot, TAG_BITS, tag_of};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Places a line: a cache line of heads.
@@ -22,13 +22,10 @@ const LINE: usize = 8;
 /// Lines beyond the last home. Few tables have more to displace there, and those grow a little early.
 const SPARE_LINES: usize = 2;
 
-/// The fewest home lines of a table.
-pub(super) const LINES_MIN: usize = 1;
-
-/// How many records a table with so many home lines takes: 15/16 of the places.
+/// How many records a table with so many home lines takes: 7/8 of the places.
 pub(super) const fn capacity_of(lines: usize) -> usize {
     let places = lines * LINE;
-    places - places / 16
+    places - places / 8
 }
 
 /// The home lines of the next larger table: 1/8 more.
@@ -38,8 +35,11 @@ pub(super) const fn lines_after(lines: usize) -> usize {
 
 /// The home lines that so many records need.
 pub(super) const fn lines_for(records: usize) -> usize {
-    let lines = (records * 16).div_ceil(15 * LINE);
-    if lines < LINES_MIN { LINES_MIN } else { lines }
+    if records == 0 {
+        1
+    } else {
+        (records * 8).div_ceil(7 * LINE)
+    }
 }
 
 /// How large a table is.
@@ -57,7 +57,10 @@ impl Shape {
     }
 
     pub(super) const fn unpack(packed: u64) -> Self {
-        Self { lines: (packed >> 32) as u32, places: packed as u32 }
+        Self {
+            lines: (packed >> 32) as u32,
+            places: packed as u32,
+        }
     }
 
     /// The words of a block for such a table.
@@ -74,18 +77,16 @@ impl Shape {
         // Records with one tag pile up at the end, however many homes there are: let the room there grow in steps, too.
         let beyond = next.div_ceil(LINE).saturating_sub(lines);
         let places = LINE * (lines + beyond + beyond / 8 + SPARE_LINES);
-        Self { lines: lines as u32, places: places as u32 }
+        Self {
+            lines: lines as u32,
+            places: places as u32,
+        }
     }
 }
 
 /// The first place of a tag's home.
 const fn home(tag: u32, lines: u32) -> usize {
     LINE * ((tag as u64 * lines as u64) >> TAG_BITS) as usize
-}
-
-/// Not above any head with this tag, and above all with a smaller one.
-const fn lowest_head(tag: u32) -> u64 {
-    (tag as u64) << TAG_SHIFT
 }
 
 /// A table, borrowed from whoever keeps its block alive.
@@ -105,7 +106,11 @@ impl<'a> Table<'a> {
     pub(super) fn new(words: &'a [AtomicU64], shape: Shape) -> Self {
         debug_assert_eq!(words.len(), shape.words());
         let (heads, tails) = words.split_at(shape.places as usize);
-        Self { heads, tails, lines: shape.lines }
+        Self {
+            heads,
+            tails,
+            lines: shape.lines,
+        }
     }
 
     fn head(&self, at: usize) -> u64 {
@@ -122,21 +127,13 @@ impl<'a> Table<'a> {
         self.heads[at].store(head, Ordering::Release);
     }
 
-    /// The first place at or after the tag's home whose tag is not smaller. Beside a writer: a place that a record with
-    /// this tag was not before when this returns, unless one was removed.
-    fn seek(&self, bound: u64) -> usize {
-        let mut at = home(tag_of(bound), self.lines);
-        loop {
-            // Where in a line the record lies is not predictable: counting the smaller heads instead of walking over them
-            // spares the branch, and the processor goes on while the line is still on its way.
-            let heads = self.heads[at..at + LINE].iter();
-            let smaller: usize =
-                heads.map(|head| usize::from(head.load(Ordering::Acquire) < bound)).sum();
-            at += smaller;
-            if smaller < LINE {
-                return at;
-            }
+    /// The first place at or after the tag's home whose tag is not smaller. For writers.
+    fn first_not_below(&self, tag: u32) -> usize {
+        let mut at = home(tag, self.lines);
+        while tag_of(self.head(at)) < tag {
+            at += 1;
         }
+        at
     }
 
     /// Offers the records with this tag until one is taken. Needs no lock; see the module for what it may miss.
@@ -145,13 +142,12 @@ impl<'a> Table<'a> {
         tag: u32,
         matches: &mut impl FnMut(Candidate) -> Option<R>,
     ) -> Option<R> {
-        let bound = lowest_head(tag);
-        let mut at = self.seek(bound);
+        let mut at = home(tag, self.lines);
         loop {
-            // Once only: a second load of the same place may show a smaller head that was moved there.
+            // Once only: a second load of the same place may show a smaller tag that was moved there.
             let head = self.head(at);
-            if head >= bound {
-                if tag_of(head) != tag || head == EMPTY {
+            if tag_of(head) >= tag {
+                if tag_of(head) > tag || head == EMPTY {
                     return None;
                 }
                 if let Some(found) = matches(Candidate::from_head(head)) {
@@ -175,7 +171,7 @@ impl<'a> Table<'a> {
     /// The place of the first record with this tag that is taken.
     pub(super) fn find(&self, tag: u32, mut matches: impl FnMut(&Slot) -> bool) -> Option<usize> {
         self.prefetch_tail(tag);
-        let mut at = self.seek(lowest_head(tag));
+        let mut at = self.first_not_below(tag);
         loop {
             let head = self.head(at);
             if tag_of(head) != tag || head == EMPTY {
@@ -202,7 +198,7 @@ impl<'a> Table<'a> {
     pub(super) fn insert(&self, head: u64, tail: u64) -> bool {
         let tag = tag_of(head);
         self.prefetch_tail(tag);
-        let mut at = self.seek(lowest_head(tag));
+        let mut at = self.first_not_below(tag);
         while tag_of(self.head(at)) == tag && self.head(at) != EMPTY {
             at += 1;
         }
@@ -237,7 +233,9 @@ impl<'a> Table<'a> {
     /// Takes the records at these rising places out, in one walk. The caller counts the removal.
     pub(super) fn remove_all(&self, places: &[u32]) {
         let mut doomed = places.iter().map(|at| *at as usize).peekable();
-        let Some(first) = doomed.peek().copied() else { return };
+        let Some(first) = doomed.peek().copied() else {
+            return;
+        };
         let mut free = first;
         for at in first..self.heads.len() {
             let (head, tail) = (self.head(at), self.tail(at));
@@ -256,10 +254,14 @@ impl<'a> Table<'a> {
 
     /// All records in order of their tags: (place, head, tail).
     pub(super) fn records(self) -> impl Iterator<Item = (usize, u64, u64)> + 'a {
-        self.heads.iter().zip(self.tails).enumerate().filter_map(|(at, (head, tail))| {
-            let head = head.load(Ordering::Acquire);
-            (head != EMPTY).then(|| (at, head, tail.load(Ordering::Relaxed)))
-        })
+        self.heads
+            .iter()
+            .zip(self.tails)
+            .enumerate()
+            .filter_map(|(at, (head, tail))| {
+                let head = head.load(Ordering::Acquire);
+                (head != EMPTY).then(|| (at, head, tail.load(Ordering::Relaxed)))
+            })
     }
 
     /// Fills an empty table with sorted records. Its shape was made to hold them.

@@ -1,9 +1,11 @@
 //! What the black-box tests of the storage engine share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod small;
+
 use spikelet_storage::{
-    BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace, NewVersion,
-    Options, Result, SimulatedDevice, Storage,
+    BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace,
+    NewVersion, Options, Result, SimulatedDevice, Storage,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -69,29 +71,54 @@ pub fn options(storage: Storage, blocks: u64) -> Options {
 }
 
 pub fn files(dir: &Path, devices: usize) -> Storage {
-    Storage::Files { dir: dir.to_owned(), devices }
+    Storage::Files {
+        dir: dir.to_owned(),
+        devices,
+    }
 }
 
 /// New simulated devices of one namespace.
 pub fn simulated(devices: u8, blocks: u64) -> Vec<Arc<SimulatedDevice>> {
     (0..devices)
-        .map(|index| {
-            let member = Member { namespace: NAME.into(), index, count: devices, key_hash: 0 };
-            let device_id = 77 + u64::from(index);
-            let header =
-                Header { device_id, member, max_bytes: device_bytes(blocks), created_unix_ms: 1 };
-            Arc::new(SimulatedDevice::new(&header).unwrap())
-        })
+        .map(|index| Arc::new(SimulatedDevice::new(&header(index, devices, blocks)).unwrap()))
         .collect()
 }
 
+/// The header of a device.
+pub fn header(index: u8, count: u8, blocks: u64) -> Header {
+    let member = Member {
+        namespace: NAME.into(),
+        index,
+        count,
+        key_hash: 0,
+    };
+    Header {
+        device_id: 77 + u64::from(index),
+        member,
+        max_bytes: device_bytes(blocks),
+        created_unix_ms: 1,
+    }
+}
+
 pub fn devices(devices: &[Arc<SimulatedDevice>]) -> Storage {
-    Storage::Devices(devices.iter().map(|device| Arc::clone(device) as Arc<dyn Device>).collect())
+    Storage::Devices(
+        devices
+            .iter()
+            .map(|device| Arc::clone(device) as Arc<dyn Device>)
+            .collect(),
+    )
 }
 
 /// A version with this payload and no set.
 pub fn version(payload: &[u8]) -> NewVersion<'_> {
-    NewVersion { generation: 1, void_time: 0, last_update_ms: NOW_MS, set_id: 0, key: None, payload }
+    NewVersion {
+        generation: 1,
+        void_time: 0,
+        last_update_ms: NOW_MS,
+        set_id: 0,
+        key: None,
+        payload,
+    }
 }
 
 pub fn put(namespace: &Namespace, digest: &Digest, payload: &[u8]) -> Result<()> {
@@ -113,4 +140,21 @@ pub fn get_or_damaged(namespace: &Namespace, digest: &Digest) -> Option<Option<V
         Err(Error::Damaged { .. }) => None,
         Err(other) => panic!("{digest}: {other}"),
     }
+}
+
+/// The payload of the write with this number: of a size and content of its own.
+pub fn payload(write: u64, large: bool) -> Vec<u8> {
+    let mut chance = Chance(write);
+    let length = 8 + if large {
+        chance.below(1 << 20)
+    } else {
+        chance.below(250)
+    } as usize;
+    let mut bytes = Vec::with_capacity(length + 8);
+    bytes.extend(write.to_le_bytes());
+    while bytes.len() < length {
+        bytes.extend(chance.next().to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
 }

@@ -1,0 +1,170 @@
+//! The command line, and the plan that comes of it.
+
+use crate::stores::StoreName;
+use clap::{Parser, ValueEnum, value_parser};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// spikelet beside other embedded stores, in one interleaved run.
+#[derive(Debug, Parser)]
+pub struct Plan {
+    /// About a minute in all: 200,000 records, 2,000 lists, one round, 1 s a phase.
+    #[arg(long)]
+    short: bool,
+    /// Records of 100 B under keys of 20 B [default: 2000000].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    records: Option<u64>,
+    /// Rounds; in each, every store runs every phase, in rotating order [default: 3].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
+    /// Seconds of each phase but the load and the lists [default: 5].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Ordered lists of 1,000 integers [default: 20000].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    lists: Option<u64>,
+    /// Seconds of edits of lists [default: 20].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    list_seconds: Option<u64>,
+    /// Threads of the record phases, one after the other.
+    #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = value_parser!(u64).range(1..))]
+    threads: Vec<u64>,
+    /// Stores to run; ratios are to the last of them.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = StoreName::value_variants())]
+    pub stores: Vec<StoreName>,
+    /// Phases to run; the load is run whenever another phase of records is.
+    #[arg(long, value_delimiter = ',', value_enum, default_values_t = Phase::value_variants())]
+    only: Vec<Phase>,
+    /// Where the stores live while they run: a directory on the device to be measured
+    /// [default: the directory for temporary files].
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// Write everything that was measured to this file too.
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+impl Plan {
+    /// Records of the record phases.
+    pub fn records(&self) -> u64 {
+        self.records
+            .unwrap_or(if self.short { 200_000 } else { 2_000_000 })
+    }
+
+    /// Rounds of the whole.
+    pub fn rounds(&self) -> usize {
+        self.rounds.unwrap_or(if self.short { 1 } else { 3 }) as usize
+    }
+
+    /// Time of a record phase.
+    pub fn span(&self) -> Duration {
+        Duration::from_secs(self.seconds.unwrap_or(if self.short { 1 } else { 5 }))
+    }
+
+    /// Lists of the list phase.
+    pub fn lists(&self) -> u64 {
+        self.lists
+            .unwrap_or(if self.short { 2_000 } else { 20_000 })
+    }
+
+    /// Time of the list phase.
+    pub fn list_span(&self) -> Duration {
+        Duration::from_secs(self.list_seconds.unwrap_or(if self.short { 3 } else { 20 }))
+    }
+
+    /// Directory under which every store gets one of its own.
+    pub fn dir(&self) -> PathBuf {
+        self.dir.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// The phases asked for, in the order in which they run; the load comes before any other.
+    pub fn phases(&self) -> impl Iterator<Item = Phase> {
+        let records = self.only.iter().any(|phase| *phase != Phase::Lists);
+        let runs =
+            move |phase: &&Phase| self.only.contains(phase) || (records && **phase == Phase::Load);
+        Phase::value_variants().iter().filter(runs).copied()
+    }
+
+    /// Threads of each run of the record phases.
+    pub fn threads(&self) -> impl Iterator<Item = usize> {
+        self.threads.iter().map(|threads| *threads as usize)
+    }
+
+    /// The stores of a round: each round begins with the next one.
+    pub fn stores_of(&self, round: usize) -> impl Iterator<Item = StoreName> {
+        let first = round % self.stores.len().max(1);
+        self.stores
+            .iter()
+            .cycle()
+            .skip(first)
+            .take(self.stores.len())
+            .copied()
+    }
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Phase {
+    /// All records into an empty store.
+    Load,
+    /// Uniform reads into owned bytes.
+    Get,
+    /// Uniform reads that lend the bytes.
+    GetRef,
+    /// Uniform overwrites.
+    Overwrite,
+    /// Half owned reads, half overwrites.
+    Mix,
+    /// ADD_UNIQUE into ordered lists.
+    Lists,
+}
+
+impl Phase {
+    /// The name of the option.
+    pub fn name(self) -> String {
+        self.to_possible_value()
+            .map(|value| value.get_name().to_owned())
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_store_has_each_place_once_in_as_many_rounds_as_there_are_stores() {
+        let plan = Plan::parse_from(["peers", "--stores", "redb,heed,dashmap"]);
+        let rounds: Vec<Vec<StoreName>> = (0..4)
+            .map(|round| plan.stores_of(round).collect())
+            .collect();
+        use StoreName::{Dashmap, Heed, Redb};
+        assert_eq!(
+            rounds,
+            [
+                [Redb, Heed, Dashmap],
+                [Heed, Dashmap, Redb],
+                [Dashmap, Redb, Heed],
+                [Redb, Heed, Dashmap]
+            ]
+        );
+    }
+
+    #[test]
+    fn a_short_run_can_still_be_told_its_numbers() {
+        let plan = Plan::parse_from(["peers", "--short", "--records", "77", "--only", "get,lists"]);
+        assert_eq!((plan.records(), plan.rounds()), (77, 1));
+    }
+
+    #[test]
+    fn phases_run_in_their_order_and_none_without_its_load() {
+        for (only, phases) in [
+            ("mix,get", vec![Phase::Load, Phase::Get, Phase::Mix]),
+            ("lists", vec![Phase::Lists]),
+            ("lists,load", vec![Phase::Load, Phase::Lists]),
+        ] {
+            let plan = Plan::parse_from(["peers", "--only", only]);
+            assert_eq!(plan.phases().collect::<Vec<_>>(), phases, "{only}");
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! What was measured, as tables of at most 110 columns and as JSON.
+
+use crate::Result;
+use crate::lists::Cost;
+use crate::measure::Measured;
+use crate::plan::{Phase, Plan};
+use crate::stores::StoreName;
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Quantiles of every latency column.
+const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
+type BytesOf = fn(&Cost) -> Option<u64>;
+/// What an edit cost: names of the JSON, in the order of the table's columns.
+const COSTS: [(&str, BytesOf); 5] = [
+    ("pages_dirtied", |cost| Some(cost.traffic.dirtied)),
+    ("write_calls", |cost| Some(cost.traffic.called)),
+    ("file_growth", |cost| Some(cost.traffic.allocated)),
+    ("log_fresh", |cost| cost.log.map(|log| log.fresh)),
+    ("log_recycled", |cost| cost.log.map(|log| log.recycled)),
+];
+/// Numbers in a line of the table of seconds: as many as fit.
+const SECONDS_A_LINE: usize = 18;
+
+/// The harness's own costs, in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Overhead {
+    /// One reading of the clock, which every latency holds.
+    pub clock_ns: f64,
+    /// One turn of the loop around an operation that does nothing, which every rate pays.
+    pub floor_ns: f64,
+    /// Decode, insert and encode of one list, which every edit of a store of plain bytes pays.
+    pub codec_ns: f64,
+}
+
+/// One store in one phase with so many threads, over all rounds.
+#[derive(Debug)]
+struct Row {
+    phase: Phase,
+    threads: usize,
+    store: StoreName,
+    rounds: Vec<Measured>,
+    costs: Vec<Cost>,
+}
+
+impl Row {
+    fn rates(&self) -> Vec<f64> {
+        self.rounds.iter().map(Measured::rate).collect()
+    }
+
+    fn latency(&self) -> Result<Histogram<u64>> {
+        let mut all = Measured::new()?.latency;
+        for round in &self.rounds {
+            all.add(&round.latency)?;
+        }
+        Ok(all)
+    }
+
+    /// Median over the rounds of bytes an operation.
+    fn bytes(&self, of: impl Fn(&Cost) -> Option<u64>) -> Option<f64> {
+        let rounds = self.costs.iter().zip(&self.rounds);
+        let bytes = rounds.map(|(cost, run)| Some(of(cost)? as f64 / run.operations as f64));
+        Some(median(bytes.collect::<Option<_>>()?))
+    }
+
+    /// Median over the rounds of the operations of each second.
+    fn seconds(&self, seconds: u64) -> Vec<f64> {
+        let of = |run: &Measured, second| run.by_second.get(second).copied().unwrap_or(0) as f64;
+        (0..seconds as usize)
+            .map(|second| median(self.rounds.iter().map(|run| of(run, second)).collect()))
+            .collect()
+    }
+}
+
+/// The median; of an even number, the mean of the two in the middle; of none, not a number.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let upper = values.get(values.len() / 2);
+    let lower = values.get(values.len().saturating_sub(1) / 2);
+    upper
+        .zip(lower)
+        .map_or(f64::NAN, |(upper, lower)| (upper + lower) / 2.0)
+}
+
+/// Microseconds in at most eight characters: hundredths while they tell anything.
+fn us(latency_ns: u64) -> String {
+    let us = latency_ns as f64 / 1e3;
+    if us < 100.0 {
+        format!("{us:.2}")
+    } else {
+        format!("{us:.0}")
+    }
+}
+
+/// Collects what is measured, phase by phase, and prints it.
+#[derive(Debug, Default)]
+pub struct Report {
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// Takes in one run of one store; runs of the same kind gather in one row.
+    pub fn add(
+        &mut self,
+        phase: Phase,
+        threads: usize,
+        store: StoreName,
+        measured: Measured,
+        cost: Option<Cost>,
+    ) {
+        let same = |row: &&mut Row| (row.phase, row.threads, row.store) == (phase, threads, store);
+        match self.rows.iter_mut().find(same) {
+            Some(row) => {
+                row.rounds.push(measured);
+                row.costs.extend(cost);
+            }
+            None => self.rows.push(Row {
+                phase,
+                threads,
+                store,
+                rounds: vec![measured],
+                costs: cost.into_iter().collect(),
+            }),
+        }
+    }
+
+    /// Median over the rounds of `row`'s rate by that of the last of `--stores`.
+    fn ratio(&self, row: &Row, plan: &Plan) -> f64 {
+        let same = |other: &&Row| {
+            (other.phase, other.threads, Some(&other.store))
+                == (row.phase, row.threads, plan.stores.last())
+        };
+        let base = self
+            .rows
+            .iter()
+            .find(same)
+            .map(Row::rates)
+            .unwrap_or_default();
+        median(
+            row.rates()
+                .iter()
+                .zip(base)
+                .map(|(rate, base)| rate / base)
+                .collect(),
+        )
+    }
+
+    fn ordered(&self, phase: Phase, plan: &Plan) -> Vec<&Row> {
+        let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.phase == phase).collect();
+        let place = |store| plan.stores.iter().position(|other| *other == store);
+        rows.sort_by_key(|row| (row.threads, place(row.store)));
+        rows
+    }
+
+    /// The tables.
+    pub fn table(&self, plan: &Plan, overhead: Overhead) -> Result<String> {
+        let mut text = String::new();
+        let base = plan
+            .stores
+            .last()
+            .map(|store| store.name())
+            .unwrap_or_default();
+        let Overhead {
+            clock_ns,
+            floor_ns,
+            codec_ns,
+        } = overhead;
+        let codec_us = codec_ns / 1e3;
+        writeln!(
+            text,
+            "\nEvery latency holds one clock reading ({clock_ns:.0} ns); every rate pays the loop \
+             ({floor_ns:.0} ns an operation);\nan edit in a store of plain bytes pays decode and \
+             encode ({codec_us:.1} us). Medians of {} round(s);\nlatencies in us over all rounds; \
+             a load's are of batches of 1,000; ratio: to {base}.",
+            plan.rounds(),
+        )?;
+        for phase in plan.phases() {
+            writeln!(
+                text,
+                "\n{:<9} {:>3} {:<17} {:>9} {:>19} {:>7} {:>7} {:>7} {:>8} {:>9}",
+                phase.name(),
+                "thr",
+                "store",
+                "ops/s",
+                "lowest .. highest",
+                "ratio",
+                "p50",
+                "p99",
+                "p99.9",
+                "max"
+            )?;
+            for row in self.ordered(phase, plan) {
+                let latency = row.latency()?;
+                let [p50, p99, p999] =
+                    QUANTILES.map(|quantile| us(latency.value_at_quantile(quantile)));
+                let rates = row.rates();
+                let range = format!(
+                    "{:.0} .. {:.0}",
+                    rates.iter().copied().fold(f64::INFINITY, f64::min),
+                    rates.iter().copied().fold(0.0, f64::max)
+                );
+                writeln!(
+                    text,
+                    "{:<9} {:>3} {:<17} {:>9.0} {range:>19} {:>7.3} {p50:>7} {p99:>7} \
+                     {p999:>8} {:>9}",
+                    "",
+                    row.threads,
+                    row.store.name(),
+                    median(rates),
+                    self.ratio(row, plan),
+                    us(latency.max()),
+                )?;
+            }
+        }
+        self.list_tables(plan, &mut text)?;
+        Ok(text)
+    }
+
+    fn list_tables(&self, plan: &Plan, text: &mut String) -> Result<()> {
+        let rows = self.ordered(Phase::Lists, plan);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(
+            text,
+            "\n{:<17} {:>17} {:>21} {:>20} {:>12} {:>14}",
+            "bytes an edit",
+            "pages made dirty",
+            "given to write calls",
+            "growth of the files",
+            "log B/edit",
+            "recycled B/edit"
+        )?;
+        for row in &rows {
+            let [dirtied, called, allocated, fresh, recycled] = COSTS.map(|(_, of)| {
+                row.bytes(of)
+                    .map_or("-".into(), |bytes| format!("{bytes:.0}"))
+            });
+            writeln!(
+                text,
+                "{:<17} {dirtied:>17} {called:>21} {allocated:>20} {fresh:>12} {recycled:>14}",
+                row.store.name(),
+            )?;
+        }
+        writeln!(text, "\nthousands of edits in each second")?;
+        for row in &rows {
+            let seconds = row.seconds(plan.list_span().as_secs());
+            for (line, numbers) in seconds.chunks(SECONDS_A_LINE).enumerate() {
+                let name = if line == 0 {
+                    row.store.name()
+                } else {
+                    String::new()
+                };
+                write!(text, "{name:<17}")?;
+                for edits in numbers {
+                    write!(text, " {:>4.0}", edits / 1e3)?;
+                }
+                writeln!(text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything, for other programs.
+    pub fn json(&self, plan: &Plan, overhead: Overhead, file_system: &str) -> Result<Value> {
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            let latency = row.latency()?;
+            let [p50, p99, p999] = QUANTILES.map(|quantile| latency.value_at_quantile(quantile));
+            let edits = row.phase == Phase::Lists;
+            rows.push(json!({
+                "phase": row.phase.name(),
+                "threads": row.threads,
+                "store": row.store.name(),
+                "ops_per_second": median(row.rates()),
+                "ops_per_second_by_round": row.rates(),
+                "ratio": self.ratio(row, plan),
+                "p50_ns": p50,
+                "p99_ns": p99,
+                "p999_ns": p999,
+                "max_ns": latency.max(),
+                "edits_by_second": edits.then(|| row.seconds(plan.list_span().as_secs())),
+                "bytes_per_edit": edits.then(|| COSTS
+                    .map(|(name, of)| (name.to_owned(), json!(row.bytes(of))))
+                    .into_iter()
+                    .collect::<serde_json::Map<_, _>>()),
+            }));
+        }
+        Ok(json!({
+            "records": plan.records(),
+            "lists": plan.lists(),
+            "rounds": plan.rounds(),
+            "seconds": plan.span().as_secs(),
+            "list_seconds": plan.list_span().as_secs(),
+            "file_system": file_system,
+            "clock_ns": overhead.clock_ns,
+            "floor_ns": overhead.floor_ns,
+            "codec_ns": overhead.codec_ns,
+            "ratio_to": plan.stores.last().map(|store| store.name()),
+            "versions": plan.stores.iter()
+                .map(|store| (store.name(), json!(version(&store.package()))))
+                .collect::<serde_json::Map<_, _>>(),
+            "rows": rows,
+        }))
+    }
+}
+
+/// The locked version of a crate of this workspace.
+pub fn version(package: &str) -> &'static str {
+    let name = format!("name = \"{package}\"");
+    let mut lines = include_str!("../Cargo.lock").lines();
+    lines
+        .find(|line| *line == name)
+        .and_then(|_| {
+            lines
+                .next()?
+                .strip_prefix("version = \"")?
+                .strip_suffix('"')
+        })
+        .unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::Traffic;
+    use crate::stores::LogBytes;
+    use clap::Parser;
+    use std::time::Duration;
+
+    fn ran(operations: u64, latency_ns: u64) -> Measured {
+        let mut measured = Measured::new().unwrap();
+        measured.operations = operations;
+        measured.elapsed = Duration::from_secs(2);
+        measured.latency.record_n(latency_ns, operations).unwrap();
+        measured.by_second = vec![operations, 0];
+        measured
+    }
+
+    fn cost(bytes: u64, log: Option<LogBytes>) -> Cost {
+        let traffic = Traffic {
+            allocated: bytes,
+            dirtied: bytes,
+            called: bytes,
+        };
+        Cost { traffic, log }
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one_or_the_mean_of_two() {
+        for (values, expected) in [
+            (vec![7.0], 7.0),
+            (vec![9.0, 1.0, 5.0], 5.0),
+            (vec![4.0, 1.0, 3.0, 100.0], 3.5),
+        ] {
+            assert_eq!(median(values), expected);
+        }
+        assert!(median(Vec::new()).is_nan());
+    }
+
+    #[test]
+    fn rounds_of_one_kind_share_a_row_whose_latencies_are_those_of_all() {
+        let mut report = Report::default();
+        report.add(Phase::Get, 1, StoreName::Redb, ran(90, 1_000), None);
+        report.add(Phase::Get, 2, StoreName::Redb, ran(10, 7), None);
+        report.add(Phase::Get, 1, StoreName::Redb, ran(10, 8_000), None);
+        let [row, other] = report.rows.as_slice() else {
+            panic!("{report:?}")
+        };
+        assert_eq!((row.threads, other.threads), (1, 2));
+        let latency = row.latency().unwrap();
+        assert_eq!(latency.len(), 100);
+        assert!(latency.equivalent(latency.value_at_quantile(0.9), 1_000));
+        assert!(latency.equivalent(latency.value_at_quantile(0.91), 8_000));
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_the_ratios_of_each_round() {
+        let plan = Plan::parse_from(["peers", "--stores", "redb,dashmap"]);
+        let mut report = Report::default();
+        for (mine, base) in [(10, 20), (10, 100), (30, 100)] {
+            report.add(Phase::Get, 1, StoreName::Redb, ran(mine, 1), None);
+            report.add(Phase::Get, 1, StoreName::Dashmap, ran(base, 1), None);
+        }
+        let ratios: Vec<f64> = report
+            .rows
+            .iter()
+            .map(|row| report.ratio(row, &plan))
+            .collect();
+        assert_eq!(ratios, [0.3, 1.0]);
+    }
+
+    #[test]
+    fn bytes_of_an_edit_are_the_median_over_the_rounds() {
+        let mut report = Report::default();
+        for dirtied in [100, 900, 300] {
+            let cost = cost(dirtied, None);
+            report.add(Phase::Lists, 1, StoreName::Redb, ran(10, 1), Some(cost));
+        }
+        let bytes = report
+            .rows
+            .first()
+            .unwrap()
+            .bytes(|cost| Some(cost.traffic.dirtied));
+        assert_eq!(bytes, Some(30.0));
+    }
+
+    #[test]
+    fn no_line_is_wider_than_110_columns() {
+        let plan = Plan::parse_from([
+            "peers",
+            "--stores",
+            "redb,spikelet-interval",
+            "--list-seconds",
+            "45",
+        ]);
+        let mut report = Report::default();
+        for phase in [Phase::GetRef, Phase::Lists] {
+            for operations in [20_000_000, 30_000_000] {
+                let log = LogBytes {
+                    fresh: 1 << 40,
+                    recycled: 1 << 40,
+                };
+                let (ran, cost) = (ran(operations, 20_000_000_000), cost(1 << 40, Some(log)));
+                report.add(phase, 2, StoreName::SpikeletInterval, ran, Some(cost));
+            }
+        }
+        let overhead = Overhead {
+            codec_ns: 12_345.0,
+            clock_ns: 25.0,
+            floor_ns: 70.0,
+        };
+        let table = report.table(&plan, overhead).unwrap();
+        for line in table.lines() {
+            assert!(line.chars().count() <= 110, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_version_of_a_store_is_the_locked_one() {
+        assert!(version("redb").starts_with("4."));
+        assert_eq!(version("no such crate"), "unknown");
+    }
+}

@@ -1,0 +1,57 @@
+//! fjall: its defaults (LZ4 blocks, 32 MiB of block cache), no explicit persist.
+
+use super::{Key, PeerStore, Value, edited};
+use crate::Result;
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use std::path::Path;
+
+pub struct Fjall {
+    database: Database,
+    records: Keyspace,
+}
+
+impl Fjall {
+    pub fn open(dir: &Path) -> Result<Self> {
+        let database = Database::builder(dir).open()?;
+        let records = database.keyspace("records", KeyspaceCreateOptions::default)?;
+        Ok(Self { database, records })
+    }
+}
+
+impl PeerStore for Fjall {
+    fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
+        let mut writes = self.database.batch();
+        for (key, value) in batch {
+            writes.insert(&self.records, key.as_slice(), value.as_slice());
+        }
+        Ok(writes.commit()?)
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        Ok(self.records.get(key)?.map(|value| value.to_vec()))
+    }
+
+    fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        // A counted reference to the block's or the memtable's own bytes.
+        Ok(self.records.get(key)?.map(|value| read(&value)).is_some())
+    }
+
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        Ok(self.records.insert(key.as_slice(), value)?)
+    }
+
+    fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
+        // One thread edits, so read and write need no transaction of the slower, optimistic kind.
+        let list = self.records.get(key)?.ok_or("the list is not there")?;
+        let list = edited(&list, element)?;
+        let added = list.is_some();
+        if let Some(list) = list {
+            self.records.insert(key.as_slice(), list)?;
+        }
+        Ok(added)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.database.persist(PersistMode::SyncAll)?)
+    }
+}

@@ -1,0 +1,81 @@
+//! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings.
+
+use super::{Key, PeerStore, Value, edited};
+use crate::Result;
+use heed::types::Bytes;
+use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use std::path::Path;
+
+/// Address space of the map; the file is sparse, so it costs what is used.
+const MAP_BYTES: usize = 64 << 30;
+
+pub struct Heed {
+    env: Env,
+    records: Database<'static, Bytes, Bytes>,
+}
+
+impl Heed {
+    pub fn open(dir: &Path) -> Result<Self> {
+        let mut options = EnvOpenOptions::new();
+        options.map_size(MAP_BYTES);
+        // SAFETY: the directory was made for this run alone, so nobody else changes the file under
+        // the map; what NO_SYNC loses in a power failure is thrown away with the directory.
+        let env = unsafe {
+            options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP);
+            options.open(dir)?
+        };
+        let transaction = env.write_txn()?;
+        let created = env.create_databases_and_commit(transaction, |opener, transaction| {
+            let records = opener.create_database::<Bytes, Bytes>(transaction, None)?;
+            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(records))
+        })?;
+        let CommitOrAbort::Commit(records) = created else {
+            return Err("LMDB did not create its database".into());
+        };
+        Ok(Self { env, records })
+    }
+}
+
+impl PeerStore for Heed {
+    fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        for (key, value) in batch {
+            self.records.put(&mut transaction, key, value)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        let transaction = self.env.read_txn()?;
+        Ok(self.records.get(&transaction, key)?.map(<[u8]>::to_vec))
+    }
+
+    fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let transaction = self.env.read_txn()?;
+        Ok(self.records.get(&transaction, key)?.map(read).is_some())
+    }
+
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        let mut transaction = self.env.write_txn()?;
+        self.records.put(&mut transaction, key, value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
+        let mut transaction = self.env.write_txn()?;
+        let list = self
+            .records
+            .get(&transaction, key)?
+            .ok_or("the list is not there")?;
+        let list = edited(list, element)?;
+        if let Some(list) = &list {
+            self.records.put(&mut transaction, key, list)?;
+        }
+        transaction.commit()?;
+        Ok(list.is_some())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.env.force_sync()?)
+    }
+}

@@ -1,0 +1,86 @@
+//! redb: `Durability::None` for every write, its own cache of 1 GiB (the default).
+
+use super::{Key, PeerStore, Value, edited};
+use crate::Result;
+use redb::{
+    Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
+use std::path::Path;
+
+const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+
+pub struct Redb {
+    database: Database,
+}
+
+impl Redb {
+    pub fn open(dir: &Path) -> Result<Self> {
+        let database = Database::create(dir.join("redb"))?;
+        let transaction = database.begin_write()?;
+        transaction.open_table(TABLE)?;
+        transaction.commit()?;
+        Ok(Self { database })
+    }
+
+    fn write(&self) -> Result<WriteTransaction> {
+        let mut transaction = self.database.begin_write()?;
+        transaction.set_durability(Durability::None)?;
+        Ok(transaction)
+    }
+}
+
+impl PeerStore for Redb {
+    fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
+        let transaction = self.write()?;
+        {
+            let mut table = transaction.open_table(TABLE)?;
+            for (key, value) in batch {
+                table.insert(key.as_slice(), value.as_slice())?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        Ok(table
+            .get(key.as_slice())?
+            .map(|guard| guard.value().to_vec()))
+    }
+
+    fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        let guard = table.get(key.as_slice())?;
+        Ok(guard.map(|guard| read(guard.value())).is_some())
+    }
+
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        let transaction = self.write()?;
+        transaction
+            .open_table(TABLE)?
+            .insert(key.as_slice(), value)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
+        let transaction = self.write()?;
+        let added = {
+            let mut table = transaction.open_table(TABLE)?;
+            let list = match table.get(key.as_slice())? {
+                Some(guard) => edited(guard.value(), element)?,
+                None => return Err("the list is not there".into()),
+            };
+            if let Some(list) = &list {
+                table.insert(key.as_slice(), list.as_slice())?;
+            }
+            list.is_some()
+        };
+        transaction.commit()?;
+        Ok(added)
+    }
+
+    fn sync(&self) -> Result<()> {
+        // A durable commit carries the non-durable ones before it along.
+        Ok(self.database.begin_write()?.commit()?)
+    }
+}

@@ -1,0 +1,99 @@
+//! spikelet: one namespace in a file, records of one bin, lists ordered and with a persisted index.
+
+use super::{Key, LogBytes, PeerStore, Value};
+use crate::Result;
+use spikelet::operations::lists;
+use spikelet::{
+    DEFAULT_NAMESPACE, Durability, Error, ListOrder, ListPolicy, ListWriteFlags, Namespace,
+    NamespaceConfig, RecordExistsAction, Set, Store, WritePolicy,
+};
+use std::path::Path;
+
+/// The bin that holds the value, or the list.
+const BIN: &str = "v";
+
+pub struct Spikelet {
+    namespace: Namespace,
+    set: Set,
+    list: ListPolicy,
+}
+
+impl Spikelet {
+    pub fn open(dir: &Path, durability: Durability) -> Result<Self> {
+        let mut config = NamespaceConfig::new(DEFAULT_NAMESPACE);
+        config.durability = durability;
+        let store = Store::builder().path(dir).namespace(config).open()?;
+        let namespace = store.namespace(DEFAULT_NAMESPACE)?;
+        let set = namespace.set("bench")?;
+        let list = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index();
+        Ok(Self {
+            namespace,
+            set,
+            list,
+        })
+    }
+}
+
+impl PeerStore for Spikelet {
+    fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
+        for (key, value) in batch {
+            self.put(key, value)?;
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
+        let bytes = self
+            .set
+            .get_with(key, |record| Some(record.bin(BIN)?.as_blob()?.to_vec()))?;
+        Ok(bytes.flatten())
+    }
+
+    fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let found = self
+            .set
+            .get_with(key, |record| record.bin(BIN)?.as_blob().map(read))?;
+        Ok(found.flatten().is_some())
+    }
+
+    fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
+        Ok(self.set.put(key, [(BIN, value)])?)
+    }
+
+    fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
+        let append = lists::append(&self.list, BIN, element);
+        let policy = WritePolicy::default().record_exists_action(RecordExistsAction::UpdateOnly);
+        match self.set.operate_with(&policy, key, &[append]) {
+            Ok(_) => Ok(true),
+            Err(Error::ElementExists { .. }) => Ok(false),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    fn put_list(&self, key: &Key, list: &[i64]) -> Result<()> {
+        let elements = list.iter().map(|element| (*element).into()).collect();
+        let append = lists::append_items(&self.list, BIN, elements);
+        self.set.operate(key, &[append])?;
+        Ok(())
+    }
+
+    fn list(&self, key: &Key) -> Result<Vec<i64>> {
+        let list = self.set.get_with(key, |record| -> Option<Vec<i64>> {
+            let list = record.bin(BIN)?.as_list()?;
+            list.iter().map(|element| element.ok()?.as_int()).collect()
+        })?;
+        Ok(list.flatten().ok_or("the list is not there")?)
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.namespace.sync()?)
+    }
+
+    fn log_bytes(&self) -> Option<LogBytes> {
+        let traffic = self.namespace.stats().traffic;
+        Some(LogBytes {
+            fresh: traffic.appended_bytes + traffic.moved_bytes,
+            recycled: traffic.recycled_bytes,
+        })
+    }
+}

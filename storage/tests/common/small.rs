@@ -1,0 +1,154 @@
+//! A small store of every kind of entry, whose files the tests damage.
+
+use super::{NOW_MS, delete, digest, files, get_or_damaged, options, put, version};
+use spikelet_storage::{Change, HEADER_BYTES, Namespace, NewVersion, Options};
+use std::fs::{File, OpenOptions};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// Blocks of a small device: no more than are needed for a store that accepts writes.
+pub const BLOCKS: u64 = 6;
+
+/// What each record of the small store is.
+pub fn expected() -> Vec<(u64, Option<Vec<u8>>)> {
+    vec![
+        (1, Some(b"the only version".to_vec())),
+        (2, Some(b"the third version".to_vec())),
+        (3, None),
+        (4, Some(vec![4; 300])),
+        (5, Some(b"of the group".to_vec())),
+        (6, Some(b"newer than the group".to_vec())),
+        (7, None),
+        (8, Some(b"deleted, then written".to_vec())),
+        (9, Some(Vec::new())),
+        (10, None),
+    ]
+}
+
+/// Writes what [`expected`] tells, with older versions of most of it that are still there to be read by mistake.
+pub fn fill(namespace: &Namespace) {
+    let put = |number: u64, payload: &[u8]| put(namespace, &digest(number), payload).unwrap();
+    let delete = |number: u64| assert!(delete(namespace, &digest(number)).unwrap());
+    let set_id = namespace.create_set("users").unwrap();
+    put(1, b"the only version");
+    for number in [2, 3, 4, 5, 6, 7, 8] {
+        put(number, b"the first version");
+    }
+    namespace.sync().unwrap();
+    for number in [2, 3, 8] {
+        put(number, b"the second version");
+    }
+    namespace.sync().unwrap();
+    put(2, b"the third version");
+    delete(3);
+    let keyed = NewVersion {
+        set_id,
+        key: Some(b"user key"),
+        ..version(&[4; 300])
+    };
+    namespace
+        .lock(&digest(4), None)
+        .unwrap()
+        .put(&keyed)
+        .unwrap();
+    let lock = |number: u64| namespace.lock(&digest(number), None).unwrap();
+    let changes = vec![
+        (lock(5), Change::Put(version(b"of the group"))),
+        (lock(6), Change::Put(version(b"of the group"))),
+        (lock(7), Change::Delete(NOW_MS)),
+    ];
+    namespace.commit_group(changes).unwrap();
+    namespace.sync().unwrap();
+    put(6, b"newer than the group");
+    delete(8);
+    put(8, b"deleted, then written");
+    put(9, b"");
+    namespace.sync().unwrap();
+}
+
+/// Each record has its right value or is said to be damaged; returns which are.
+pub fn check(namespace: &Namespace, what: &str) -> Vec<u64> {
+    let mut damaged = Vec::new();
+    for (number, expected) in expected() {
+        match get_or_damaged(namespace, &digest(number)) {
+            Some(found) => assert_eq!(found, expected, "record {number} with {what}"),
+            None => damaged.push(number),
+        }
+    }
+    assert_eq!(namespace.set_id("users"), Some(1), "{what}");
+    damaged
+}
+
+/// The files of the small store, and what is in them.
+pub struct Small {
+    pub dir: tempfile::TempDir,
+    pub blocks: u64,
+    /// The first part of the device, which holds everything.
+    pub start: Vec<u8>,
+    pub snapshot: Option<Vec<u8>>,
+}
+
+impl Small {
+    pub fn new(close: bool) -> Self {
+        Self::with_blocks(close, BLOCKS)
+    }
+
+    pub fn with_blocks(close: bool, blocks: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let (namespace, _) = Namespace::open(options(files(dir.path(), 1), blocks)).unwrap();
+        fill(&namespace);
+        if close {
+            namespace.close().unwrap();
+        }
+        assert_eq!(namespace.stats().used_blocks, 1);
+        drop(namespace);
+        let mut start = vec![0; HEADER_BYTES as usize + 16_384];
+        let file = File::open(dir.path().join("device-0")).unwrap();
+        file.read_exact_at(&mut start, 0).unwrap();
+        let snapshot = std::fs::read(dir.path().join("index.snapshot")).ok();
+        assert_eq!(snapshot.is_some(), close);
+        Self {
+            dir,
+            blocks,
+            start,
+            snapshot,
+        }
+    }
+
+    pub fn options(&self) -> Options {
+        options(files(self.dir.path(), 1), self.blocks)
+    }
+
+    pub fn device(&self) -> PathBuf {
+        self.dir.path().join("device-0")
+    }
+
+    pub fn snapshot(&self) -> PathBuf {
+        self.dir.path().join("index.snapshot")
+    }
+
+    /// What holds anything, with a little of what follows.
+    pub fn regions(&self) -> Vec<Range<u64>> {
+        let last = self.start.iter().rposition(|byte| *byte != 0).unwrap() as u64;
+        vec![0..128, 4096..4136, 8192..8232, HEADER_BYTES..last + 256]
+    }
+
+    pub fn write(&self, offset: u64, bytes: &[u8]) {
+        let file = OpenOptions::new().write(true).open(self.device()).unwrap();
+        file.write_all_at(bytes, offset).unwrap();
+    }
+
+    pub fn flip(&self, offset: u64, bit: u32) {
+        self.write(offset, &[self.start[offset as usize] ^ (1 << bit)]);
+    }
+
+    /// Makes the files what they were.
+    pub fn restore(&self) {
+        self.write(0, &self.start);
+        match &self.snapshot {
+            Some(snapshot) => std::fs::write(self.snapshot(), snapshot).unwrap(),
+            None => drop(std::fs::remove_file(self.snapshot())),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Groups of changes: all of them are there or none, whatever is superseded, moved and restarted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{
+    Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
+};
+use spikelet_storage::{
+    Change, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const BLOCKS: u64 = 16;
+const LARGE: usize = 200 << 10;
+
+fn open(dir: &Path) -> Namespace {
+    Namespace::open(options(files(dir, 1), BLOCKS)).unwrap().0
+}
+
+/// Commits these changes as one group; None deletes.
+fn commit(namespace: &Namespace, changes: &[(u64, Option<&[u8]>)]) -> Result<()> {
+    let locked = changes.iter().map(|(record, payload)| {
+        let change = payload.map_or(Change::Delete(NOW_MS), |payload| {
+            Change::Put(version(payload))
+        });
+        (namespace.lock(&digest(*record), None).unwrap(), change)
+    });
+    namespace.commit_group(locked.collect())
+}
+
+fn read(namespace: &Namespace, record: u64) -> Option<Vec<u8>> {
+    get(namespace, &digest(record)).unwrap()
+}
+
+/// Live bytes beside the records and tombstones of so many entries of 64 bytes: commit entries and metadata.
+fn other_live_bytes(namespace: &Namespace) -> u64 {
+    let stats = namespace.stats();
+    let tombstones = stats.index_entries - stats.records;
+    let records: u64 = namespace.sets().iter().map(|set| set.stored_bytes).sum();
+    stats.live_bytes - records - 64 * tombstones
+}
+
+#[test]
+fn a_group_changes_all_its_records_and_unlocks_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    put(&namespace, &digest(1), b"old").unwrap();
+    put(&namespace, &digest(2), b"old").unwrap();
+    commit(
+        &namespace,
+        &[(1, Some(b"new")), (2, None), (3, Some(b"first"))],
+    )
+    .unwrap();
+    let check = |namespace: &Namespace| {
+        assert_eq!(read(namespace, 1), Some(b"new".to_vec()));
+        assert_eq!(read(namespace, 2), None);
+        assert_eq!(read(namespace, 3), Some(b"first".to_vec()));
+        assert_eq!(namespace.stats().records, 2);
+    };
+    check(&namespace);
+    drop(namespace);
+    let namespace = open(dir.path());
+    check(&namespace);
+    namespace.close().unwrap();
+    drop(namespace);
+    let namespace = open(dir.path());
+    check(&namespace);
+    for record in 1..=3 {
+        let lock = namespace
+            .lock(&digest(record), Some(std::time::Duration::ZERO))
+            .unwrap();
+        assert_eq!(lock.entry().unwrap().is_some(), record != 2);
+    }
+}
+
+#[test]
+fn a_group_that_is_refused_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    put(&namespace, &digest(1), b"old").unwrap();
+    let too_large = vec![0; 8 << 20];
+    let live = namespace.stats().live_bytes;
+    let refused = commit(
+        &namespace,
+        &[(1, Some(b"new")), (2, Some(b"new")), (3, Some(&too_large))],
+    );
+    assert!(
+        matches!(refused, Err(Error::TooLarge { .. })),
+        "{refused:?}"
+    );
+    let unknown_set = spikelet_storage::NewVersion {
+        set_id: 1,
+        ..version(b"new")
+    };
+    let locked = vec![
+        (
+            namespace.lock(&digest(1), None).unwrap(),
+            Change::Put(version(b"new")),
+        ),
+        (
+            namespace.lock(&digest(2), None).unwrap(),
+            Change::Put(unknown_set),
+        ),
+    ];
+    let refused = namespace.commit_group(locked).unwrap_err();
+    assert!(refused.to_string().contains("set_id = 1"), "{refused}");
+    let check = |namespace: &Namespace| {
+        assert_eq!(read(namespace, 1), Some(b"old".to_vec()));
+        assert_eq!((read(namespace, 2), read(namespace, 3)), (None, None));
+        assert_eq!(
+            (namespace.stats().records, namespace.stats().live_bytes),
+            (1, live)
+        );
+    };
+    check(&namespace);
+    drop(namespace);
+    let namespace = open(dir.path());
+    check(&namespace);
+    commit(&namespace, &[]).unwrap();
+    check(&namespace);
+}
+
+#[test]
+fn when_writes_are_stopped_a_group_of_deletes_goes_on_and_one_with_a_put_does_not() {
+    let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
+    let payload = vec![1; LARGE];
+    let count = (0..)
+        .find(|record| put(&namespace, &digest(*record), &payload).is_err())
+        .unwrap();
+    let refused = commit(&namespace, &[(1, None), (2, Some(b"small"))]);
+    assert!(
+        matches!(refused, Err(Error::StopWrites { .. })),
+        "{refused:?}"
+    );
+    assert!(read(&namespace, 1).is_some());
+    for record in (0..count - 1).step_by(2) {
+        commit(&namespace, &[(record, None), (record + 1, None)]).unwrap();
+    }
+    namespace.maintain().unwrap();
+    commit(&namespace, &[(1, Some(b"small")), (2, Some(b"small"))]).unwrap();
+}
+
+#[test]
+fn the_commit_entry_goes_with_the_last_member() {
+    let dir = tempfile::tempdir().unwrap();
+    let namespace = open(dir.path());
+    // Members that are superseded, deleted, put by the next group, and truncated.
+    commit(
+        &namespace,
+        &[(1, Some(b"a")), (2, Some(b"b")), (3, Some(b"c"))],
+    )
+    .unwrap();
+    let with_commit = other_live_bytes(&namespace);
+    assert!(with_commit > 0);
+    put(&namespace, &digest(1), b"alone").unwrap();
+    delete(&namespace, &digest(2)).unwrap();
+    assert_eq!(other_live_bytes(&namespace), with_commit);
+    put(&namespace, &digest(3), b"alone").unwrap();
+    assert_eq!(other_live_bytes(&namespace), 0);
+    commit(&namespace, &[(4, Some(b"d")), (5, Some(b"e"))]).unwrap();
+    commit(&namespace, &[(4, Some(b"f")), (5, Some(b"g"))]).unwrap();
+    assert_eq!(other_live_bytes(&namespace), with_commit);
+    // The same after a restart, with entries that nobody has looked at yet.
+    namespace.close().unwrap();
+    drop(namespace);
+    let namespace = open(dir.path());
+    assert_eq!(other_live_bytes(&namespace), with_commit);
+    put(&namespace, &digest(4), b"alone").unwrap();
+    put(&namespace, &digest(5), b"alone").unwrap();
+    assert_eq!(other_live_bytes(&namespace), 0);
+    drop(namespace);
+    let namespace = open(dir.path());
+    assert_eq!(other_live_bytes(&namespace), 0);
+    assert_eq!(read(&namespace, 5), Some(b"alone".to_vec()));
+}
+
+#[test]
+fn the_commit_entry_goes_with_a_tombstone_that_is_forgotten() {
+    let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
+    let payload = vec![1; LARGE];
+    for record in 0..30 {
+        put(&namespace, &digest(record), &payload).unwrap();
+    }
+    namespace.sync().unwrap();
+    let group: Vec<_> = (0..30).map(|record| (record, None)).collect();
+    commit(&namespace, &group).unwrap();
+    assert!(other_live_bytes(&namespace) > 0);
+    // What is deleted leaves its block when that is full.
+    for record in 100..200 {
+        put(&namespace, &digest(record), &payload).unwrap();
+    }
+    assert_eq!(namespace.maintain().unwrap().dropped_tombstones, 30);
+    assert_eq!(other_live_bytes(&namespace), 0);
+}
+
+/// Fills so many blocks with records from 1,000 on, and deletes them.
+fn churn(namespace: &Namespace, blocks: u64) {
+    let payload = vec![9; LARGE];
+    for record in 1_000..1_000 + blocks * 41 {
+        put(namespace, &digest(record), &payload).unwrap();
+    }
+    for record in 1_000..1_000 + blocks * 41 {
+        delete(namespace, &digest(record)).unwrap();
+    }
+}
+
+#[test]
+fn members_that_were_moved_stay_and_stand_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut namespace = open(dir.path());
+    for round in 0..4_u8 {
+        commit(
+            &namespace,
+            &[
+                (1, Some(&[round; 100])),
+                (2, Some(&[round; 5_000])),
+                (3, None),
+            ],
+        )
+        .unwrap();
+        if round % 2 == 0 {
+            namespace.sync().unwrap();
+        }
+        churn(&namespace, 2);
+        assert!(namespace.maintain().unwrap().freed_blocks > 0);
+        put(&namespace, &digest(4), b"another").unwrap();
+        for _ in 0..2 {
+            assert_eq!(read(&namespace, 1), Some(vec![round; 100]));
+            assert_eq!(read(&namespace, 2), Some(vec![round; 5_000]));
+            assert_eq!(read(&namespace, 3), None);
+            drop(namespace);
+            namespace = open(dir.path());
+        }
+    }
+    // Superseded one by one, nothing is left of them.
+    put(&namespace, &digest(1), b"alone").unwrap();
+    delete(&namespace, &digest(2)).unwrap();
+    put(&namespace, &digest(3), b"alone").unwrap();
+    assert_eq!(other_live_bytes(&namespace), 0);
+}
+
+/// The same record by record and as groups, with everything else that goes on; the store is dropped or closed at times.
+#[test]
+fn groups_and_single_changes_agree_with_a_map_at_every_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut namespace = open(dir.path());
+    let mut model: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    let mut chance = Chance(3);
+    for step in 0..3_000_u64 {
+        let mut records: Vec<u64> = (0..1 + chance.below(5)).map(|_| chance.below(60)).collect();
+        records.sort_unstable();
+        records.dedup();
+        let payloads: Vec<Option<Vec<u8>>> = records
+            .iter()
+            .map(|record| {
+                let bytes = chance.below(30_000) as usize;
+                (!chance.one_in(4)).then(|| [*record as u8, step as u8].repeat(bytes))
+            })
+            .collect();
+        let changes: Vec<_> = records
+            .iter()
+            .copied()
+            .zip(payloads.iter().map(Option::as_deref))
+            .collect();
+        match commit(&namespace, &changes) {
+            Ok(()) => {
+                for (record, payload) in records.iter().zip(&payloads) {
+                    match payload {
+                        Some(payload) => drop(model.insert(*record, payload.clone())),
+                        None => drop(model.remove(record)),
+                    }
+                }
+            }
+            Err(Error::StopWrites { .. }) => drop(namespace.maintain().unwrap()),
+            Err(other) => panic!("{other}"),
+        }
+        if chance.one_in(4) {
+            let record = chance.below(60);
+            if put(&namespace, &digest(record), b"alone").is_ok() {
+                model.insert(record, b"alone".to_vec());
+            }
+        }
+        if chance.one_in(50) {
+            namespace.sync().unwrap();
+        }
+        if chance.one_in(200) {
+            namespace.maintain().unwrap();
+        }
+        if chance.one_in(300) {
+            if chance.one_in(2) {
+                namespace.close().unwrap();
+            }
+            drop(namespace);
+            namespace = open(dir.path());
+        }
+        if chance.one_in(100) {
+            for record in 0..60 {
+                assert!(
+                    read(&namespace, record).as_ref() == model.get(&record),
+                    "{record} at {step}"
+                );
+            }
+            assert_eq!(namespace.stats().records, model.len() as u64);
+        }
+    }
+}
+
+/// Power failures in all places around the moving of members that are not on stable storage yet.
+#[test]
+fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
+    let disks = simulated(1, BLOCKS);
+    let open = |disk: &Arc<SimulatedDevice>| {
+        let storage = devices(std::slice::from_ref(disk));
+        let wanted = Options {
+            durability: Durability::Process,
+            ..options(storage, BLOCKS)
+        };
+        Namespace::open(wanted).unwrap().0
+    };
+    let namespace = open(&disks[0]);
+    put(&namespace, &digest(1), b"old").unwrap();
+    put(&namespace, &digest(2), b"old").unwrap();
+    namespace.sync().unwrap();
+    // The first member alone in a block that is worth moving, the second in the next block.
+    let payload = vec![7; LARGE];
+    for record in 10..40 {
+        put(&namespace, &digest(record), &payload).unwrap();
+    }
+    for record in 10..40 {
+        delete(&namespace, &digest(record)).unwrap();
+    }
+    namespace.sync().unwrap();
+    let large = vec![8; 3 << 20];
+    commit(
+        &namespace,
+        &[(1, Some(b"new")), (3, Some(&large)), (2, Some(b"new"))],
+    )
+    .unwrap();
+    // While somebody reads, emptied blocks are not given back, for which there would be a sync.
+    namespace
+        .get(&digest(1), |_| namespace.maintain().unwrap())
+        .unwrap();
+    assert!(namespace.stats().traffic.moved_bytes > 0);
+    let mut whole = [0, 0];
+    for seed in 0..100 {
+        let survivor = Arc::new(disks[0].crash(seed).unwrap());
+        let namespace = open(&survivor);
+        let found = (
+            read(&namespace, 1).unwrap(),
+            read(&namespace, 2).unwrap(),
+            read(&namespace, 3),
+        );
+        if found == (b"new".to_vec(), b"new".to_vec(), Some(large.clone())) {
+            whole[1] += 1;
+        } else {
+            assert_eq!(
+                found,
+                (b"old".to_vec(), b"old".to_vec(), None),
+                "seed {seed}"
+            );
+            whole[0] += 1;
+        }
+    }
+    assert!(
+        whole[0] > 0 && whole[1] > 0,
+        "{whole:?}: the failures should hit before and after"
+    );
+}

@@ -1,0 +1,531 @@
+//! Space: what is dead comes back, a full namespace says so and gets well again, and what was deleted stays deleted.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{
+    Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
+};
+use spikelet_storage::{
+    BLOCK_BYTES, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage, Truncate,
+};
+use std::collections::BTreeMap;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+const BLOCKS: u64 = 10;
+/// So large that a small device is full after few writes.
+const LARGE: usize = 100 << 10;
+
+fn memory(blocks: u64) -> Namespace {
+    Namespace::open(options(Storage::Memory, blocks)).unwrap().0
+}
+
+/// A payload that tells record and version.
+fn payload(record: u64, version: u64, bytes: usize) -> Vec<u8> {
+    let mut payload = [record.to_le_bytes(), version.to_le_bytes()]
+        .concat()
+        .repeat(bytes.div_ceil(16));
+    payload.truncate(bytes);
+    payload
+}
+
+/// Puts records `0..`, until the namespace refuses. Returns how many there are.
+fn fill(namespace: &Namespace, bytes: usize) -> u64 {
+    for record in 0.. {
+        match put(namespace, &digest(record), &payload(record, 0, bytes)) {
+            Ok(()) => {}
+            Err(Error::StopWrites { .. }) => return record,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
+    let namespace = memory(BLOCKS);
+    let count = fill(&namespace, LARGE);
+    // All but the reserve is used.
+    let stats = namespace.stats();
+    assert!(stats.stop_writes && stats.available_blocks == stats.reserve_blocks);
+    assert!(count * (LARGE as u64) > (BLOCKS - stats.reserve_blocks - 2) * BLOCK_BYTES);
+    let error = put(&namespace, &digest(0), b"small").unwrap_err();
+    let text = error.to_string();
+    assert!(
+        matches!(error, Error::StopWrites { free_blocks, .. } if free_blocks == stats.reserve_blocks)
+    );
+    assert!(
+        text.contains("namespace test is full") && text.contains("delete records"),
+        "{text}"
+    );
+    for record in 0..count {
+        assert_eq!(
+            get(&namespace, &digest(record)).unwrap(),
+            Some(payload(record, 0, LARGE))
+        );
+    }
+    for record in (0..count).step_by(2) {
+        assert!(delete(&namespace, &digest(record)).unwrap());
+    }
+    assert!(matches!(
+        put(&namespace, &digest(0), b"small"),
+        Err(Error::StopWrites { .. })
+    ));
+    let done = namespace.maintain().unwrap();
+    assert!(done.freed_blocks >= 3, "{done:?}");
+    // All but those whose versions lie in the block that is being filled.
+    assert!(done.dropped_tombstones >= count / 2 - 50, "{done:?}");
+    assert!(!namespace.stats().stop_writes);
+    put(&namespace, &digest(0), b"new").unwrap();
+    for record in 1..count {
+        let expected = (record % 2 == 1).then(|| payload(record, 0, LARGE));
+        assert_eq!(get(&namespace, &digest(record)).unwrap(), expected);
+    }
+    assert_eq!(get(&namespace, &digest(0)).unwrap(), Some(b"new".to_vec()));
+}
+
+#[test]
+fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
+    let namespace = memory(BLOCKS);
+    for round in 0..3 {
+        let count = fill(&namespace, LARGE);
+        if round == 1 {
+            assert_eq!(
+                namespace.truncate(Truncate::Namespace, NOW_MS + 1).unwrap(),
+                count
+            );
+            // From now on records must be younger than that.
+            break;
+        }
+        for record in 0..count {
+            assert!(delete(&namespace, &digest(record)).unwrap());
+        }
+        namespace.maintain().unwrap();
+        let stats = namespace.stats();
+        // A lane and defragmentation have a block each, whose entries stay until it is full; so do tombstones for them.
+        assert!(stats.available_blocks >= BLOCKS - 2, "{stats:?}");
+        assert!(stats.records == 0 && stats.index_entries < 80, "{stats:?}");
+        assert_eq!(stats.live_bytes, stats.index_entries * 64);
+    }
+    namespace.maintain().unwrap();
+    let stats = namespace.stats();
+    assert_eq!((stats.records, stats.index_entries), (0, 0));
+    assert!(stats.available_blocks >= BLOCKS - 2, "{stats:?}");
+}
+
+#[test]
+fn even_the_smallest_devices_take_writes_and_get_well_again() {
+    for blocks in 5..=12 {
+        let wanted = Options {
+            write_lanes: 64,
+            ..options(Storage::Memory, blocks)
+        };
+        let (namespace, _) = Namespace::open(wanted).unwrap();
+        for round in 0..3 {
+            let count = fill(&namespace, LARGE);
+            assert!(count > 0, "{blocks} blocks, round {round}");
+            for record in 0..count {
+                assert!(delete(&namespace, &digest(record)).unwrap());
+            }
+            namespace.maintain().unwrap();
+        }
+    }
+    for blocks in 0..5 {
+        let refused = Namespace::open(options(Storage::Memory, blocks)).unwrap_err();
+        assert!(refused.to_string().contains("five blocks"), "{refused}");
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
+    let disks = simulated(1, 40);
+    disks[0].set_space_bytes(common::device_bytes(11));
+    let (namespace, _) = Namespace::open(options(devices(&disks), 40)).unwrap();
+    let count = fill(&namespace, 1 << 20);
+    assert!(count > 40, "{count}");
+    for record in 0..count {
+        if record % 4 > 0 {
+            assert!(delete(&namespace, &digest(record)).unwrap());
+        }
+    }
+    let done = namespace.maintain().unwrap();
+    assert!(done.freed_blocks >= 4, "{done:?}");
+    put(&namespace, &digest(1), b"there is room").unwrap();
+    // And when somebody makes room on the disk, that is found.
+    let more = fill(&namespace, 1 << 20);
+    disks[0].set_space_bytes(common::device_bytes(40));
+    namespace.maintain().unwrap();
+    assert!(fill(&namespace, 1 << 20) > more + 100);
+}
+
+#[test]
+fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
+    let namespace = memory(BLOCKS);
+    let records = 40;
+    let mut chance = Chance(1);
+    let mut newest = BTreeMap::new();
+    let written = 10 * BLOCKS * BLOCK_BYTES;
+    for version in 0..written / LARGE as u64 {
+        let record = chance.below(records);
+        put(
+            &namespace,
+            &digest(record),
+            &payload(record, version, LARGE),
+        )
+        .unwrap();
+        newest.insert(record, version);
+        if version % 10 == 0 {
+            // What was promised cannot be recycled.
+            namespace.sync().unwrap();
+        }
+        if version % 200 == 0 {
+            namespace.maintain().unwrap();
+        }
+    }
+    let traffic = namespace.stats().traffic;
+    assert!(
+        traffic.appended_bytes > 8 * BLOCKS * BLOCK_BYTES,
+        "{traffic:?}"
+    );
+    for (record, version) in newest {
+        assert_eq!(
+            get(&namespace, &digest(record)).unwrap(),
+            Some(payload(record, version, LARGE))
+        );
+    }
+}
+
+#[test]
+fn background_threads_bring_space_back_by_themselves() {
+    let (namespace, _) = Namespace::open(Options {
+        background: true,
+        durability: Durability::Interval(Duration::from_millis(1)),
+        ..options(Storage::Memory, 24)
+    })
+    .unwrap();
+    let records = 100;
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let namespace = &namespace;
+            scope.spawn(move || {
+                for version in 0..4_000 {
+                    let record = version * 7 % records * 2 + writer;
+                    let payload = payload(record, version, LARGE);
+                    // A writer that is faster than defragmentation is refused for a moment, never for ever.
+                    while let Err(error) = put(namespace, &digest(record), &payload) {
+                        assert!(matches!(error, Error::StopWrites { .. }), "{error}");
+                        std::thread::yield_now();
+                    }
+                    let read = get(namespace, &digest(record)).unwrap().unwrap();
+                    assert!(read == payload, "record {record}, version {version}");
+                }
+            });
+        }
+    });
+    assert!(
+        namespace.stats().defragmented_blocks > 50,
+        "{:?}",
+        namespace.stats()
+    );
+}
+
+#[test]
+fn superseded_versions_that_nobody_was_promised_are_overwritten_in_place() {
+    let namespace = memory(BLOCKS);
+    for round in 0..3_000_u64 {
+        for record in 0..20 {
+            // Sizes that differ by a little still fit each other's slots.
+            let bytes = 900 + (round * 7 + record) as usize % 40;
+            put(&namespace, &digest(record), &payload(record, round, bytes)).unwrap();
+        }
+    }
+    let stats = namespace.stats();
+    let traffic = stats.traffic;
+    assert_eq!(traffic.moved_bytes, 0);
+    assert!(traffic.requested_bytes > 55_000_000);
+    // It takes a few slots more while another thread, of any store, has been interrupted in the middle of a read.
+    assert!(
+        traffic.appended_bytes < traffic.requested_bytes / 3,
+        "{traffic:?}"
+    );
+    assert!(
+        traffic.recycled_bytes > traffic.requested_bytes / 2,
+        "{traffic:?}"
+    );
+    for record in 0..20 {
+        let bytes = 900 + (2_999 * 7 + record) as usize % 40;
+        assert_eq!(
+            get(&namespace, &digest(record)).unwrap(),
+            Some(payload(record, 2_999, bytes))
+        );
+    }
+}
+
+#[test]
+fn promised_versions_are_not_overwritten() {
+    let namespace = memory(BLOCKS);
+    for version in 0..3_000 {
+        put(&namespace, &digest(1), &payload(1, version, 900)).unwrap();
+        namespace.sync().unwrap();
+    }
+    assert_eq!(namespace.stats().traffic.recycled_bytes, 0);
+}
+
+#[test]
+fn a_reader_keeps_what_it_sees_from_being_overwritten() {
+    let namespace = memory(BLOCKS);
+    put(&namespace, &digest(1), &payload(1, 0, 900)).unwrap();
+    let seen = namespace.get(&digest(1), |entry| {
+        for version in 1..2_000 {
+            put(&namespace, &digest(1), &payload(1, version, 900)).unwrap();
+        }
+        namespace.maintain().unwrap();
+        entry.payload().to_vec()
+    });
+    assert_eq!(seen.unwrap(), Some(payload(1, 0, 900)));
+    assert_eq!(
+        get(&namespace, &digest(1)).unwrap(),
+        Some(payload(1, 1_999, 900))
+    );
+}
+
+#[test]
+fn a_tombstone_stays_while_an_older_version_may_be_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        Namespace::open(options(files(dir.path(), 1), BLOCKS))
+            .unwrap()
+            .0
+    };
+    let mut namespace = open();
+    put(&namespace, &digest(0), b"to be deleted").unwrap();
+    // Its block stays mostly live, so that nothing moves it.
+    for record in 1..100 {
+        put(&namespace, &digest(record), &payload(record, 0, LARGE)).unwrap();
+    }
+    namespace.sync().unwrap();
+    assert!(delete(&namespace, &digest(0)).unwrap());
+    for _ in 0..3 {
+        assert_eq!(namespace.maintain().unwrap().dropped_tombstones, 0);
+        assert_eq!(get(&namespace, &digest(0)).unwrap(), None);
+        assert_eq!(namespace.stats().index_entries, 100);
+        drop(namespace);
+        namespace = open();
+        assert_eq!(get(&namespace, &digest(0)).unwrap(), None);
+    }
+    // Now the block goes, and what was deleted can be forgotten.
+    for record in 1..80 {
+        assert!(delete(&namespace, &digest(record)).unwrap());
+    }
+    assert_eq!(namespace.maintain().unwrap().dropped_tombstones, 80);
+    assert_eq!(namespace.stats().index_entries, 20);
+    drop(namespace);
+    let namespace = open();
+    for record in 0..80 {
+        assert_eq!(get(&namespace, &digest(record)).unwrap(), None);
+    }
+    assert_eq!(namespace.stats().records, 20);
+}
+
+#[test]
+fn deleted_records_never_return_whatever_is_moved_forgotten_and_restarted() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || Namespace::open(options(files(dir.path(), 2), 5)).unwrap().0;
+    let mut namespace = open();
+    let mut model = BTreeMap::new();
+    let mut chance = Chance(7);
+    let mut dropped = 0;
+    for step in 0..6_000_u64 {
+        let record = chance.below(300);
+        if chance.one_in(3) {
+            let was = model.remove(&record).is_some();
+            assert_eq!(delete(&namespace, &digest(record)).unwrap(), was);
+        } else {
+            let bytes = chance.below(20_000) as usize;
+            match put(&namespace, &digest(record), &payload(record, step, bytes)) {
+                Ok(()) => {
+                    model.insert(record, (step, bytes));
+                }
+                Err(Error::StopWrites { .. }) => {
+                    dropped += namespace.maintain().unwrap().dropped_tombstones;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        if chance.one_in(100) {
+            namespace.sync().unwrap();
+        }
+        if chance.one_in(300) {
+            dropped += namespace.maintain().unwrap().dropped_tombstones;
+        }
+        if chance.one_in(600) {
+            if chance.one_in(2) {
+                namespace.close().unwrap();
+            }
+            drop(namespace);
+            namespace = open();
+        }
+        if chance.one_in(300) {
+            for record in 0..300 {
+                let expected = model
+                    .get(&record)
+                    .map(|(step, bytes)| payload(record, *step, *bytes));
+                assert!(
+                    get(&namespace, &digest(record)).unwrap() == expected,
+                    "{record} at {step}"
+                );
+            }
+            assert_eq!(namespace.stats().records, model.len() as u64);
+        }
+    }
+    assert!(dropped > 100, "{dropped}");
+}
+
+#[test]
+fn maintenance_ends_although_large_records_leave_much_of_each_block_unused() {
+    for bytes in [5 << 20, 3 << 20, 1 << 20] {
+        let namespace = memory(BLOCKS);
+        let count = fill(&namespace, bytes);
+        let before = namespace.stats().traffic.moved_bytes;
+        namespace.maintain().unwrap();
+        assert_eq!(
+            namespace.stats().traffic.moved_bytes,
+            before,
+            "nothing is to be won"
+        );
+        for record in 0..count {
+            assert!(
+                get(&namespace, &digest(record)).unwrap().unwrap() == payload(record, 0, bytes)
+            );
+        }
+    }
+}
+
+#[test]
+fn expired_records_make_room() {
+    let clock = Arc::new(ManualClock::at(NOW_MS));
+    let (namespace, _) = Namespace::open(Options {
+        clock: clock.clone(),
+        ..options(Storage::Memory, BLOCKS)
+    })
+    .unwrap();
+    let now_s = (NOW_MS / 1000) as u32;
+    let payload = vec![1; LARGE];
+    let mut count = 0;
+    loop {
+        let void_time = if count % 2 == 0 { now_s + 10 } else { 0 };
+        let version = NewVersion {
+            void_time,
+            ..version(&payload)
+        };
+        match namespace.lock(&digest(count), None).unwrap().put(&version) {
+            Ok(()) => count += 1,
+            Err(Error::StopWrites { .. }) => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    clock.advance_ms(10_000);
+    assert_eq!(
+        namespace.maintain().unwrap().expired,
+        0,
+        "the last second counts"
+    );
+    clock.advance_ms(1_000);
+    let done = namespace.maintain().unwrap();
+    assert_eq!(done.expired, count.div_ceil(2));
+    assert!(done.freed_blocks >= 2);
+    assert_eq!(namespace.stats().records, count / 2);
+    put(&namespace, &digest(0), b"again").unwrap();
+    for record in 1..count {
+        assert_eq!(
+            get(&namespace, &digest(record)).unwrap().is_some(),
+            record % 2 == 1
+        );
+    }
+}
+
+#[test]
+fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        Namespace::open(options(files(dir.path(), 1), BLOCKS))
+            .unwrap()
+            .0
+    };
+    let namespace = open();
+    let count = 300;
+    for record in 0..count {
+        put(&namespace, &digest(record), &payload(record, 0, LARGE)).unwrap();
+    }
+    namespace.sync().unwrap();
+    drop(namespace);
+    let file = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(dir.path().join("device-0"))
+        .unwrap();
+    let device = std::fs::read(dir.path().join("device-0")).unwrap();
+    let victim = 10;
+    let needle = &payload(victim, 0, 32);
+    let at = device
+        .windows(32)
+        .position(|window| window == needle)
+        .unwrap() as u64;
+    file.write_at(&[device[at as usize] ^ 1], at).unwrap();
+
+    let namespace = open();
+    for record in (0..count).filter(|record| record % 10 > 0) {
+        assert!(delete(&namespace, &digest(record)).unwrap());
+    }
+    let done = namespace.maintain().unwrap();
+    assert!(done.freed_blocks >= 2, "{done:?}");
+    for record in (0..count).step_by(10) {
+        match get(&namespace, &digest(record)) {
+            Err(Error::Damaged { offset, .. }) => assert!(record == victim && offset < at),
+            found => assert!(record != victim && found.unwrap() == Some(payload(record, 0, LARGE))),
+        }
+    }
+    // Written anew it holds nothing back any more.
+    let before = namespace.stats();
+    put(&namespace, &digest(victim), b"mended").unwrap();
+    assert!(namespace.maintain().unwrap().freed_blocks >= 1);
+    assert_eq!(
+        get(&namespace, &digest(victim)).unwrap(),
+        Some(b"mended".to_vec())
+    );
+    assert!(namespace.stats().live_bytes < before.live_bytes);
+}
+
+#[test]
+fn a_closed_namespace_is_not_maintained() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        Namespace::open(options(files(dir.path(), 1), BLOCKS))
+            .unwrap()
+            .0
+    };
+    let namespace = open();
+    for version in 0..200 {
+        put(
+            &namespace,
+            &digest(version % 10),
+            &payload(1, version, LARGE),
+        )
+        .unwrap();
+        namespace.sync().unwrap();
+    }
+    namespace.close().unwrap();
+    assert!(matches!(namespace.maintain(), Err(Error::Closed { .. })));
+    drop(namespace);
+    let (read_only, _) = Namespace::open_read_only(options(files(dir.path(), 1), BLOCKS)).unwrap();
+    assert!(matches!(read_only.maintain(), Err(Error::Closed { .. })));
+    drop(read_only);
+    let (namespace, opening) = Namespace::open(options(files(dir.path(), 1), BLOCKS)).unwrap();
+    assert!(opening.from_snapshot);
+    assert_eq!(
+        get(&namespace, &digest(9)).unwrap(),
+        Some(payload(1, 199, LARGE))
+    );
+}
