@@ -228,6 +228,9 @@ impl Model {
         edit: impl FnOnce(&mut ModelRecord) -> Result<R, u8>,
     ) -> Result<R, u8> {
         let old = self.live(key).cloned();
+        if touches && old.is_none() {
+            return Err(2);
+        }
         match (policy.record_exists_action, &old) {
             (RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly, None) => {
                 return Err(2);
@@ -236,9 +239,6 @@ impl Model {
             _ => {}
         }
         self.check_generation(key, policy.generation)?;
-        if touches && old.is_none() {
-            return Err(2);
-        }
         let mut record = old.clone().unwrap_or_default();
         if matches!(
             policy.record_exists_action,
@@ -321,6 +321,13 @@ fn operation(edit: &Edit) -> Operation {
     }
 }
 
+fn replaces(policy: &WritePolicy) -> bool {
+    matches!(
+        policy.record_exists_action,
+        RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
+    )
+}
+
 fn code<T>(result: &Result<T, Error>) -> Result<(), u8> {
     result.as_ref().map(|_| ()).map_err(Error::result_code)
 }
@@ -371,18 +378,23 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
             let done = subject
                 .set()
                 .put_with(&policy, i64::from(*key), named.clone());
-            let expected = model.write(*key, &policy, false, |record| {
-                let mut last: Vec<(String, Value)> = Vec::new();
-                for (name, value) in named {
-                    match last.iter_mut().find(|(known, _)| *known == name) {
-                        Some((_, known)) => *known = value,
-                        None => last.push((name, value)),
-                    }
+            let mut last: Vec<(String, Value)> = Vec::new();
+            for (name, value) in named {
+                match last.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, known)) => *known = value,
+                    None => last.push((name, value)),
                 }
-                last.into_iter()
-                    .for_each(|(name, value)| record.set(&name, value));
-                Ok(())
-            });
+            }
+            let removes = last.iter().any(|(_, value)| *value == Value::Nil);
+            let expected = if replaces(&policy) && removes {
+                Err(4)
+            } else {
+                model.write(*key, &policy, false, |record| {
+                    last.into_iter()
+                        .for_each(|(name, value)| record.set(&name, value));
+                    Ok(())
+                })
+            };
             assert_eq!(code(&done), expected, "{step:?}: {done:?}");
         }
         Step::Operate(key, policy, edits) => {
@@ -391,17 +403,13 @@ fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
             let done = subject
                 .set()
                 .operate_with(&policy, i64::from(*key), &operations);
-            let replaces = matches!(
-                policy.record_exists_action,
-                RecordExistsAction::Replace | RecordExistsAction::ReplaceOnly
-            );
             let forbidden = |edit: &Edit| {
                 !matches!(
                     edit,
                     Edit::Put(_, Content::Int(_) | Content::Text(_)) | Edit::Read(_)
                 )
             };
-            if replaces && edits.iter().any(forbidden) {
+            if replaces(&policy) && edits.iter().any(forbidden) {
                 assert_eq!(code(&done), Err(4), "{step:?}");
                 return;
             }

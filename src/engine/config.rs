@@ -20,7 +20,7 @@ pub struct NamespaceConfig {
     pub name: String,
     /// How many files the log is striped over (1..=16). Fixed at creation. Default: 1.
     pub devices: usize,
-    /// The most each of them may grow to, in bytes (17 MiB..=512 GiB). Fixed at creation. Default: 64 GiB.
+    /// The most each of them may grow to, in bytes (at most 512 GiB, and 48 MiB for all together at least). Fixed at creation. Default: 64 GiB.
     pub max_device_bytes: u64,
     /// How keys become digests. Fixed at creation. Default: XXH3.
     pub key_hash: KeyHash,

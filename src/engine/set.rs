@@ -259,12 +259,17 @@ impl Set {
                 "a put without bins: name at least one, or use touch or delete",
             ));
         }
+        if policy.replaces() && bins.iter().any(|(_, value)| *value == Value::Nil) {
+            return Err(Error::parameter(
+                "a bin cannot be removed from a record that is replaced: leave it out, or update",
+            ));
+        }
         self.merge(policy, &key.into(), &bins)
     }
 
     fn merge(&self, policy: &WritePolicy, key: &Key<'_>, bins: &Bins) -> Result<()> {
         self.core
-            .write(key, policy, |old, body| {
+            .write(key, policy, false, |old, body| {
                 Ok((Edited::Body(merge(old, bins, body)?), ()))
             })
             .map(|_| ())
@@ -412,10 +417,8 @@ impl Set {
             })?;
             return read.ok_or(Error::NotFound);
         }
-        let (generation, results) = self.core.write(&key, policy, |old, body| {
-            if checked.must_exist() && old.is_none() {
-                return Err(Error::NotFound);
-            }
+        let must_exist = checked.must_exist();
+        let (generation, results) = self.core.write(&key, policy, must_exist, |old, body| {
             let outcome = checked.execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;
@@ -428,7 +431,8 @@ impl Set {
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
     /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing.
     ///
-    /// `edit` must not use the same record otherwise: it would wait for itself.
+    /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
+    /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
     ///
     /// # Errors
     /// As for [`Set::put`], and what `edit` returns.
@@ -450,14 +454,14 @@ impl Set {
         key: impl Into<Key<'k>>,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<R> {
-        let (_, result) = self.core.write(&key.into(), policy, |old, body| {
-            let was_there = old.is_some();
+        let (_, result) = self.core.write(&key.into(), policy, false, |old, body| {
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let result = edit(&mut bins)?;
-            if bins.is_empty() && !was_there {
-                return Ok((Edited::Nothing, result));
-            }
-            Ok((Edited::Body(bins.write_body(body)? as u32), result))
+            let edited = match bins.write_body(body)? {
+                0 => Edited::Emptied,
+                count => Edited::Body(count as u32),
+            };
+            Ok((edited, result))
         })?;
         Ok(result)
     }

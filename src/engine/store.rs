@@ -33,7 +33,8 @@ struct Core {
     clock: Arc<dyn Clock>,
     progress: OpeningProgress,
     read_only: bool,
-    default: String,
+    /// `None`: there are several, and none of them was named first, or is called `test`.
+    default: Option<String>,
     namespaces: RwLock<HashMap<String, Namespace>>,
 }
 
@@ -94,6 +95,7 @@ impl StoreBuilder {
     /// [`Error::Storage`]: the directory or a file cannot be used, is open already, or is not one of ours; it says which.
     /// [`Error::Parameter`]: a configuration that cannot be.
     pub fn open(mut self) -> Result<Store> {
+        let named = self.namespaces.first().map(|config| config.name.clone());
         for name in self.dir.as_deref().map(namespaces_in).unwrap_or_default() {
             if !self.namespaces.iter().any(|config| config.name == name) {
                 self.namespaces.push(NamespaceConfig::new(&name));
@@ -106,11 +108,13 @@ impl StoreBuilder {
             self.namespaces
                 .push(NamespaceConfig::new(DEFAULT_NAMESPACE));
         }
-        let default = self
-            .namespaces
-            .first()
-            .map_or(DEFAULT_NAMESPACE, |config| &config.name)
-            .to_owned();
+        let default = named.or_else(|| match self.namespaces.as_slice() {
+            [only] => Some(only.name.clone()),
+            several => several
+                .iter()
+                .find(|config| config.name == DEFAULT_NAMESPACE)
+                .map(|config| config.name.clone()),
+        });
         let store = Store {
             core: Arc::new(Core {
                 dir: self.dir,
@@ -218,12 +222,17 @@ impl Store {
         }
     }
 
-    /// A set of the default namespace.
+    /// A set of the default namespace: the first that the builder named, or else `test`, or else the only one.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name that is not allowed.
+    /// [`Error::Parameter`] for a name that is not allowed, or if there are several namespaces and none is the default.
     pub fn set(&self, name: &str) -> Result<Set> {
-        self.namespace(&self.core.default)?.set(name)
+        let Some(default) = &self.core.default else {
+            return Err(Error::parameter(
+                "the store has several namespaces and none is named test: name the default to the builder, or use namespace(..)",
+            ));
+        };
+        self.namespace(default)?.set(name)
     }
 
     /// A namespace.
@@ -292,7 +301,7 @@ impl Store {
         self.core.dir.as_deref()
     }
 
-    /// Closes all namespaces: waits for writers that hold a record, syncs, and writes the index snapshots. Writes through
+    /// Closes all namespaces, which stay locked against other openers until the last handle of this store is gone: waits for writers that hold a record, syncs, and writes the index snapshots. Writes through
     /// other handles are refused from now on.
     ///
     /// # Errors

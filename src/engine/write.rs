@@ -38,20 +38,21 @@ fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 pub(super) enum Edited {
     /// The buffer holds the new body, of so many bins.
     Body(u32),
-    /// The record stays as it is.
-    Nothing,
+    /// No bins are left, and that there were none before is no error.
+    Emptied,
 }
 
 impl SetCore {
-    /// Writes one record and returns its generation, 0 if it is gone. `edit` gets the live record (its bins, or none if they are to be replaced) and writes the new
+    /// Writes one record and returns its generation, 0 if it is gone. `must_exist`: whatever the policy says. `edit` gets the live record (its bins, or none if they are to be replaced) and writes the new
     /// body to the buffer.
     pub(super) fn write<R>(
         &self,
         key: &Key<'_>,
         policy: &WritePolicy,
+        must_exist: bool,
         edit: impl FnOnce(Option<RecordView<'_>>, &mut Vec<u8>) -> Result<(Edited, R)>,
     ) -> Result<(u16, R)> {
-        with_scratch(|body| self.write_by(body, key, policy, edit))
+        with_scratch(|body| self.write_by(body, key, policy, must_exist, edit))
     }
 
     fn write_by<R>(
@@ -59,6 +60,7 @@ impl SetCore {
         body: &mut Vec<u8>,
         key: &Key<'_>,
         policy: &WritePolicy,
+        must_exist: bool,
         edit: impl FnOnce(Option<RecordView<'_>>, &mut Vec<u8>) -> Result<(Edited, R)>,
     ) -> Result<(u16, R)> {
         let core = &self.namespace;
@@ -77,6 +79,9 @@ impl SetCore {
         };
         let live = entry.filter(|entry| !expired(entry, now_ms));
         let found = live.map(|entry| metadata_of(&entry));
+        if must_exist && found.is_none() {
+            return Err(Error::NotFound);
+        }
         policy.check(found.map(|found| found.generation))?;
         let stored_key = live.and_then(|entry| entry.key());
         if stored_key.is_some_and(|stored| !key.is_stored_as(stored)) {
@@ -95,10 +100,10 @@ impl SetCore {
             .transpose()?;
         let (edited, result) = edit(old, body)?;
         let generation = match edited {
-            Edited::Nothing => return Ok((found.map_or(0, |found| found.generation), result)),
             // Without bins there is no record.
             Edited::Body(0) if found.is_none() => return Err(Error::NotFound),
-            Edited::Body(0) => {
+            Edited::Emptied if found.is_none() => return Ok((0, result)),
+            Edited::Body(0) | Edited::Emptied => {
                 lock.delete(now_ms)?;
                 return Ok((0, result));
             }

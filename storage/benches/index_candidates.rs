@@ -1,6 +1,7 @@
 //! Candidates for the primary index, side by side: memory, build, hit, dependent hit, miss, two threads, longest stall.
 //!
-//! `cargo bench -p spikelet-storage --bench index_candidates -- --records 1000000 [--rounds 3] [--only NAME]`
+//! `cargo bench -p spikelet-storage --bench index_candidates -- --records 1000000 [--rounds 3] [--only NAME,NAME]`
+//! `cargo bench -p spikelet-storage --bench index_candidates -- --growth`: how long the longest insert of ours takes.
 //!
 //! Every candidate answers the same question: the entry of a digest in a simulated log, found and compared there. Each run
 //! is a process of its own, so that memory is its own; rounds are interleaved, and the table shows medians.
@@ -33,6 +34,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Bytes that are allocated and not freed.
 struct Counting;
@@ -292,20 +294,23 @@ impl Design for Buckets16 {
     }
 }
 
+fn slot_at(unit: u64) -> Slot {
+    Slot {
+        location: Location::new(0, unit * UNIT_BYTES),
+        unverified: false,
+        size_units: 9,
+        void_time: 0,
+        tombstone: false,
+        set_id: 1,
+    }
+}
+
 /// The one in `src/index`.
 struct Ours(Index);
 
 impl Design for Ours {
     fn insert(&self, digest: &Digest, unit: u64) {
-        let slot = Slot {
-            location: Location::new(0, unit * UNIT_BYTES),
-            unverified: false,
-            size_units: 9,
-            void_time: 0,
-            tombstone: false,
-            set_id: 1,
-        };
-        self.0.lock(digest).insert(digest.tag(), slot);
+        self.0.lock(digest).insert(digest.tag(), slot_at(unit));
     }
     fn get(&self, digest: &Digest, log: &Log) -> Option<u64> {
         let guard = epoch::pin();
@@ -470,12 +475,40 @@ fn measure(name: &str, records: u64) -> [f64; COLUMNS.len()] {
     ]
 }
 
+/// The longest insert into one growing partition of ours. The same records 15 times, and of each insert the quickest: what
+/// is left is not the machine's doing.
+fn growth() {
+    const ROUNDS: usize = 15;
+    println!("| records | a partition | longest insert us |");
+    println!("|---|---|---|");
+    for total in [1_000_000usize, 10_000_000, 100_000_000, 1_000_000_000] {
+        let count = total / PARTITIONS;
+        let mut quickest = vec![f64::MAX; count];
+        for _ in 0..ROUNDS {
+            let index = Index::new(0);
+            epoch::advance();
+            for (number, quickest) in (0..).zip(&mut quickest) {
+                let tag = (mix(number) >> 40) as u32;
+                let slot = slot_at(number + 1);
+                let start = Instant::now();
+                index.lock_partition(0).insert(tag, slot);
+                *quickest = quickest.min(start.elapsed().as_nanos() as f64 / 1e3);
+            }
+        }
+        let longest = quickest.into_iter().fold(0.0, f64::max);
+        println!("| {total} | {count} | {longest:.1} |");
+    }
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().collect();
     let option = |name: &str| {
         let at = arguments.iter().position(|it| it == name)?;
         arguments.get(at + 1).cloned()
     };
+    if arguments.iter().any(|it| it == "--growth") {
+        return growth();
+    }
     let records: u64 = option("--records").map_or(1_000_000, |it| it.parse().unwrap());
     if let Some(name) = option("--run") {
         let figures = measure(&name, records).map(|it| it.to_string());

@@ -246,7 +246,12 @@ impl Core {
 
     fn move_commit(&self, location: Location, header: &Header) -> Result<u32> {
         let guard = epoch::pin();
-        let Some(entry) = self.log.entry(location, &guard) else {
+        // A damaged one stays where it is: what is written anew gets a check that holds.
+        let Some(entry) = self
+            .log
+            .entry(location, &guard)
+            .filter(|entry| self.log.holds(location, entry))
+        else {
             return Ok(0);
         };
         let Some((group, _)) = read_commit(entry.body()) else {
@@ -271,7 +276,12 @@ impl Core {
         let Some(place) = places.iter_mut().find(|place| place.location == location) else {
             return Ok(0);
         };
-        let Some(entry) = self.log.entry(location, &guard) else {
+        // A damaged copy stays where it is: what is written anew gets a check that holds.
+        let Some(entry) = self
+            .log
+            .entry(location, &guard)
+            .filter(|entry| self.log.holds(location, entry))
+        else {
             return Ok(0);
         };
         let new = self.log.append(Purpose::Defrag, *header, &[entry.body()])?;

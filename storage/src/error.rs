@@ -127,8 +127,8 @@ pub enum Error {
         reason: String,
     },
 
-    /// The namespace has been closed.
-    #[error("namespace {namespace} is closed")]
+    /// The namespace has been closed, or was opened for reading.
+    #[error("namespace {namespace} takes no writes: it is closed, or was opened for reading")]
     Closed {
         /// The namespace.
         namespace: String,

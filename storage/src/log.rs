@@ -1,7 +1,7 @@
 //! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; what they mean is the
 //! index's business.
 
-use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockId, ENTRY_UNITS_MAX, Phase};
+use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, ENTRY_UNITS_MAX, Phase};
 use crate::device::{BLOCK_BYTES, State, read_state, write_state};
 use crate::digest::Digest;
 use crate::durability::{Horizon, Syncer};
@@ -155,6 +155,30 @@ impl Log {
             entry.raw(),
             volume.place(incarnation, location.offset_bytes()),
         )
+    }
+
+    /// Writes the headers anew of blocks that are known to be in use, where they cannot be read: the next recovery needs
+    /// them.
+    pub(crate) fn restore_block_headers(&self) {
+        for volume in &self.volumes {
+            for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
+                let incarnation = block.incarnation();
+                let is_known = |header: &BlockHeader| header.incarnation == incarnation;
+                let readable = matches!(
+                    volume.block_use(index),
+                    BlockUse::Used { header, .. } if is_known(&header)
+                );
+                // A block that no recovery could make out has no incarnation, and stays as it is.
+                if block.phase() != Phase::Free && incarnation != 0 && !readable {
+                    volume.write_block_header(&BlockHeader {
+                        index,
+                        incarnation,
+                        device_id: volume.device_id(),
+                        opened: Lsn(0),
+                    });
+                }
+            }
+        }
     }
 
     /// Whether both checks of the entry at a location hold.

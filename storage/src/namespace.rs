@@ -51,6 +51,8 @@ pub(crate) struct Core {
     /// What was written before this opening.
     pub(crate) earlier_traffic: Traffic,
     pub(crate) closed: AtomicBool,
+    /// Whether the close has succeeded. Held during it, and by what must not run beside it.
+    pub(crate) close_done: Mutex<bool>,
 }
 
 /// What has happened since the namespace was opened.
@@ -188,6 +190,8 @@ impl Namespace {
     /// # Errors
     /// If the truncation cannot be noted in the log, nothing is removed.
     pub fn truncate(&self, what: Truncate, before_ms: u64) -> Result<u64> {
+        // A snapshot must not be taken between the two halves.
+        let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
         self.core.sets.truncate(what, before_ms, |metadata| {
@@ -224,13 +228,18 @@ impl Namespace {
     /// # Errors
     /// If the sync or the snapshot fails. The data is as safe as before.
     pub fn close(&self) -> Result<()> {
-        if self.core.closed.swap(true, Ordering::SeqCst) {
+        // Whoever comes second waits for the first, and tries again what that could not do.
+        let mut done = self.core.close_done.lock();
+        if *done {
             return Ok(());
         }
+        self.core.closed.store(true, Ordering::SeqCst);
         self.background.stop();
         // Whoever defragments at this moment ends first; later ones are refused.
         drop(self.core.defrag.lock());
-        self.core.close()
+        self.core.close()?;
+        *done = true;
+        Ok(())
     }
 }
 
@@ -413,8 +422,13 @@ impl Core {
         let guard = epoch::pin();
         let mut removed = Vec::new();
         self.index.lock_partition(partition).update_each(|_, slot| {
-            let hidden = self.believed_entry(slot, &guard).is_some_and(|entry| {
-                !slot.tombstone && self.sets.hides(slot.set_id, entry.last_update_ms())
+            // The header alone decides: a record whose body is damaged is truncated like any other.
+            let entry = self.log.entry(slot.location, &guard);
+            let hidden = entry.is_some_and(|entry| {
+                !slot.tombstone
+                    && (!slot.unverified
+                        || self.log.checked_header(slot.location, &entry).is_some())
+                    && self.sets.hides(slot.set_id, entry.last_update_ms())
             });
             if hidden {
                 removed.push(*slot);

@@ -1,8 +1,8 @@
 //! Opening and closing a namespace.
 
 use crate::device::{
-    Device, DeviceError, FileDevice, Header, Member, MemoryDevice, mend_header, new_device_id,
-    read_header, read_state,
+    Device, DeviceError, FileDevice, HEADER_BYTES, Header, Member, MemoryDevice, mend_header,
+    new_device_id, read_header, read_state,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
@@ -44,6 +44,7 @@ impl Namespace {
             false,
         )?;
         core.closed.store(true, Ordering::SeqCst);
+        *core.close_done.lock() = true;
         let core = Arc::new(core);
         let background = Background::idle(&core);
         Ok((
@@ -109,6 +110,9 @@ impl Core {
         let (groups, metadata, last_lsn, opening) = match snapshot {
             Some(restored) => {
                 hot_keys.import(&restored.hot_keys);
+                if repair {
+                    log.restore_block_headers();
+                }
                 durable_lsn = durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
                 let opening = Opening {
@@ -157,6 +161,7 @@ impl Core {
             defrag: Mutex::default(),
             earlier_traffic,
             closed: AtomicBool::new(false),
+            close_done: Mutex::new(false),
         };
         if !opening.from_snapshot {
             core.remove_all_truncated();
@@ -297,6 +302,29 @@ pub(crate) fn open_read_only(options: &Options) -> Result<Vec<Arc<dyn Device>>> 
     Ok(devices)
 }
 
+/// Whether a file is empty, or is no longer than a device's header and holds nothing but zeros.
+fn is_blank(path: &Path) -> bool {
+    let length = path.metadata().map_or(u64::MAX, |file| file.len());
+    length <= HEADER_BYTES
+        && std::fs::read(path).is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+}
+
+/// Creates a directory and those above it, so that they outlive a power failure.
+fn create_durably(dir: &Path) -> std::io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        create_durably(parent)?;
+    }
+    match std::fs::create_dir(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 /// Opens or creates the devices of a namespace to write. True: it is new.
 fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
     let header = |number: usize, count: usize| Header {
@@ -309,7 +337,7 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
         Storage::Memory => (vec![Arc::new(MemoryDevice::new(&header(0, 1))?)], true),
         Storage::Devices(devices) => (devices.clone(), false),
         Storage::Files { dir, devices } => {
-            std::fs::create_dir_all(dir).map_err(|source| DeviceError::Io {
+            create_durably(dir).map_err(|source| DeviceError::Io {
                 path: dir.display().to_string(),
                 action: "create",
                 source,
@@ -318,11 +346,16 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
                 .map(|number| device_path(dir, number))
                 .collect();
             let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+            let was_closed = dir.join(snapshot::FILE_NAME).exists();
             let mut opened: Vec<Option<Arc<dyn Device>>> = Vec::with_capacity(*devices);
-            for path in &paths {
-                opened.push(match is_there(path) {
-                    true => Some(Arc::new(FileDevice::open(path)?)),
-                    false => None,
+            for path in paths.iter() {
+                opened.push(match is_there(path).then(|| FileDevice::open(path)) {
+                    None => None,
+                    // A creation that was interrupted, or found the disk full: it is done again, over nothing but zeros.
+                    Some(Err(DeviceError::NotADevice { .. })) if !was_closed && is_blank(path) => {
+                        None
+                    }
+                    Some(device) => Some(Arc::new(device?)),
                 });
             }
             let used = |device: &Arc<dyn Device>| {

@@ -13,6 +13,9 @@ use crate::space::Purpose;
 use std::time::{Duration, Instant};
 
 /// A new version of a record.
+///
+/// A record stays in its set, and its versions do not go back in time: a truncation forgets what it hides, and relies on
+/// it that versions before that, which may still lie in the log, are hidden by it, too.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
     /// 1..=65535.

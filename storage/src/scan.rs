@@ -88,7 +88,9 @@ pub(crate) fn scan_block<'a>(
             u64::from(header.span_units) * UNIT_BYTES
         });
     }
-    if let Some(from) = gap_from {
+    // What is too short for a filler is left as it is when a block is closed.
+    let filled = |from: &u64| BLOCK_BYTES - from >= UNIT_BYTES * u64::from(Header::span_for(0));
+    if let Some(from) = gap_from.filter(filled) {
         seen(Sighting::Gap {
             offset: start + from,
             bytes: BLOCK_BYTES - from,

@@ -311,12 +311,14 @@ fn groups_and_single_changes_agree_with_a_map_at_every_restart() {
 /// Power failures in all places around the moving of members that are not on stable storage yet.
 #[test]
 fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
-    let disks = simulated(1, BLOCKS);
+    // Each failure copies the device.
+    const SMALL: u64 = 6;
+    let disks = simulated(1, SMALL);
     let open = |disk: &Arc<SimulatedDevice>| {
         let storage = devices(std::slice::from_ref(disk));
         let wanted = Options {
             durability: Durability::Process,
-            ..options(storage, BLOCKS)
+            ..options(storage, SMALL)
         };
         Namespace::open(wanted).unwrap().0
     };
@@ -345,7 +347,7 @@ fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
         .unwrap();
     assert!(namespace.stats().traffic.moved_bytes > 0);
     let mut whole = [0, 0];
-    for seed in 0..100 {
+    for seed in 0..40 {
         let survivor = Arc::new(disks[0].crash(seed).unwrap());
         let namespace = open(&survivor);
         let found = (

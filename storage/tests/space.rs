@@ -231,35 +231,39 @@ fn background_threads_bring_space_back_by_themselves() {
     );
 }
 
+/// Another thread of the process that is interrupted in the middle of a read holds recycling back, and other tests have
+/// such: so it is enough if at some time the log does not grow.
 #[test]
 fn superseded_versions_that_nobody_was_promised_are_overwritten_in_place() {
-    let namespace = memory(BLOCKS);
-    for round in 0..3_000_u64 {
-        for record in 0..20 {
-            // Sizes that differ by a little still fit each other's slots.
-            let bytes = 900 + (round * 7 + record) as usize % 40;
-            put(&namespace, &digest(record), &payload(record, round, bytes)).unwrap();
+    const ROUNDS: u64 = 500;
+    let namespace = memory(100);
+    let write = |stretch: u64| {
+        for round in stretch * ROUNDS..(stretch + 1) * ROUNDS {
+            for record in 0..20 {
+                // Sizes that differ by a little still fit each other's slots.
+                let bytes = 900 + (round * 7 + record) as usize % 40;
+                put(&namespace, &digest(record), &payload(record, round, bytes)).unwrap();
+            }
         }
-    }
-    let stats = namespace.stats();
-    let traffic = stats.traffic;
-    assert_eq!(traffic.moved_bytes, 0);
-    assert!(traffic.requested_bytes > 55_000_000);
-    // It takes a few slots more while another thread, of any store, has been interrupted in the middle of a read.
-    assert!(
-        traffic.appended_bytes < traffic.requested_bytes / 3,
-        "{traffic:?}"
-    );
-    assert!(
-        traffic.recycled_bytes > traffic.requested_bytes / 2,
-        "{traffic:?}"
-    );
+        namespace.stats().traffic
+    };
+    let mut before = write(0);
+    let recycled = (1..60).any(|stretch| {
+        let after = write(stretch);
+        let requested = after.requested_bytes - before.requested_bytes;
+        let appended = after.appended_bytes - before.appended_bytes;
+        let recycled = after.recycled_bytes - before.recycled_bytes;
+        assert!(appended + recycled >= requested);
+        before = after;
+        appended < requested / 20
+    });
+    assert!(recycled, "{before:?}");
+    assert_eq!(before.moved_bytes, 0);
     for record in 0..20 {
-        let bytes = 900 + (2_999 * 7 + record) as usize % 40;
-        assert_eq!(
-            get(&namespace, &digest(record)).unwrap(),
-            Some(payload(record, 2_999, bytes))
-        );
+        let found = get(&namespace, &digest(record)).unwrap().unwrap();
+        let round = u64::from_le_bytes(found[8..16].try_into().unwrap());
+        assert!(found == payload(record, round, found.len()));
+        assert_eq!((round + 1) % ROUNDS, 0, "the last of its stretch");
     }
 }
 

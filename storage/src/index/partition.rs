@@ -211,13 +211,19 @@ impl PartitionGuard<'_> {
 
     /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it must.
     pub(crate) fn insert(&mut self, tag: u32, slot: Slot) {
-        let lines = self.shape().lines as usize;
-        if self.len() >= capacity_of(lines) {
-            self.rebuild(lines_after(lines), &[]);
-        }
         let (head, tail) = (slot.head(tag), slot.tail());
-        if !self.table().insert(head, tail) {
-            return self.merge(&[(head, tail)]);
+        let lines = self.shape().lines as usize;
+        let room = self.len() < capacity_of(lines) && self.table().insert(head, tail);
+        if !room {
+            // A table that is far from full and has no room at its end holds too many records of one tag: more lines
+            // would not help, more room there will.
+            let crowded = self.len() < capacity_of(lines) / 4 * 3;
+            if !crowded {
+                self.rebuild(lines_after(lines), &[]);
+            }
+            if crowded || !self.table().insert(head, tail) {
+                return self.merge(&[(head, tail)]);
+            }
         }
         self.partition.records.fetch_add(1, Ordering::Relaxed);
     }
@@ -292,10 +298,38 @@ impl PartitionGuard<'_> {
 
     /// Puts a table with so many home lines in the place of the present one, with `added` (sorted) among its records.
     fn rebuild(&mut self, lines: usize, added: &[(u64, u64)]) {
-        let old_shape = self.shape();
-        let old = self.table();
+        let copied = if added.is_empty() {
+            self.copied(lines)
+        } else {
+            None
+        };
+        let (block, shape) = copied.unwrap_or_else(|| self.merged(lines, added));
+        self.exchange(block, shape);
+        self.partition
+            .records
+            .fetch_add(added.len() as u32, Ordering::Relaxed);
+    }
+
+    /// The records in a table with so many home lines, the quick way; none if the usual room at its end is too small.
+    fn copied(&self, lines: usize) -> Option<(Block, Shape)> {
+        let memory = self.retired.memory;
+        let shape = Shape::plain(lines);
+        let block = memory.take(shape.words(), EMPTY);
+        if Table::new(block.words(), shape).fill_from(self.table()) {
+            return Some((block, shape));
+        }
+        memory.give_back(block);
+        None
+    }
+
+    /// The records and those added in a table with so many home lines and what room they need at its end.
+    fn merged(&self, lines: usize, added: &[(u64, u64)]) -> (Block, Shape) {
+        let table = self.table();
         let merged = || {
-            let mut present = old.records().map(|(_, head, tail)| (head, tail)).peekable();
+            let mut present = table
+                .records()
+                .map(|(_, head, tail)| (head, tail))
+                .peekable();
             let mut added = added.iter().copied().peekable();
             std::iter::from_fn(move || match (present.peek(), added.peek()) {
                 (Some((one, _)), Some((other, _))) if tag_of(*other) < tag_of(*one) => added.next(),
@@ -306,8 +340,12 @@ impl PartitionGuard<'_> {
         let shape = Shape::to_hold(lines, merged().map(|(head, _)| head));
         let block = self.retired.memory.take(shape.words(), EMPTY);
         Table::new(block.words(), shape).fill(merged());
+        (block, shape)
+    }
 
-        let partition = self.partition;
+    /// Publishes a table in the place of the present one.
+    fn exchange(&mut self, block: Block, shape: Shape) {
+        let (partition, old_shape) = (self.partition, self.shape());
         let Some(words) = NonNull::new(partition.words.swap(null_mut(), Ordering::AcqRel)) else {
             return;
         };
@@ -315,9 +353,6 @@ impl PartitionGuard<'_> {
         partition
             .words
             .store(block.as_ptr().as_ptr(), Ordering::Release);
-        partition
-            .records
-            .fetch_add(added.len() as u32, Ordering::Relaxed);
 
         // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
         // still have it are pinned, and the block is given back only after they have gone.

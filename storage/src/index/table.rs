@@ -68,7 +68,15 @@ impl Shape {
         2 * self.places as usize
     }
 
-    /// The shape with so many home lines that holds records with these heads, which are sorted.
+    /// The shape with so many home lines, and the usual room beyond them.
+    pub(super) const fn plain(lines: usize) -> Self {
+        Self {
+            lines: lines as u32,
+            places: (LINE * (lines + SPARE_LINES)) as u32,
+        }
+    }
+
+    /// The shape with so many home lines that surely holds records with these heads, which are sorted.
     pub(super) fn to_hold(lines: usize, heads: impl Iterator<Item = u64>) -> Self {
         let mut next = 0;
         for head in heads {
@@ -262,6 +270,27 @@ impl<'a> Table<'a> {
                 let head = head.load(Ordering::Acquire);
                 (head != EMPTY).then(|| (at, head, tail.load(Ordering::Relaxed)))
             })
+    }
+
+    /// Fills an empty table with the records of another: what growth costs. False if they do not fit beyond the last home.
+    pub(super) fn fill_from(&self, other: Table<'_>) -> bool {
+        let last = self.heads.len() - 1;
+        let mut next = 0;
+        for (head, tail) in other.heads.iter().zip(other.tails) {
+            let (head, tail) = (head.load(Ordering::Relaxed), tail.load(Ordering::Relaxed));
+            // Holes come at random: copying them, too, to where the next record goes, spares the branch.
+            let (at, step) = if head == EMPTY {
+                (next, 0)
+            } else {
+                (home(tag_of(head), self.lines).max(next), 1)
+            };
+            if at + step > last {
+                return false;
+            }
+            self.write(at, head, tail);
+            next = at + step;
+        }
+        true
     }
 
     /// Fills an empty table with sorted records. Its shape was made to hold them.

@@ -1,7 +1,7 @@
 //! A small store of every kind of entry, whose files the tests damage.
 
 use super::{NOW_MS, delete, digest, files, get_or_damaged, options, put, version};
-use spikelet_storage::{Change, HEADER_BYTES, Namespace, NewVersion, Options};
+use spikelet_storage::{BLOCK_BYTES, Change, HEADER_BYTES, Namespace, NewVersion, Options};
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -146,6 +146,9 @@ impl Small {
     /// Makes the files what they were.
     pub fn restore(&self) {
         self.write(0, &self.start);
+        for block in 1..self.blocks {
+            self.write(HEADER_BYTES + block * BLOCK_BYTES, &[0; 64]);
+        }
         match &self.snapshot {
             Some(snapshot) => std::fs::write(self.snapshot(), snapshot).unwrap(),
             None => drop(std::fs::remove_file(self.snapshot())),

@@ -1,0 +1,130 @@
+//! Stores with several namespaces, and what is left of ones that could not be made.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use spikelet::{NamespaceConfig, RecordExistsAction, Store, Value, WritePolicy};
+
+#[test]
+fn the_default_namespace_stays_the_same_when_others_come() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store
+        .set("users")
+        .unwrap()
+        .put("alice", [("n", 1)])
+        .unwrap();
+    store
+        .create_namespace(NamespaceConfig::new("cache"))
+        .unwrap();
+    drop(store);
+    let store = Store::open(dir.path()).unwrap();
+    assert!(store.set("users").unwrap().exists("alice").unwrap());
+}
+
+#[test]
+fn without_a_default_among_several_namespaces_a_set_must_name_its_own() {
+    let store = Store::builder()
+        .namespace(NamespaceConfig::new("a"))
+        .open()
+        .unwrap();
+    assert!(
+        store.set("users").is_ok(),
+        "the first that the builder names"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["a", "b"] {
+        let builder = Store::builder()
+            .path(dir.path())
+            .namespace(NamespaceConfig::new(name));
+        builder.open().unwrap();
+    }
+    let store = Store::open(dir.path()).unwrap();
+    assert_eq!(store.set("users").unwrap_err().result_code(), 4);
+    assert!(store.namespace("b").unwrap().set("users").is_ok());
+    assert_eq!(store.namespace("c").unwrap_err().result_code(), 20);
+}
+
+#[test]
+fn a_creation_that_was_interrupted_is_done_again() {
+    for left_behind in [vec![], vec![0u8; 4096]] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("test")).unwrap();
+        std::fs::write(dir.path().join("test/device-0"), left_behind).unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        store
+            .set("users")
+            .unwrap()
+            .put("alice", [("n", 1)])
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_namespace_whose_first_device_is_lost_is_not_made_anew() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = NamespaceConfig::new("test");
+    config.devices = 2;
+    let open = || {
+        Store::builder()
+            .path(dir.path())
+            .namespace(config.clone())
+            .open()
+    };
+    let store = open().unwrap();
+    store
+        .set("users")
+        .unwrap()
+        .put("alice", [("n", 1)])
+        .unwrap();
+    drop(store);
+    for lost in ["device-1", "device-0"] {
+        std::fs::rename(dir.path().join("test").join(lost), dir.path().join(lost)).unwrap();
+        let refused = open().unwrap_err();
+        assert!(refused.to_string().contains(lost), "{refused}");
+        std::fs::rename(dir.path().join(lost), dir.path().join("test").join(lost)).unwrap();
+    }
+    assert!(
+        open()
+            .unwrap()
+            .set("users")
+            .unwrap()
+            .exists("alice")
+            .unwrap()
+    );
+}
+
+#[test]
+fn nil_in_a_replacing_put_is_refused_and_an_update_that_leaves_nothing_deletes() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("users").unwrap();
+    set.put("alice", [("n", 1)]).unwrap();
+    let replace = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
+    let refused = set.put_with(&replace, "alice", [("n", Value::Nil)]);
+    assert_eq!(refused.unwrap_err().result_code(), 4);
+    set.update_with(&replace, "alice", |bins| {
+        assert!(bins.is_empty());
+        Ok(())
+    })
+    .unwrap();
+    assert!(!set.exists("alice").unwrap());
+    set.update("alice", |_| Ok(())).unwrap();
+    assert!(!set.exists("alice").unwrap());
+    assert_eq!(
+        set.touch(&WritePolicy::default(), "alice")
+            .unwrap_err()
+            .result_code(),
+        2
+    );
+}
+
+#[test]
+fn closing_twice_is_no_error_and_writes_are_refused_from_then_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let set = store.set("users").unwrap();
+    set.put("alice", [("n", 1)]).unwrap();
+    store.close().unwrap();
+    store.close().unwrap();
+    assert_eq!(set.put("alice", [("n", 2)]).unwrap_err().result_code(), 22);
+    assert_eq!(set.get("alice").unwrap().unwrap().get("n"), Some(1.into()));
+}
