@@ -26,6 +26,9 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
         }
         return slots.write(out);
     }
+    if let Some((name, value)) = bins.only() {
+        return merge_one(old, name, value, out);
+    }
     let mut news = News::new(bins);
     let replaced = old
         .raw_bins()
@@ -42,6 +45,21 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
     for (name, value) in news.not_taken() {
         write_bin(out, name, value).map_err(not_storable)?;
     }
+    Ok(count)
+}
+
+/// The most common put of all: one bin.
+fn merge_one(old: RecordView<'_>, name: &BinName, value: &Value, out: &mut Vec<u8>) -> Result<u32> {
+    let located = old.locate(name.as_bytes());
+    let (before, after) = match &located {
+        Some(located) => (located.before, located.after),
+        None => (old.bin_bytes(), &[][..]),
+    };
+    let count = checked_bin_count(old.len() + usize::from(located.is_none()))?;
+    write_varint(out, count);
+    out.extend_from_slice(before);
+    write_bin(out, name, value).map_err(not_storable)?;
+    out.extend_from_slice(after);
     Ok(count)
 }
 

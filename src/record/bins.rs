@@ -93,6 +93,14 @@ impl Bins {
         self.entries.len()
     }
 
+    /// The only bin there is, if it is the only one.
+    pub(crate) fn only(&self) -> Option<(&BinName, &Value)> {
+        match self.entries.as_slice() {
+            [(name, value)] => Some((name, value)),
+            _ => None,
+        }
+    }
+
     /// True if there are none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -61,7 +61,7 @@ pub(crate) fn read_bin<'a>(bytes: &mut &'a [u8]) -> Result<RawBin<'a>, CodecErro
 /// Checks what [`read_bin`] does not: the name's bytes, and that the value has a form that its type allows.
 #[inline]
 pub(crate) fn check_bin(bin: &RawBin<'_>) -> Result<(), CodecError> {
-    if BinName::from_utf8(bin.name).is_none() {
+    if !BinName::is_legal(bin.name) {
         return Err(CodecError::BinName);
     }
     check_stored(bin.kind, bin.value)
@@ -70,6 +70,10 @@ pub(crate) fn check_bin(bin: &RawBin<'_>) -> Result<(), CodecError> {
 /// Reads a varint and moves behind it.
 #[inline]
 pub(crate) fn read_varint(bytes: &mut &[u8]) -> Result<u32, CodecError> {
+    if let Some((&byte @ 0..0x80, rest)) = bytes.split_first() {
+        *bytes = rest;
+        return Ok(u32::from(byte));
+    }
     let mut value = 0_u64;
     for shift in 0..MAX_VARINT_BYTES {
         let (&byte, rest) = bytes.split_first().ok_or(CodecError::Truncated)?;

@@ -218,9 +218,9 @@ fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     .to_le_bytes();
     let tail = (xxh3_64(&wide) as u32).to_le_bytes();
     let mut digest = [0; Digest::LEN];
-    for (slot, byte) in digest.iter_mut().zip(wide.iter().chain(&tail)) {
-        *slot = *byte;
-    }
+    let (front, back) = digest.split_at_mut(wide.len());
+    front.copy_from_slice(&wide);
+    back.copy_from_slice(&tail);
     Digest::new(digest)
 }
 

@@ -36,13 +36,24 @@ impl BinName {
     /// The name of these bytes, if they are one.
     #[inline]
     pub(crate) fn from_utf8(name: &[u8]) -> Option<Self> {
+        if !Self::is_legal(name) {
+            return None;
+        }
         let mut bytes = [0; Self::MAX_BYTES];
         bytes.get_mut(..name.len())?.copy_from_slice(name);
-        let legal = !name.contains(&0) && std::str::from_utf8(name).is_ok();
-        legal.then_some(Self {
+        Some(Self {
             bytes,
             len: name.len() as u8,
         })
+    }
+
+    /// True if these bytes are a name.
+    #[inline]
+    pub(crate) fn is_legal(name: &[u8]) -> bool {
+        // Nearly all names are plain ASCII, which takes a look at each byte and no call.
+        let plain = |byte: &u8| (1..0x80).contains(byte);
+        name.len() <= Self::MAX_BYTES
+            && (name.iter().all(plain) || (!name.contains(&0) && std::str::from_utf8(name).is_ok()))
     }
 
     /// The name.

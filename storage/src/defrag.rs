@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// When space is short, every block of which so many percent are live is worth moving.
 const TIGHT_THRESHOLD_PERCENT: u64 = 95;
 
-/// So many emptied blocks share one checkpoint, unless space is short.
-const BLOCKS_A_CHECKPOINT: usize = 8;
+/// So many emptied blocks share one checkpoint (512 MiB), or a quarter of all if that is more, unless space is short or
+/// the durability's own period is over: after each sync, what is edited next is written to fresh log once.
+const BLOCKS_A_CHECKPOINT: usize = 64;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -137,7 +138,9 @@ impl Core {
             .iter()
             .filter(|emptied| emptied.is_unseen())
             .count();
-        if count == 0 || (count < BLOCKS_A_CHECKPOINT && !now) {
+        let allocated = self.log.volumes().iter().map(Volume::allocated_blocks);
+        let enough = BLOCKS_A_CHECKPOINT.max(allocated.sum::<u32>() as usize / 4);
+        if count == 0 || (count < enough && !now) {
             return Ok(0);
         }
         // A write that is still being copied may hold the durable number back: the block is for the next time then.

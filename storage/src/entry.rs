@@ -121,28 +121,30 @@ impl Header {
     /// The header, for a body whose check is known (an entry that moves keeps its body).
     pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
         let mut raw = [0u8; ENTRY_HEADER_BYTES];
-        let mut put = |at: usize, bytes: &[u8]| {
-            if let Some(target) = raw.get_mut(at..at + bytes.len()) {
-                target.copy_from_slice(bytes);
-            }
+        let (digest_words, digest_tail) = self.digest.as_bytes().as_chunks::<8>();
+        let [digest_0, digest_1] = digest_words else {
+            return raw;
         };
-        put(4, &body_check.to_le_bytes());
-        put(
-            8,
-            &((self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS)).to_le_bytes(),
-        );
-        let length = u64::from(self.body_bytes) << LUT_BITS;
-        put(
-            16,
-            &((self.last_update_ms & LUT_MASK) | length).to_le_bytes(),
-        );
-        put(24, self.digest.as_bytes());
-        put(44, &self.void_time.to_le_bytes());
+        let [d16, d17, d18, d19] = digest_tail else {
+            return raw;
+        };
+        let digest_2 = u32::from_le_bytes([*d16, *d17, *d18, *d19]);
         let shape = (self.span_units & SPAN_MASK)
             | ((self.kind as u32) << 20)
             | (u32::from(self.flags) << 24);
-        put(48, &shape.to_le_bytes());
-        put(52, &self.set_id.to_le_bytes());
+        let words = [
+            u64::from(body_check) << 32,
+            (self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS),
+            (self.last_update_ms & LUT_MASK) | (u64::from(self.body_bytes) << LUT_BITS),
+            u64::from_le_bytes(*digest_0),
+            u64::from_le_bytes(*digest_1),
+            u64::from(digest_2) | (u64::from(self.void_time) << 32),
+            u64::from(shape) | (u64::from(self.set_id) << 32),
+        ];
+        let (targets, _) = raw.as_chunks_mut::<8>();
+        for (target, word) in targets.iter_mut().zip(words) {
+            *target = word.to_le_bytes();
+        }
         let check = head_check(&raw, place);
         if let Some(target) = raw.first_chunk_mut::<4>() {
             *target = check.to_le_bytes();
@@ -342,8 +344,13 @@ impl<'a> EntryView<'a> {
         if self.flags() & FLAG_KEYED == 0 {
             return (&[], rest);
         }
-        let Some((length, rest)) = take_varint(rest) else {
-            return (&[], &[]);
+        // Keys are short: one byte of length.
+        let (length, rest) = match rest.split_first() {
+            Some((length @ 0..0x80, rest)) => (usize::from(*length), rest),
+            _ => match take_varint(rest) {
+                Some(found) => found,
+                None => return (&[], &[]),
+            },
         };
         rest.split_at_checked(length).unwrap_or((&[], &[]))
     }

@@ -90,14 +90,14 @@ impl Lane {
             .position(|slot| slot.load(Ordering::Relaxed) == 0)?;
         self.in_flight
             .get(free)?
-            .store(lower_bound, Ordering::SeqCst);
+            .store(lower_bound, Ordering::Relaxed);
         Some(free)
     }
 
     /// The writer's bytes are complete.
     pub(crate) fn retract(&self, ticket: usize) {
         if let Some(slot) = self.in_flight.get(ticket) {
-            slot.store(0, Ordering::SeqCst);
+            slot.store(0, Ordering::Release);
         }
     }
 

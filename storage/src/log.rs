@@ -134,6 +134,13 @@ impl Log {
         self.volume(location)?.entry(location, guard)
     }
 
+    /// Has the memory of an entry fetched, for whoever is about to read all of it.
+    pub(crate) fn prefetch(&self, location: Location, units: u32) {
+        if let Some(volume) = self.volume(location) {
+            volume.prefetch(location, units);
+        }
+    }
+
     /// The highest sequence number given out.
     pub(crate) fn last_lsn(&self) -> u64 {
         self.next_lsn.load(Ordering::SeqCst) - 1

@@ -238,7 +238,11 @@ impl Core {
         let moved = self.defrag_step().unwrap_or(None);
         let tight = self.log.space().usage().tight;
         epoch::advance();
-        let freed = self.free_emptied(tight || moved.is_none()).unwrap_or(0);
+        let due = Instant::now() >= rhythm.next_checkpoint;
+        let freed = self.free_emptied(tight || due).unwrap_or(0);
+        if due || freed > 0 {
+            rhythm.next_checkpoint = after(self.options.durability.period().max(IDLE_TICK));
+        }
         match moved {
             Some(_) if tight => Duration::ZERO,
             Some(bytes) => Duration::from_secs_f64(
@@ -273,6 +277,8 @@ struct Rhythm {
     passes: u32,
     /// When tombstones are looked at again for want of space.
     next_pressed: Instant,
+    /// When emptied blocks are given back, however few they are.
+    next_checkpoint: Instant,
 }
 
 impl Rhythm {
@@ -281,6 +287,7 @@ impl Rhythm {
             next_expiry: after(expiry_period),
             passes: 0,
             next_pressed: Instant::now(),
+            next_checkpoint: Instant::now(),
         }
     }
 }

@@ -108,6 +108,9 @@ impl<'n> RecordLock<'n> {
         let seen = partition
             .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
             .map(|at| partition.get(at));
+        if let Some(slot) = &seen {
+            core.log.prefetch(slot.location, slot.size_units);
+        }
         Self {
             core,
             digest: *digest,

@@ -287,7 +287,13 @@ fn a_block_whose_header_is_lost_is_reported_and_never_used_again() {
         if close {
             namespace.close().unwrap();
         }
-        assert!(block(&small) == before, "the block was written to");
+        let now = block(&small);
+        let differs = (0..before.len()).filter(|at| before[*at] != now[*at]);
+        assert_eq!(
+            differs.take(20).collect::<Vec<_>>(),
+            [],
+            "the block was written to, closed: {close}"
+        );
         drop(namespace);
         let verified = Namespace::verify(&small.options()).unwrap();
         assert_eq!(verified.damaged_headers, 1, "{verified:?}");
