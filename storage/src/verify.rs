@@ -6,7 +6,7 @@ use crate::digest::PARTITIONS;
 use crate::entry::{ENTRY_HEADER_BYTES, Kind};
 use crate::epoch;
 use crate::error::Result;
-use crate::index::Index;
+use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::namespace::Namespace;
 use crate::open::{clean_close_of, open_read_only, volumes_of};
@@ -169,7 +169,7 @@ impl Namespace {
             let (claimed, sets) = (Index::new(0), Sets::new());
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
-                Some(_) => found.compare(&index, &claimed),
+                Some(_) => found.compare(&log, &index, &claimed),
                 None => {
                     let what = format!(
                         "{}: missing, or damaged; opening reads the log",
@@ -219,30 +219,32 @@ impl Verification {
         }
     }
 
-    fn compare(&mut self, log: &Index, snapshot: &Index) {
+    /// Records are the same if their newest entries have one sequence number: of an entry that defragmentation has
+    /// moved, the log may hold both copies.
+    fn compare(&mut self, log: &Log, scanned: &Index, snapshot: &Index) {
+        let guard = epoch::pin();
         for partition in 0..PARTITIONS {
-            let places = |index: &Index| -> Vec<_> {
-                let mut places: Vec<_> = index
+            let versions = |index: &Index| -> Vec<_> {
+                let version = |(tag, slot): (u32, Slot)| {
+                    let entry = log.entry(slot.location, &guard);
+                    let whole = entry.filter(|entry| log.holds(slot.location, entry));
+                    // What does not hold is the same only in its place.
+                    let version = whole.map_or(Err(slot.location), |entry| Ok(entry.lsn()));
+                    (tag, slot.tombstone, version, slot.void_time, slot.set_id)
+                };
+                let mut versions: Vec<_> = index
                     .lock_partition(partition)
                     .iter()
-                    .map(|(tag, slot)| {
-                        (
-                            tag,
-                            slot.tombstone,
-                            slot.location,
-                            slot.void_time,
-                            slot.set_id,
-                        )
-                    })
+                    .map(version)
                     .collect();
-                places.sort_unstable();
-                places
+                versions.sort_unstable();
+                versions
             };
-            let (mut log, snapshot) = (places(log), places(snapshot));
-            let unknown = missing(&snapshot, &log);
+            let (mut scanned, snapshot) = (versions(scanned), versions(snapshot));
+            let unknown = missing(&snapshot, &scanned);
             // A tombstone that nothing depends on any more is forgotten long before its bytes are overwritten.
-            log.retain(|(_, tombstone, ..)| !tombstone);
-            self.index_disagreements += unknown.max(missing(&log, &snapshot));
+            scanned.retain(|(_, tombstone, ..)| !tombstone);
+            self.index_disagreements += unknown.max(missing(&scanned, &snapshot));
         }
     }
 }
