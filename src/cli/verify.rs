@@ -24,6 +24,7 @@ struct NamespaceCheck {
     records: u64,
     tombstones: u64,
     damaged_entries: u64,
+    leftover_entries: u64,
     damaged_headers: u64,
     unreadable_bytes: u64,
     index_disagreements: u64,
@@ -55,6 +56,7 @@ impl NamespaceCheck {
             records: found.records,
             tombstones: found.tombstones,
             damaged_entries: found.damaged_entries,
+            leftover_entries: found.leftover_entries,
             damaged_headers: found.damaged_headers,
             unreadable_bytes: found.unreadable_bytes,
             index_disagreements: found.index_disagreements,
@@ -79,6 +81,13 @@ impl NamespaceCheck {
         report.row("records", count(self.records));
         report.row("deleted, remembered", count(self.tombstones));
         report.row("damaged entries", count(self.damaged_entries));
+        report.row(
+            "leftovers",
+            format!(
+                "{} entries, overwritten by whole ones since: no damage",
+                count(self.leftover_entries)
+            ),
+        );
         report.row("damaged headers", count(self.damaged_headers));
         let torn = if self.clean_close || self.unreadable_bytes == 0 {
             ""

@@ -470,7 +470,7 @@ fn measure(name: &str, records: u64) -> [f64; COLUMNS.len()] {
         dependent,
         miss,
         two,
-        worst(records as usize / 100_000),
+        worst((records as usize / 100_000).max(1)),
         worst(1),
     ]
 }

@@ -302,6 +302,7 @@ pub(crate) fn for_each_header(
     end: u64,
     mut seen: impl FnMut(u64, &Header) -> Result<()>,
 ) -> Result<()> {
+    volume.prefetch_block(id.index);
     let mut offset = id.offset_bytes() + BLOCK_HEADER_BYTES;
     while offset < end {
         let header = volume

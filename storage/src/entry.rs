@@ -153,6 +153,7 @@ impl Header {
     }
 
     /// The fields, if they can be those of an entry at all; checks are not looked at.
+    #[inline]
     pub(crate) fn decode(raw: &RawHeader) -> Option<Self> {
         let lsn_generation = u64_at(raw, 8);
         let time_length = u64_at(raw, 16);
@@ -181,6 +182,7 @@ impl Header {
     }
 
     /// The fields, if the header's check holds at this place.
+    #[inline]
     pub(crate) fn decode_checked(raw: &RawHeader, place: Place) -> Option<Self> {
         let header = Self::decode(raw)?;
         (u32_at(raw, 0) == head_check(raw, place)).then_some(header)
@@ -263,6 +265,12 @@ impl<'a> EntryView<'a> {
     #[must_use]
     pub fn digest(&self) -> Digest {
         digest_of(self.raw)
+    }
+
+    /// The digest where it lies.
+    #[inline]
+    pub(crate) fn digest_bytes(&self) -> &'a [u8; Digest::LEN] {
+        self.raw[24..44].first_chunk().unwrap_or(&[0; Digest::LEN])
     }
 
     pub(crate) fn has_digest(&self, digest: &Digest) -> bool {

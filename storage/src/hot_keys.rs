@@ -2,7 +2,8 @@
 //!
 //! Only contention is counted, a wait for a record lock or a `KeyBusy`, so a write that meets
 //! nobody costs nothing. The list is the space-saving one: a fixed number of counters, and a key
-//! that finds none takes over the smallest, whose count becomes the bound of its error.
+//! that finds none takes over the smallest, whose count becomes the bound of its error. Counts fade, so that the list tells
+//! what is hot and not what once was.
 
 use std::cmp::Reverse;
 
@@ -18,10 +19,15 @@ pub const HOT_KEYS_MAX: usize = 64;
 /// that collide would favour the keys whose events come one by one.
 const TABLES: usize = 4;
 
+/// After so many milliseconds (5 minutes) an event counts half. Short enough to forget what has cooled down, long enough
+/// to be read by somebody who comes to look.
+const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
+
 /// A record that is fought over, and how much.
 ///
 /// The counts are of the time since the key was last taken into the list, so they are never too
-/// high: the key has had between `waits + busy` and `waits + busy + error_bound` events.
+/// high: the key has had between `waits + busy` and `waits + busy + error_bound` events, each
+/// counted half for every 5 minutes that have passed since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HotKey {
     /// The record.
@@ -42,6 +48,14 @@ impl HotKey {
             .saturating_add(self.busy)
             .saturating_add(self.error_bound)
     }
+
+    /// Counts every event half as much. What is lost by rounding goes to the bound.
+    fn halve(&mut self) {
+        let events_max = self.events_max().div_ceil(2);
+        self.waits /= 2;
+        self.busy /= 2;
+        self.error_bound = events_max.saturating_sub(self.waits.saturating_add(self.busy));
+    }
 }
 
 /// The hottest keys of a namespace, counted from all threads.
@@ -57,15 +71,23 @@ impl HotKeys {
 
     /// Counts one event: a `KeyBusy`, or else a wait, whatever came of it. Costs one pass over at
     /// most 64 counters, and waits only if as many threads as there are tables count at once.
-    pub(crate) fn note(&self, digest: &Digest, busy: bool) {
+    pub(crate) fn note(&self, digest: &Digest, busy: bool, now_ms: u64) {
         let free = self.tables.iter().find_map(Mutex::try_lock);
-        free.unwrap_or_else(|| self.tables[TABLES - 1].lock())
-            .note(digest, busy);
+        let mut table = free.unwrap_or_else(|| self.tables[TABLES - 1].lock());
+        table.fade(now_ms);
+        table.note(digest, busy);
     }
 
     /// The `n` hottest keys (at most [`HOT_KEYS_MAX`]), the hottest first. Counting goes on
     /// meanwhile: the list is of no single moment.
-    pub(crate) fn top(&self, n: usize) -> Vec<HotKey> {
+    pub(crate) fn top(&self, n: usize, now_ms: u64) -> Vec<HotKey> {
+        for table in &self.tables {
+            table.lock().fade(now_ms);
+        }
+        self.list(n)
+    }
+
+    fn list(&self, n: usize) -> Vec<HotKey> {
         let tables: Vec<Table> = self
             .tables
             .iter()
@@ -86,9 +108,9 @@ impl HotKeys {
         merged
     }
 
-    /// All there is to keep across a clean close, for [`HotKeys::import`].
+    /// All there is to keep across a clean close, for [`HotKeys::import`]. It does not fade while the store is closed.
     pub(crate) fn export(&self) -> Vec<HotKey> {
-        self.top(HOT_KEYS_MAX)
+        self.list(HOT_KEYS_MAX)
     }
 
     /// Starts from a list that was exported, in place of what has been counted so far. Of a longer
@@ -96,6 +118,7 @@ impl HotKeys {
     pub(crate) fn import(&self, keys: &[HotKey]) {
         let mut start = Table {
             keys: keys.iter().take(HOT_KEYS_MAX).copied().collect(),
+            ..Table::default()
         };
         for table in &self.tables {
             *table.lock() = std::mem::take(&mut start);
@@ -128,9 +151,30 @@ fn merge(digest: &Digest, tables: &[Table]) -> HotKey {
 struct Table {
     /// At most `HOT_KEYS_MAX`, each key once, in no order.
     keys: Vec<HotKey>,
+    /// The most events that a key can have had which was forgotten before the counts were last halved.
+    faded_max: u64,
+    /// When the counts were last halved, or the first was taken.
+    halved_ms: Option<u64>,
 }
 
 impl Table {
+    /// Halves the counts once for each half-life that has passed, and forgets keys of which nothing is left. A clock
+    /// that goes backwards changes nothing.
+    fn fade(&mut self, now_ms: u64) {
+        let since = *self.halved_ms.get_or_insert(now_ms);
+        let passed = now_ms.saturating_sub(since) / HALF_LIFE_MS;
+        if passed == 0 {
+            return;
+        }
+        self.halved_ms = Some(since + passed * HALF_LIFE_MS);
+        // After so many, nothing is left of the largest number.
+        for _ in 0..passed.min(u64::BITS.into()) {
+            self.faded_max = self.forgotten_max() / 2;
+            self.keys.iter_mut().for_each(HotKey::halve);
+            self.keys.retain(|key| key.waits > 0 || key.busy > 0);
+        }
+    }
+
     fn note(&mut self, digest: &Digest, busy: bool) {
         let key = match self.keys.iter().position(|key| key.digest == *digest) {
             Some(place) => self.keys.get_mut(place),
@@ -163,9 +207,10 @@ impl Table {
     /// The most events a key can have had in this table that is not listed in it.
     fn forgotten_max(&self) -> u64 {
         if self.keys.len() < HOT_KEYS_MAX {
-            return 0;
+            return self.faded_max;
         }
-        self.keys.iter().map(HotKey::events_max).min().unwrap_or(0)
+        let coldest = self.keys.iter().map(HotKey::events_max).min();
+        coldest.unwrap_or(0).max(self.faded_max)
     }
 }
 
@@ -182,14 +227,14 @@ mod tests {
     }
 
     fn note_times(keys: &HotKeys, n: u8, waits: u64, busy: u64) {
-        (0..waits).for_each(|_| keys.note(&digest(n), false));
-        (0..busy).for_each(|_| keys.note(&digest(n), true));
+        (0..waits).for_each(|_| keys.note(&digest(n), false, 0));
+        (0..busy).for_each(|_| keys.note(&digest(n), true, 0));
     }
 
     #[test]
     fn few_keys_are_counted_exactly_and_listed_the_hottest_first() {
         let keys = HotKeys::new();
-        assert_eq!(keys.top(10), []);
+        assert_eq!(keys.top(10, 0), []);
         note_times(&keys, 1, 2, 0);
         note_times(&keys, 2, 3, 4);
         note_times(&keys, 3, 0, 1);
@@ -199,9 +244,9 @@ mod tests {
             busy,
             error_bound: 0,
         };
-        assert_eq!(keys.top(10), [hot(2, 3, 4), hot(1, 2, 0), hot(3, 0, 1)]);
-        assert_eq!(keys.top(1), [hot(2, 3, 4)]);
-        assert_eq!(keys.top(0), []);
+        assert_eq!(keys.top(10, 0), [hot(2, 3, 4), hot(1, 2, 0), hot(3, 0, 1)]);
+        assert_eq!(keys.top(1, 0), [hot(2, 3, 4)]);
+        assert_eq!(keys.top(0, 0), []);
     }
 
     #[test]
@@ -211,7 +256,7 @@ mod tests {
             note_times(&keys, 255, 1, 1);
             note_times(&keys, (round % 250) as u8, 1, 0);
         }
-        let list = keys.top(usize::MAX);
+        let list = keys.top(usize::MAX, 0);
         assert_eq!(list.len(), HOT_KEYS_MAX);
         let expected = HotKey {
             digest: digest(255),
@@ -235,12 +280,39 @@ mod tests {
         // A key that the list has forgotten is still bounded.
         let is_unlisted = |n: &u8| list.iter().all(|key| key.digest != digest(*n));
         let n = (0..=255).find(is_unlisted).unwrap();
-        after.note(&digest(n), true);
+        after.note(&digest(n), true, 0);
         let of_n = |key: &HotKey| key.digest == digest(n);
-        let key = after.top(HOT_KEYS_MAX).into_iter().find(of_n).unwrap();
+        let key = after.top(HOT_KEYS_MAX, 0).into_iter().find(of_n).unwrap();
         assert_eq!((key.waits, key.busy), (0, 1));
         let events_before = 1 + u64::from(n % 7) + 2;
         assert!(key.events_max() > events_before);
+    }
+
+    #[test]
+    fn what_has_cooled_down_falls_behind_what_is_hot_and_is_forgotten() {
+        let keys = HotKeys::new();
+        let start = 1_000;
+        (0..100).for_each(|_| keys.note(&digest(1), false, start));
+        keys.note(&digest(1), true, start);
+        let half_lives = |n: u64| start + n * HALF_LIFE_MS;
+        let counts = |now_ms: u64| {
+            let list = keys.top(10, now_ms);
+            list.iter()
+                .map(|key| (key.digest, key.waits, key.busy, key.events_max()))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(counts(half_lives(1) - 1), [(digest(1), 100, 1, 101)]);
+        assert_eq!(counts(half_lives(1)), [(digest(1), 50, 0, 51)]);
+        assert_eq!(counts(start), [(digest(1), 50, 0, 51)], "a clock set back");
+        assert_eq!(counts(half_lives(2)), [(digest(1), 25, 0, 26)]);
+        (0..20).for_each(|_| keys.note(&digest(2), true, half_lives(3)));
+        assert_eq!(
+            counts(half_lives(3)),
+            [(digest(2), 0, 20, 20), (digest(1), 12, 0, 13)]
+        );
+        assert_eq!(counts(half_lives(5)).len(), 2);
+        assert_eq!(counts(half_lives(7)), [(digest(2), 0, 1, 2)]);
+        assert_eq!(counts(u64::MAX), []);
     }
 
     #[test]
@@ -252,7 +324,7 @@ mod tests {
                 scope.spawn(move || note_times(keys, n % 4, 2_000, 1_000));
             }
         });
-        let list = keys.top(10);
+        let list = keys.top(10, 0);
         assert_eq!(list.len(), 4);
         for key in list {
             assert_eq!((key.waits, key.busy, key.error_bound), (4_000, 2_000, 0));
@@ -270,7 +342,7 @@ mod tests {
         };
         keys.import(&[full]);
         note_times(&keys, 1, 1, 1);
-        assert_eq!(keys.top(1), [full]);
+        assert_eq!(keys.top(1, 0), [full]);
     }
 
     proptest! {
@@ -285,10 +357,10 @@ mod tests {
                 // Small numbers are likelier: some keys are hotter than others.
                 let digest = digest(a & b);
                 let _counting: Vec<_> = keys.tables[..*taken].iter().map(Mutex::lock).collect();
-                keys.note(&digest, *busy);
+                keys.note(&digest, *busy, 0);
                 exact.entry(digest).or_default()[usize::from(*busy)] += 1;
             }
-            let list = keys.top(usize::MAX);
+            let list = keys.top(usize::MAX, 0);
             prop_assert!(list.is_sorted_by_key(|key| Reverse(key.events_max())));
             prop_assert_eq!(list.len(), exact.len().min(HOT_KEYS_MAX));
             for key in &list {

@@ -9,9 +9,10 @@ use crossbeam_utils::CachePadded;
 /// How many writers of one lane may be copying their bytes at the same time. Copying takes about a microsecond.
 pub(crate) const IN_FLIGHT_MAX: usize = 16;
 
-/// So many retired slots, or so many of their units (1 MiB), wait together for the readers' epoch to pass.
+/// So many retired slots, or so many of their units (1 MiB), wait together for the readers' epoch to pass. Handing them
+/// over takes a microsecond or two: with so many at a time that is in 1 of 256 overwrites, and not in the 99th percentile.
 #[cfg(not(shuttle))]
-const LIMBO_SLOTS: usize = 64;
+const LIMBO_SLOTS: usize = 256;
 /// The model checker should see slots come back soon.
 #[cfg(shuttle)]
 const LIMBO_SLOTS: usize = 1;

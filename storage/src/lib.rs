@@ -14,6 +14,7 @@ mod entry;
 mod epoch;
 mod error;
 mod flip;
+mod gather;
 mod group;
 mod hot_keys;
 mod index;
@@ -35,6 +36,7 @@ mod sets;
 mod snapshot;
 mod space;
 mod stats;
+mod sweep;
 mod sync;
 mod verify;
 mod volume;
@@ -42,8 +44,8 @@ mod volume;
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{
     BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, FileDevice, FullCause, HEADER_BYTES, Header,
-    Member, MemoryDevice, NAMESPACE_BYTES_MAX, SECTOR_BYTES, SimulatedDevice, State, new_device_id,
-    read_header, read_state, write_state,
+    Member, MemoryDevice, NAMESPACE_BYTES_MAX, ReadPattern, SECTOR_BYTES, SimulatedDevice, State,
+    new_device_id, read_header, read_state, write_state,
 };
 pub use digest::{Digest, PARTITIONS};
 pub use durability::Durability;

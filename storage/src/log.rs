@@ -141,6 +141,13 @@ impl Log {
         }
     }
 
+    /// Has the first cache lines of an entry fetched.
+    pub(crate) fn prefetch_start(&self, location: Location) {
+        if let Some(volume) = self.volume(location) {
+            volume.prefetch_start(location);
+        }
+    }
+
     /// The highest sequence number given out.
     pub(crate) fn last_lsn(&self) -> u64 {
         self.next_lsn.load(Ordering::SeqCst) - 1
@@ -168,6 +175,7 @@ impl Log {
     /// them.
     pub(crate) fn restore_block_headers(&self) {
         for volume in &self.volumes {
+            volume.prefetch_block_headers();
             for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
                 let incarnation = block.incarnation();
                 let is_known = |header: &BlockHeader| header.incarnation == incarnation;

@@ -11,7 +11,7 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::group::Groups;
 use crate::hot_keys::{HotKey, HotKeys};
-use crate::index::{Index, Slot};
+use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
 use crate::log::{Appended, Log, filler};
 use crate::maintenance::Background;
@@ -202,10 +202,11 @@ impl Namespace {
         Ok(removed)
     }
 
-    /// Keys on which writers have waited or were refused, the most contended first.
+    /// Keys on which writers have waited or were refused, the most contended first. An event counts half after 5 minutes.
     #[must_use]
     pub fn hot_keys(&self, most: usize) -> Vec<HotKey> {
-        self.core.hot_keys.top(most)
+        let now_ms = self.core.options.clock.now_ms();
+        self.core.hot_keys.top(most, now_ms)
     }
 
     /// Everything acknowledged before this call is on stable storage when it returns.
@@ -277,6 +278,21 @@ impl Core {
         let visible =
             entry.kind_is(Kind::Record) && !self.sets.hides(entry.set_id(), entry.last_update_ms());
         Ok(visible.then_some(entry))
+    }
+
+    /// Counts a wait for a record's lock, or a `KeyBusy`.
+    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
+        let now_ms = self.options.clock.now_ms();
+        self.hot_keys.note(digest, busy, now_ms);
+    }
+
+    /// Has the entry fetched that is likely this record's, while the caller goes for the locks.
+    pub(crate) fn prefetch_entry(&self, digest: &Digest, guard: &Guard) {
+        let fetch = |candidate: Candidate| -> Option<()> {
+            self.log.prefetch_start(candidate.location);
+            None
+        };
+        self.index.lookup(digest, guard, fetch);
     }
 
     /// Whether an entry that nobody has checked yet is this record's. With a damaged header it may be: its tag fits, and

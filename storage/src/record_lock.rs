@@ -60,6 +60,7 @@ impl<'n> RecordLock<'n> {
     ) -> Result<Self> {
         let limit = core.options.max_waiters;
         let mut guard = epoch::pin();
+        core.prefetch_entry(digest, &guard);
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
@@ -68,7 +69,7 @@ impl<'n> RecordLock<'n> {
             Acquire::Busy { waiting } => {
                 drop(partition);
                 Counters::add(&core.counters.key_busy, 1);
-                core.hot_keys.note(digest, true);
+                core.note_contention(digest, true);
                 return Err(Error::KeyBusy { waiting, limit });
             }
             Acquire::Queued(waiter) => {
@@ -76,7 +77,7 @@ impl<'n> RecordLock<'n> {
                 // Whoever waits must not hold back what others have retired.
                 drop(guard);
                 Counters::add(&core.counters.waits, 1);
-                core.hot_keys.note(digest, false);
+                core.note_contention(digest, false);
                 // A deadline beyond the clock's range is none.
                 let granted =
                     waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));

@@ -6,12 +6,17 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 use crate::volume::Volume;
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Blocks kept written ahead for the lanes.
 const READY_BLOCKS: usize = 2;
-/// A device file grows by so many blocks at a time (64 MiB): one file-system transaction instead of eight.
-const GROW_BLOCKS: u32 = 8;
+/// The same for each lane while writers stream: the system may be slow to find memory for one.
+const READY_BLOCKS_A_LANE: usize = 2;
+/// A device file grows by half of what it has, and by so many blocks at most (64 MiB): one file-system transaction
+/// instead of eight.
+const GROW_BLOCKS_MAX: u32 = 8;
+/// Writers stream if each lane takes a block, and one of them a second one, in so short a time.
+const STREAM_PERIOD: Duration = Duration::from_secs(1);
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
 
@@ -39,10 +44,14 @@ pub(crate) struct SpaceUse {
 #[derive(Debug)]
 pub(crate) struct Space {
     blocks: Mutex<FreeBlocks>,
+    /// Held by who makes a device grow, which takes milliseconds at times: nobody who finds a block waits for it.
+    /// Taken before `blocks`.
+    growing: Mutex<()>,
     taken: Condvar,
     stop_writes: AtomicBool,
     /// With no more than these available, writes are stopped.
     reserve_blocks: u64,
+    lanes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +64,8 @@ struct FreeBlocks {
     growable: Vec<u32>,
     /// The device whose turn it is to grow.
     next_device: usize,
+    /// When the latest blocks were taken, one more than there are lanes.
+    takes: VecDeque<Instant>,
     /// Nobody may wait any more: the namespace ends.
     waits_ended: bool,
 }
@@ -71,42 +82,6 @@ impl FreeBlocks {
                 .iter()
                 .map(|blocks| u64::from(*blocks))
                 .sum::<u64>()
-    }
-
-    /// Allocates more of a device. False: the devices, or their disks, are full.
-    fn grow(&mut self, volumes: &[Volume]) -> Result<bool, DeviceError> {
-        for _ in 0..volumes.len() {
-            let turn = self.next_device % volumes.len();
-            self.next_device += 1;
-            let Some((volume, growable)) = volumes.get(turn).zip(self.growable.get_mut(turn))
-            else {
-                continue;
-            };
-            let allocated = volume.allocated_blocks();
-            // The last blocks of a disk one by one.
-            for step in [GROW_BLOCKS, 1] {
-                let added = step.min(*growable);
-                if added == 0 {
-                    break;
-                }
-                let target = allocated + added;
-                match volume.device().grow(volume.block_id(target).offset_bytes()) {
-                    Ok(()) => {
-                        *growable -= added;
-                        self.free.extend(
-                            (allocated..target)
-                                .rev()
-                                .map(|index| volume.block_id(index)),
-                        );
-                        return Ok(true);
-                    }
-                    Err(DeviceError::Full { .. }) => {}
-                    Err(other) => return Err(other),
-                }
-            }
-            *growable = 0;
-        }
-        Ok(false)
     }
 }
 
@@ -131,9 +106,11 @@ impl Space {
             (lanes + EXTRA_RESERVE_BLOCKS).min(blocks.saturating_sub(lanes + 2)) as u64;
         Self {
             blocks: Mutex::default(),
+            growing: Mutex::default(),
             taken: Condvar::default(),
             stop_writes: AtomicBool::new(false),
             reserve_blocks,
+            lanes,
         }
     }
 
@@ -175,14 +152,73 @@ impl Space {
         };
         let mut blocks = self.blocks.lock();
         // The reserve is allocated, not only promised: on a full disk it must be there.
-        while blocks.allocated() <= kept && blocks.grow(volumes)? {}
+        while blocks.allocated() <= kept {
+            drop(blocks);
+            let grown = self.grow(volumes, kept)?;
+            blocks = self.blocks.lock();
+            if !grown {
+                break;
+            }
+        }
         let taken = match blocks.allocated() > kept {
             true => blocks.ready.pop_front().or_else(|| blocks.free.pop()),
             false => None,
         };
+        if blocks.takes.len() > self.lanes {
+            blocks.takes.pop_front();
+        }
+        blocks.takes.push_back(Instant::now());
         self.refresh(&blocks);
         self.taken.notify_all();
         Ok(taken)
+    }
+
+    /// Allocates more of a device, unless more than `kept` blocks are there by the time it is this caller's turn. False:
+    /// the devices, or their disks, are full.
+    fn grow(&self, volumes: &[Volume], kept: u64) -> Result<bool, DeviceError> {
+        let _one_at_a_time = self.growing.lock();
+        if self.blocks.lock().allocated() > kept {
+            return Ok(true);
+        }
+        for _ in 0..volumes.len() {
+            let (turn, growable) = {
+                let mut blocks = self.blocks.lock();
+                let turn = blocks.next_device % volumes.len();
+                blocks.next_device += 1;
+                (turn, blocks.growable.get(turn).copied().unwrap_or_default())
+            };
+            let Some(volume) = volumes.get(turn) else {
+                continue;
+            };
+            let allocated = volume.allocated_blocks();
+            let step = (allocated / 2).clamp(1, GROW_BLOCKS_MAX);
+            // The last blocks of a disk one by one.
+            for step in [step, 1] {
+                let added = step.min(growable);
+                if added == 0 {
+                    break;
+                }
+                let target = allocated + added;
+                match volume.device().grow(volume.block_id(target).offset_bytes()) {
+                    Ok(()) => {
+                        let mut blocks = self.blocks.lock();
+                        if let Some(left) = blocks.growable.get_mut(turn) {
+                            *left -= added;
+                        }
+                        let added = (allocated..target).map(|index| volume.block_id(index));
+                        // The lowest is popped first.
+                        blocks.free.splice(0..0, added.rev());
+                        return Ok(true);
+                    }
+                    Err(DeviceError::Full { .. }) => {}
+                    Err(other) => return Err(other),
+                }
+            }
+            if let Some(left) = self.blocks.lock().growable.get_mut(turn) {
+                *left = 0;
+            }
+        }
+        Ok(false)
     }
 
     /// Adds blocks that are free again.
@@ -195,27 +231,47 @@ impl Space {
 
     /// Tries the disks again that were full: somebody may have made room.
     pub(crate) fn retry_growth(&self, volumes: &[Volume]) {
+        let _not_beside_a_growth = self.growing.lock();
         let mut blocks = self.blocks.lock();
         blocks.growable = growable(volumes);
         self.refresh(&blocks);
     }
 
-    /// Whether a block should be written ahead. Not near the end of space, where one on its way would be missed.
-    fn wants_prepared(&self, blocks: &FreeBlocks) -> bool {
-        blocks.ready.len() < READY_BLOCKS && blocks.available() > self.reserve_blocks + 1
+    /// Whether lanes fill their blocks so quickly that the next ones are needed soon.
+    fn is_streaming(&self, blocks: &FreeBlocks) -> bool {
+        let earliest = blocks
+            .takes
+            .front()
+            .filter(|_| blocks.takes.len() > self.lanes);
+        earliest.is_some_and(|taken| taken.elapsed() < STREAM_PERIOD)
     }
 
-    /// Writes a block ahead for the lanes. Returns whether there was one to prepare.
+    fn ready_wanted(&self, blocks: &FreeBlocks) -> usize {
+        match self.is_streaming(blocks) {
+            true => READY_BLOCKS.max(READY_BLOCKS_A_LANE * self.lanes),
+            false => READY_BLOCKS,
+        }
+    }
+
+    /// Whether a block should be written ahead. Not near the end of space, where one on its way would be missed.
+    fn wants_prepared(&self, blocks: &FreeBlocks) -> bool {
+        blocks.ready.len() < self.ready_wanted(blocks)
+            && blocks.available() > self.reserve_blocks + 1
+    }
+
+    /// Writes a block ahead for the lanes, and allocates what they will take beside the reserve. Returns whether there
+    /// was one to prepare.
     pub(crate) fn prepare(&self, volumes: &[Volume]) -> Result<bool, DeviceError> {
-        let id = {
-            let mut blocks = self.blocks.lock();
-            if !self.wants_prepared(&blocks) || (blocks.free.is_empty() && !blocks.grow(volumes)?) {
+        let wanted = {
+            let blocks = self.blocks.lock();
+            if !self.wants_prepared(&blocks) {
                 return Ok(false);
             }
-            let Some(id) = blocks.free.pop() else {
-                return Ok(false);
-            };
-            id
+            self.ready_wanted(&blocks) as u64
+        };
+        self.grow(volumes, self.reserve_blocks + wanted)?;
+        let Some(id) = self.blocks.lock().free.pop() else {
+            return Ok(false);
         };
         if let Some(volume) = volumes.get(id.device) {
             volume.device().populate(id.offset_bytes(), BLOCK_BYTES);
@@ -267,5 +323,46 @@ impl Space {
             reserve_blocks: self.reserve_blocks,
             tight: self.is_tight(&blocks),
         }
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use crate::device::{HEADER_BYTES, Header, Member, MemoryDevice};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_device_grows_by_half_of_what_it_has_and_by_64_mib_at_most() {
+        const BLOCKS: u32 = 64;
+        let header = Header {
+            device_id: 1,
+            member: Member {
+                namespace: "test".into(),
+                index: 0,
+                count: 1,
+                key_hash: 0,
+            },
+            max_bytes: HEADER_BYTES + u64::from(BLOCKS) * BLOCK_BYTES,
+            created_unix_ms: 0,
+        };
+        let device = Arc::new(MemoryDevice::new(&header).unwrap());
+        let volumes = [Volume::new(device, 0, 1)];
+        let space = Space::new(BLOCKS as usize, 1);
+        space.start(&volumes);
+        let mut lengths = vec![0];
+        for index in 0..BLOCKS {
+            let taken = space.take(&volumes, Purpose::Defrag).unwrap().unwrap();
+            assert_eq!(taken.index, index, "the lowest first");
+            let allocated = volumes[0].allocated_blocks();
+            if lengths.last() != Some(&allocated) {
+                lengths.push(allocated);
+            }
+        }
+        assert_eq!(
+            lengths,
+            [0, 1, 2, 3, 4, 6, 9, 13, 19, 27, 35, 43, 51, 59, 64]
+        );
+        assert!(space.take(&volumes, Purpose::Defrag).unwrap().is_none());
     }
 }

@@ -1,9 +1,9 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
 use crate::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
-use crate::device::damaged_parts;
+use crate::device::{ReadPattern, damaged_parts};
 use crate::digest::PARTITIONS;
-use crate::entry::{ENTRY_HEADER_BYTES, Kind};
+use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::{Index, Slot};
@@ -48,8 +48,11 @@ pub struct Verification {
     /// Headers of devices and blocks whose bytes have changed. What a single flipped bit has done to one is undone by the
     /// next opening; the entries of a block whose header is beyond that are lost.
     pub damaged_headers: u64,
-    /// Entries whose bytes have changed.
+    /// Entries whose bytes have changed, and with them a record, a group or the metadata.
     pub damaged_entries: u64,
+    /// Entries that do not hold and that no record is hurt by, since a newer version of it is whole: what a power failure
+    /// leaves of entries that were being overwritten. No damage.
+    pub leftover_entries: u64,
     /// Bytes between entries that hold none. After a clean close that is damage; after a crash it is where writes were
     /// torn, or damage that cannot be told from it.
     pub unreadable_bytes: u64,
@@ -109,6 +112,7 @@ impl Namespace {
                     format!("{what}, changed since it was written"),
                 );
             }
+            volume.device().expect_reads(ReadPattern::InOrder);
             for number in 0..volume.allocated_blocks() {
                 let id = volume.block_id(number);
                 let header = match volume.block_use(number) {
@@ -144,10 +148,11 @@ impl Namespace {
                     header.incarnation,
                     durable_lsn,
                     |sighting| {
-                        found.judge(id, &sighting);
+                        found.judge(&log, &index, id, &sighting);
                     },
                 );
             }
+            volume.device().expect_reads(ReadPattern::Scattered);
         }
         for partition in 0..PARTITIONS {
             let guard = epoch::pin();
@@ -190,10 +195,13 @@ impl Namespace {
 }
 
 impl Verification {
-    fn judge(&mut self, id: BlockId, sighting: &Sighting<'_>) {
+    fn judge(&mut self, log: &Log, index: &Index, id: BlockId, sighting: &Sighting<'_>) {
         match sighting {
             Sighting::Entry { header, .. } if header.kind == Kind::Filler => {}
             Sighting::Entry { .. } => self.entries += 1,
+            Sighting::Damaged { header, .. } if is_superseded(log, index, header) => {
+                self.leftover_entries += 1;
+            }
             Sighting::Damaged { offset, header, .. } => {
                 self.damaged_entries += 1;
                 let what = format!(
@@ -247,6 +255,22 @@ impl Verification {
             self.index_disagreements += unknown.max(missing(&scanned, &snapshot));
         }
     }
+}
+
+/// Whether a version of the record is whole that is as new as this entry, or newer.
+fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
+    let guard = epoch::pin();
+    let newer = |slot: &Slot| {
+        let entry = log.entry(slot.location, &guard);
+        !slot.unverified
+            && entry
+                .is_some_and(|entry| entry.has_digest(&header.digest) && entry.lsn() >= header.lsn)
+    };
+    matches!(header.kind, Kind::Record | Kind::Tombstone)
+        && index
+            .lock(&header.digest)
+            .find(header.digest.tag(), newer)
+            .is_some()
 }
 
 /// How many of `from` are not in `of`, which is sorted.

@@ -30,6 +30,9 @@ pub(crate) struct Volume {
 /// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
 /// lines come at the same time instead of one after the other. The rest is fetched by the processor's own guess.
 const PREFETCH_BYTES: u64 = 8 << 10;
+/// From touch to touch: the system brings in at least 64 KiB for each where it is told of reading in order, and maps as
+/// much of what it has.
+const TOUCH_BYTES: usize = 16 << 10;
 /// What [`Volume::entry`] has fetched: three cache lines.
 const SMALL_BYTES: u64 = 3 * 64;
 
@@ -165,6 +168,13 @@ impl Volume {
         Some(EntryView::new(raw, body))
     }
 
+    /// Has what [`Volume::entry`] looks at fetched.
+    pub(crate) fn prefetch_start(&self, location: Location) {
+        if let Some(start) = self.at(location.offset_bytes(), SMALL_BYTES) {
+            prefetch_lines(start, SMALL_BYTES as usize);
+        }
+    }
+
     /// Has the memory of an entry fetched, up to [`PREFETCH_BYTES`].
     pub(crate) fn prefetch(&self, location: Location, units: u32) {
         let bytes = (u64::from(units) * UNIT_BYTES).min(PREFETCH_BYTES);
@@ -194,6 +204,40 @@ impl Volume {
         let start = self.at(self.block_id(index).offset_bytes(), BLOCK_BYTES)?;
         // SAFETY: inside the device (above); the callers run before the first writer starts.
         Some(unsafe { std::slice::from_raw_parts(start, BLOCK_BYTES as usize) })
+    }
+
+    /// Brings a block into memory, while nobody writes to it, and waits for it.
+    pub(crate) fn touch_block(&self, index: u32) {
+        let block = self.quiet_block(index).unwrap_or_default();
+        for byte in block.iter().step_by(TOUCH_BYTES) {
+            std::hint::black_box(*byte);
+        }
+    }
+
+    /// Begins to bring the headers of all blocks into memory, for whoever is about to look at each of them.
+    pub(crate) fn prefetch_block_headers(&self) {
+        for index in 0..self.allocated_blocks() {
+            let offset = self.block_id(index).offset_bytes();
+            self.device.prefetch(offset, BLOCK_HEADER_BYTES);
+        }
+    }
+
+    /// What the header of a block says, without keeping it in memory.
+    pub(crate) fn peek_block_use(&self, index: u32) -> BlockUse {
+        let mut raw = [0; BLOCK_HEADER_BYTES as usize];
+        let offset = self.block_id(index).offset_bytes();
+        if self.device.peek(offset, &mut raw) {
+            BlockUse::read(&raw, self.device_id, index)
+        } else {
+            // Never free for want of a better answer.
+            self.block_use(index)
+        }
+    }
+
+    /// Begins to bring a block into memory, for whoever is about to walk over it.
+    pub(crate) fn prefetch_block(&self, index: u32) {
+        self.device
+            .prefetch(self.block_id(index).offset_bytes(), BLOCK_BYTES);
     }
 
     /// What the header of a block says, as it lies on the device.

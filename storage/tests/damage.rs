@@ -259,6 +259,35 @@ fn both_copies_of_the_state_lost_do_not_bring_the_snapshot_of_an_earlier_close_b
     }
 }
 #[test]
+fn verify_counts_the_remains_of_superseded_versions_apart_from_damage() {
+    // A version that newer ones have superseded, and the newest of its record; whether that is damage.
+    for (body, is_damage) in [
+        (b"the second version".as_slice(), false),
+        (b"the third version".as_slice(), true),
+    ] {
+        let small = Small::new(false);
+        let found = small
+            .start
+            .windows(body.len())
+            .rposition(|window| window == body)
+            .unwrap();
+        small.write(found as u64, b"TORN");
+        let verified = Namespace::verify(&small.options()).unwrap();
+        let counts = (verified.leftover_entries, verified.damaged_entries);
+        let expected = if is_damage { (0, 1) } else { (1, 0) };
+        assert_eq!(counts, expected, "{verified:?}");
+        assert_eq!(verified.is_damaged(), is_damage, "{verified:?}");
+        let listed = verified.places.iter();
+        let listed = listed.filter(|place| place.what.contains("changed since it was written"));
+        assert_eq!(listed.count() as u64, verified.damaged_entries);
+        let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
+        assert_eq!(opening.damaged_entries, 1);
+        let lost = check(&namespace, "a torn version");
+        assert_eq!(lost.len() as u64, verified.damaged_entries);
+    }
+}
+
+#[test]
 fn a_block_whose_header_is_lost_is_reported_and_never_used_again() {
     let small = Small::with_blocks(false, 12);
     small.write(HEADER_BYTES + 8, &[0x55; 16]);

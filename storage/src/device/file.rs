@@ -9,14 +9,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
+#[cfg(target_os = "linux")]
+use rustix::fs::{Advice, fadvise};
 use rustix::fs::{FallocateFlags, fallocate};
+#[cfg(target_os = "linux")]
+use std::num::NonZeroU64;
 
 use super::header::{STATIC_BYTES, write_header};
 use super::memory::{address_space, base_of, check_maximum, populate};
-use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header};
+use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, ReadPattern};
 
 /// What one write of zeros holds, where the file system cannot allocate.
 const ZEROS_BYTES: usize = 1 << 20;
+
+/// The pages of the file in the system's memory.
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: u64 = 4096;
+
+/// The system begins to read no more than its read-ahead at one request, and 128 KiB is the least of those in use.
+const REQUEST_BYTES: u64 = 128 << 10;
 
 /// A device in a file, locked as long as it is open.
 ///
@@ -119,7 +130,7 @@ impl FileDevice {
                 }
             })
             .map_err(DeviceError::io(&name, "map"))?;
-        Ok(Self {
+        let device = Self {
             path: name,
             file,
             access: Access::Read,
@@ -127,7 +138,21 @@ impl FileDevice {
             max_bytes: len_bytes,
             len_bytes: AtomicU64::new(len_bytes),
             growing: Mutex::new(()),
-        })
+        };
+        device.expect_reads(ReadPattern::Scattered);
+        Ok(device)
+    }
+
+    /// Whether what is read around a missing page would push out what is needed.
+    fn is_larger_than_memory(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let system = rustix::system::sysinfo();
+            let memory = u64::from(system.totalram) * u64::from(system.mem_unit);
+            self.len_bytes() > memory / 2
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
     }
 
     /// Maps a locked file over its maximum size, most of which may lie beyond its end.
@@ -138,7 +163,7 @@ impl FileDevice {
         // What somebody appended beyond the maximum is not the device's.
         let len_bytes = AtomicU64::new(len_bytes.min(max_bytes));
         let growing = Mutex::new(());
-        Ok(Self {
+        let device = Self {
             path,
             file,
             access: Access::Write,
@@ -146,7 +171,9 @@ impl FileDevice {
             max_bytes,
             len_bytes,
             growing,
-        })
+        };
+        device.expect_reads(ReadPattern::Scattered);
+        Ok(device)
     }
 }
 
@@ -191,6 +218,41 @@ unsafe impl Device for FileDevice {
         // A page of a read-only device would become a copy of its own.
         if self.access == Access::Write {
             populate(&self.mapping, self.len_bytes(), offset, len);
+        }
+    }
+
+    fn expect_reads(&self, pattern: ReadPattern) {
+        let advice = match pattern {
+            ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,
+            // What lies around a page will be asked for soon, too, and can stay.
+            ReadPattern::Scattered => memmap2::Advice::Normal,
+            // Not `Sequential`, with which less is read at once and what was read is let go: half as quick.
+            ReadPattern::InOrder => memmap2::Advice::Normal,
+        };
+        let _ = self.mapping.advise(advice);
+    }
+
+    fn peek(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        let read = self.file.read_exact_at(bytes, offset).is_ok();
+        #[cfg(target_os = "linux")]
+        {
+            let page = offset / PAGE_BYTES * PAGE_BYTES;
+            let len = (offset + bytes.len() as u64 - page).next_multiple_of(PAGE_BYTES);
+            // Lets pages go that were read alone: not those of larger pieces, nor mapped or changed ones.
+            let _ = fadvise(&self.file, page, NonZeroU64::new(len), Advice::DontNeed);
+        }
+        read
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) {
+        let end = offset.saturating_add(len).min(self.len_bytes());
+        let mut at = offset;
+        while at < end {
+            let bytes = (end - at).min(REQUEST_BYTES);
+            let _ =
+                self.mapping
+                    .advise_range(memmap2::Advice::WillNeed, at as usize, bytes as usize);
+            at += bytes;
         }
     }
 

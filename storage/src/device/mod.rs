@@ -36,6 +36,16 @@ pub const HEADER_BYTES: u64 = 64 << 10;
 /// The size of a block. Fixed by the format; Aerospike's own default and the ceiling of a record.
 pub const BLOCK_BYTES: u64 = 8 << 20;
 
+/// How a device is about to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadPattern {
+    /// Here and there: for a device that does not fit into memory, what lies around a missing page is not worth reading.
+    /// How a device begins.
+    Scattered,
+    /// From one end to the other.
+    InOrder,
+}
+
 /// One contiguous piece of memory at a stable address, which grows and can be made durable.
 ///
 /// # Safety
@@ -67,6 +77,28 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// Makes the pages of `offset..offset + len` resident and writable ahead of the stores, which then do not fault.
     /// Contents stay. Best effort: does nothing where the system cannot, and never beyond `len_bytes`.
     fn populate(&self, offset: u64, len: u64);
+
+    /// Says how the memory will be read from now on. Best effort, and a hint alone.
+    fn expect_reads(&self, _pattern: ReadPattern) {}
+
+    /// Begins to bring `offset..offset + len` into memory and does not wait for it. Best effort, and never beyond
+    /// `len_bytes`.
+    fn prefetch(&self, _offset: u64, _len: u64) {}
+
+    /// Copies bytes out that lie below `len_bytes`, for a look at a few places before all is read in order: what the
+    /// system had to read for it does not stay in memory, where it would break up what is read in large pieces later. False if they could not be had, and `bytes` is not to be used then.
+    fn peek(&self, offset: u64, bytes: &mut [u8]) -> bool {
+        let end = offset.checked_add(bytes.len() as u64);
+        let inside = end.is_some_and(|end| end <= self.len_bytes());
+        if inside {
+            // SAFETY: inside the device, as was just compared; `bytes` is the caller's alone.
+            unsafe {
+                let from = self.base().as_ptr().add(offset as usize);
+                from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
+            }
+        }
+        inside
+    }
 
     /// Returns when everything stored before the call is on stable storage.
     ///

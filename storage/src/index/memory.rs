@@ -1,14 +1,22 @@
 //! Where the words of tables come from.
 
+use super::slot::EMPTY;
+use super::table::Shape;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
-/// Tables begin on cache lines: the line is what a probe costs.
+/// Tables begin on cache lines: the line is what a probe costs. Small ones begin where the allocator likes: a line more
+/// is cheap where all of the index is in the processor's caches, and what rounding would add is not.
 const ALIGN: usize = 64;
+const ALIGN_OF_SMALL: usize = 16;
+/// Tables with fewer words are small.
+const SMALL_WORDS: usize = 64;
 
 /// What an allocator adds to a block: its header and the rounding, about.
-const ALLOCATION_OVERHEAD_BYTES: u64 = 48;
+const fn overhead_bytes(layout: Layout) -> u64 {
+    if layout.align() == ALIGN { 48 } else { 16 }
+}
 
 /// The words of one table, owned until they are given back.
 #[derive(Debug)]
@@ -40,12 +48,27 @@ impl Block {
 }
 
 /// The memory of all tables of an index, counted.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Memory {
     bytes: AtomicU64,
+    nothing: [AtomicU64; Shape::NOTHING.words()],
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            nothing: std::array::from_fn(|_| AtomicU64::new(EMPTY)),
+        }
+    }
 }
 
 impl Memory {
+    /// The words of a table that holds nothing and never will, for all partitions that have none of their own.
+    pub(super) fn nothing(&self) -> NonNull<AtomicU64> {
+        NonNull::from(&self.nothing).cast()
+    }
+
     /// `length` words, each `fill`.
     pub(super) fn take(&self, length: usize, fill: u64) -> Block {
         let layout = layout(length);
@@ -58,7 +81,7 @@ impl Memory {
             unsafe { words.add(at).write(AtomicU64::new(fill)) };
         }
         self.bytes.fetch_add(
-            layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES,
+            layout.size() as u64 + overhead_bytes(layout),
             Ordering::Relaxed,
         );
         Block { words, length }
@@ -67,7 +90,7 @@ impl Memory {
     pub(super) fn give_back(&self, block: Block) {
         let layout = layout(block.length);
         self.bytes.fetch_sub(
-            layout.size() as u64 + ALLOCATION_OVERHEAD_BYTES,
+            layout.size() as u64 + overhead_bytes(layout),
             Ordering::Relaxed,
         );
         // In the model whoever wrongly still looks here sees holes, and a test fails, where memory would look unchanged.
@@ -75,7 +98,7 @@ impl Memory {
         block
             .words()
             .iter()
-            .for_each(|word| word.store(super::slot::EMPTY, Ordering::SeqCst));
+            .for_each(|word| word.store(EMPTY, Ordering::SeqCst));
         for at in 0..block.length {
             // SAFETY: `take` wrote every word; the owner gave the block away, so nobody looks at them.
             unsafe { block.words.add(at).drop_in_place() };
@@ -91,7 +114,12 @@ impl Memory {
 }
 
 fn layout(length: usize) -> Layout {
+    let align = if length < SMALL_WORDS {
+        ALIGN_OF_SMALL
+    } else {
+        ALIGN
+    };
     Layout::array::<AtomicU64>(length)
-        .and_then(|layout| layout.align_to(ALIGN))
+        .and_then(|layout| layout.align_to(align))
         .unwrap_or_else(|_| handle_alloc_error(Layout::new::<u64>()))
 }

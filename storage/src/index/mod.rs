@@ -18,14 +18,14 @@ mod table;
 mod tests;
 
 pub(crate) use partition::PartitionGuard;
-pub(crate) use slot::Slot;
+pub(crate) use slot::{Candidate, Slot};
 
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::Guard;
 use memory::Memory;
 use partition::Partition;
-use slot::Candidate;
 use std::sync::Arc;
+use table::Shape;
 
 /// The index of a namespace.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Index {
     pub(crate) fn new(expected_records: u64) -> Self {
         let memory = Arc::new(Memory::default());
         let partitions = (0..PARTITIONS)
-            .map(|number| Partition::new(presized_lines(expected_records, number), &memory))
+            .map(|number| Partition::new(presized(expected_records, number), &memory))
             .collect();
         Self { partitions, memory }
     }
@@ -102,23 +102,25 @@ impl Index {
 impl Drop for Index {
     fn drop(&mut self) {
         for partition in &mut self.partitions {
-            if let Some(block) = partition.take_block() {
+            if let Some(block) = partition.take_block(&self.memory) {
                 self.memory.give_back(block);
             }
         }
     }
 }
 
-/// The home lines a partition begins with.
+/// The table a partition begins with: none of its own, if no records are expected.
 ///
 /// Digests fill all partitions alike, so equal tables would all grow in the same moment, and memory a record would swing
 /// by the whole step: let them begin at sizes spread evenly over one step.
-fn presized_lines(expected_records: u64, number: usize) -> usize {
+fn presized(expected_records: u64, number: usize) -> Shape {
+    if expected_records == 0 {
+        return Shape::NOTHING;
+    }
     let mean = expected_records as f64 / PARTITIONS as f64;
-    // A standard deviation above the mean: one partition in six grows once in spite of the presizing.
-    let lines = table::lines_for((mean + mean.sqrt()) as usize);
     // Multiples of the golden ratio spread evenly, whatever part of the partitions is looked at.
     let spread = (number as f64 * 0.618_033_988_749_895).fract();
-    let step = table::lines_after(lines) - lines;
-    lines + (step as f64 * spread) as usize
+    // A standard deviation above the mean: one partition in six grows once in spite of the presizing.
+    let records = mean + mean.sqrt();
+    Shape::for_records((records * (1.0 + spread / 8.0)) as usize)
 }

@@ -2,7 +2,7 @@
 
 use super::memory::{Block, Memory};
 use super::slot::{Candidate, EMPTY, Slot, tag_of};
-use super::table::{Shape, Table, capacity_of, lines_after, lines_for};
+use super::table::{Shape, Table};
 use crate::epoch::{self, Guard};
 use crate::lock::HeldLocks;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -28,12 +28,15 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// An empty partition with a table of so many home lines.
-    pub(super) fn new(lines: usize, memory: &Memory) -> Self {
-        let shape = Shape::to_hold(lines, std::iter::empty());
-        let block = memory.take(shape.words(), EMPTY);
+    /// An empty partition with a table of this shape; [`Shape::NOTHING`] takes no memory.
+    pub(super) fn new(shape: Shape, memory: &Memory) -> Self {
+        let words = if shape == Shape::NOTHING {
+            memory.nothing()
+        } else {
+            memory.take(shape.words(), EMPTY).as_ptr()
+        };
         Self {
-            words: AtomicPtr::new(block.as_ptr().as_ptr()),
+            words: AtomicPtr::new(words.as_ptr()),
             shape: AtomicU64::new(shape.pack()),
             removals: AtomicU32::new(0),
             records: AtomicU32::new(0),
@@ -112,9 +115,12 @@ impl Partition {
         }
     }
 
-    /// Takes the table's block out, at the end.
-    pub(super) fn take_block(&mut self) -> Option<Block> {
+    /// Takes the table's block out, at the end; none if it never had one.
+    pub(super) fn take_block(&mut self, memory: &Memory) -> Option<Block> {
         let words = NonNull::new(self.words.swap(null_mut(), Ordering::Acquire))?;
+        if words == memory.nothing() {
+            return None;
+        }
         let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
         // SAFETY: `words` and `shape` describe the block that was put here, and the address is gone from here.
         Some(unsafe { Block::from_parts(words, shape.words()) })
@@ -212,14 +218,14 @@ impl PartitionGuard<'_> {
     /// Adds a record; that it is not there yet is for the caller to know. Grows the table if it must.
     pub(crate) fn insert(&mut self, tag: u32, slot: Slot) {
         let (head, tail) = (slot.head(tag), slot.tail());
-        let lines = self.shape().lines as usize;
-        let room = self.len() < capacity_of(lines) && self.table().insert(head, tail);
+        let shape = self.shape();
+        let room = self.len() < shape.capacity() && self.table().insert(head, tail);
         if !room {
             // A table that is far from full and has no room at its end holds too many records of one tag: more lines
             // would not help, more room there will.
-            let crowded = self.len() < capacity_of(lines) / 4 * 3;
+            let crowded = self.len() < shape.capacity() / 4 * 3;
             if !crowded {
-                self.rebuild(lines_after(lines), &[]);
+                self.rebuild(shape.next(), &[]);
             }
             if crowded || !self.table().insert(head, tail) {
                 return self.merge(&[(head, tail)]);
@@ -238,12 +244,19 @@ impl PartitionGuard<'_> {
         self.merge(&words);
     }
 
-    fn merge(&mut self, added: &[(u64, u64)]) {
-        let mut lines = self.shape().lines as usize;
-        while self.len() + added.len() > capacity_of(lines) {
-            lines = lines_after(lines);
+    /// The same for the words of records, in order of their tags.
+    pub(crate) fn insert_sorted(&mut self, records: &[(u64, u64)]) {
+        if !records.is_empty() {
+            self.merge(records);
         }
-        self.rebuild(lines, added);
+    }
+
+    fn merge(&mut self, added: &[(u64, u64)]) {
+        let mut shape = self.shape();
+        while self.len() + added.len() > shape.capacity() {
+            shape = shape.next();
+        }
+        self.rebuild(shape, added);
     }
 
     /// Takes the record at a position out.
@@ -259,12 +272,12 @@ impl PartitionGuard<'_> {
             .partition
             .records
             .fetch_sub(records as u32, Ordering::Relaxed) as usize;
-        let lines = self.shape().lines as usize;
-        let half = capacity_of(lines) / 2;
+        let shape = self.shape();
+        let half = shape.capacity() / 2;
         // Only on the way down through the middle: a table that was presized and is not filled yet stays.
         if before >= half && self.len() < half {
-            let fitting = lines_after(lines_for(self.len()));
-            if fitting < lines {
+            let fitting = Shape::for_records(self.len()).next();
+            if fitting.places < shape.places {
                 self.rebuild(fitting, &[]);
             }
         }
@@ -296,24 +309,23 @@ impl PartitionGuard<'_> {
         doomed.len()
     }
 
-    /// Puts a table with so many home lines in the place of the present one, with `added` (sorted) among its records.
-    fn rebuild(&mut self, lines: usize, added: &[(u64, u64)]) {
-        let copied = if added.is_empty() {
-            self.copied(lines)
+    /// Puts a table of this shape in the place of the present one, with `added` (sorted) among its records.
+    fn rebuild(&mut self, shape: Shape, added: &[(u64, u64)]) {
+        let (block, shape) = if self.len() == 0 {
+            self.filled(shape, added.iter().copied())
         } else {
-            None
+            let copied = added.is_empty().then(|| self.copied(shape)).flatten();
+            copied.unwrap_or_else(|| self.merged(shape, added))
         };
-        let (block, shape) = copied.unwrap_or_else(|| self.merged(lines, added));
         self.exchange(block, shape);
         self.partition
             .records
             .fetch_add(added.len() as u32, Ordering::Relaxed);
     }
 
-    /// The records in a table with so many home lines, the quick way; none if the usual room at its end is too small.
-    fn copied(&self, lines: usize) -> Option<(Block, Shape)> {
+    /// The records in a table of this shape, the quick way; none if the room at its end is too small.
+    fn copied(&self, shape: Shape) -> Option<(Block, Shape)> {
         let memory = self.retired.memory;
-        let shape = Shape::plain(lines);
         let block = memory.take(shape.words(), EMPTY);
         if Table::new(block.words(), shape).fill_from(self.table()) {
             return Some((block, shape));
@@ -322,24 +334,32 @@ impl PartitionGuard<'_> {
         None
     }
 
-    /// The records and those added in a table with so many home lines and what room they need at its end.
-    fn merged(&self, lines: usize, added: &[(u64, u64)]) -> (Block, Shape) {
+    /// The records and those added in a table of this shape, with what room they need at its end.
+    fn merged(&self, shape: Shape, added: &[(u64, u64)]) -> (Block, Shape) {
         let table = self.table();
-        let merged = || {
-            let mut present = table
-                .records()
-                .map(|(_, head, tail)| (head, tail))
-                .peekable();
-            let mut added = added.iter().copied().peekable();
-            std::iter::from_fn(move || match (present.peek(), added.peek()) {
-                (Some((one, _)), Some((other, _))) if tag_of(*other) < tag_of(*one) => added.next(),
-                (Some(_), _) => present.next(),
-                (None, _) => added.next(),
-            })
-        };
-        let shape = Shape::to_hold(lines, merged().map(|(head, _)| head));
+        let mut present = table
+            .records()
+            .map(|(_, head, tail)| (head, tail))
+            .peekable();
+        let mut added = added.iter().copied().peekable();
+        let merged = std::iter::from_fn(|| match (present.peek(), added.peek()) {
+            (Some((one, _)), Some((other, _))) if tag_of(*other) < tag_of(*one) => added.next(),
+            (Some(_), _) => present.next(),
+            (None, _) => added.next(),
+        });
+        let merged: Vec<_> = merged.collect();
+        self.filled(shape, merged.iter().copied())
+    }
+
+    /// These sorted records in a table of this shape, with what room they need at its end.
+    fn filled(
+        &self,
+        shape: Shape,
+        records: impl Iterator<Item = (u64, u64)> + Clone,
+    ) -> (Block, Shape) {
+        let shape = shape.to_hold(records.clone().map(|(head, _)| head));
         let block = self.retired.memory.take(shape.words(), EMPTY);
-        Table::new(block.words(), shape).fill(merged());
+        Table::new(block.words(), shape).fill(records);
         (block, shape)
     }
 
@@ -353,7 +373,10 @@ impl PartitionGuard<'_> {
         partition
             .words
             .store(block.as_ptr().as_ptr(), Ordering::Release);
-
+        // It never comes back, so nobody takes it for a table of another shape, and it stays with the index.
+        if words == self.retired.memory.nothing() {
+            return;
+        }
         // SAFETY: these are the parts of the block that was here, and its address is not here any more. Readers that
         // still have it are pinned, and the block is given back only after they have gone.
         let retired = unsafe { Block::from_parts(words, old_shape.words()) };

@@ -3,6 +3,7 @@
 use super::memory::Memory;
 use super::partition::Partition;
 use super::slot::{Candidate, Slot};
+use super::table::Shape;
 use crate::epoch;
 use crate::location::Location;
 use crate::sync::{Arc, thread};
@@ -17,7 +18,7 @@ impl Lone {
     fn with(tags: &[u32]) -> Arc<Self> {
         let memory = Arc::new(Memory::default());
         let lone = Self {
-            partition: Partition::new(1, &memory),
+            partition: Partition::new(Shape::NOTHING, &memory),
             memory,
         };
         tags.iter().for_each(|tag| lone.insert(*tag));
@@ -42,7 +43,7 @@ impl Lone {
 
 impl Drop for Lone {
     fn drop(&mut self) {
-        if let Some(block) = self.partition.take_block() {
+        if let Some(block) = self.partition.take_block(&self.memory) {
             self.memory.give_back(block);
         }
         epoch::advance();

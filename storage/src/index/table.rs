@@ -4,7 +4,7 @@
 //! A record lies in its home or, if that is full, behind it. Homes rise with the tags, so Robin Hood order is order by
 //! tag: a probe walks up from the home and ends at the first larger tag or hole, and a larger table is filled in one walk
 //! over the old one, without looking into the log. There is no wrap-around; a few lines beyond the last home take what the
-//! end displaces, and the last place of all is always a hole.
+//! end displaces, and the last place of all is always a hole. A table of a few records has one home for all.
 //!
 //! Heads and tails are two arrays in one block: the heads of a line are one cache line, and most probes load no other.
 //!
@@ -19,35 +19,25 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// Places a line: a cache line of heads.
 const LINE: usize = 8;
 
-/// Lines beyond the last home. Few tables have more to displace there, and those grow a little early.
-const SPARE_LINES: usize = 2;
+/// Places beyond the last home. Few tables have more to displace there, and those grow a little early. Small tables have
+/// less to displace, and would pay for more.
+const SPARE: usize = 16;
+const SPARE_OF_SMALL: usize = 8;
+/// Tables with fewer home lines are small.
+const SMALL_LINES: usize = 16;
 
-/// How many records a table with so many home lines takes: 7/8 of the places.
-pub(super) const fn capacity_of(lines: usize) -> usize {
-    let places = lines * LINE;
-    places - places / 8
-}
-
-/// The home lines of the next larger table: 1/8 more.
-pub(super) const fn lines_after(lines: usize) -> usize {
-    lines + lines.div_ceil(8)
-}
-
-/// The home lines that so many records need.
-pub(super) const fn lines_for(records: usize) -> usize {
-    if records == 0 {
-        1
-    } else {
-        (records * 8).div_ceil(7 * LINE)
-    }
-}
+/// Up to so many places, all records have one home, the first line, and lie side by side. They are found by walking over
+/// half of them, three lines at most, and no places are left free: at so few records it is these that would cost most.
+const CROWD_MAX: usize = 24;
+/// A crowd grows by so many places.
+const CROWD_STEP: usize = 4;
 
 /// How large a table is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     /// Lines that are homes.
     pub(super) lines: u32,
-    /// Places in all, a multiple of those of a line.
+    /// Places in all. Where there is one home line, these are few and a multiple of four; otherwise, one of a line.
     pub(super) places: u32,
 }
 
@@ -68,26 +58,69 @@ impl Shape {
         2 * self.places as usize
     }
 
+    /// The shape of a table that was never filled: one hole.
+    pub(super) const NOTHING: Self = Self {
+        lines: 1,
+        places: 1,
+    };
+
     /// The shape with so many home lines, and the usual room beyond them.
-    pub(super) const fn plain(lines: usize) -> Self {
+    const fn plain(lines: usize) -> Self {
+        let spare = if lines < SMALL_LINES {
+            SPARE_OF_SMALL
+        } else {
+            SPARE
+        };
         Self {
             lines: lines as u32,
-            places: (LINE * (lines + SPARE_LINES)) as u32,
+            places: (LINE * lines + spare) as u32,
         }
     }
 
-    /// The shape with so many home lines that surely holds records with these heads, which are sorted.
-    pub(super) fn to_hold(lines: usize, heads: impl Iterator<Item = u64>) -> Self {
+    /// How many records a table of this shape takes: all places but the last of a crowd, 7/8 of those in home lines.
+    pub(super) const fn capacity(self) -> usize {
+        if self.lines == 1 {
+            self.places as usize - 1
+        } else {
+            let homes = self.lines as usize * LINE;
+            homes - homes / 8
+        }
+    }
+
+    /// The smallest shape for so many records.
+    pub(super) const fn for_records(records: usize) -> Self {
+        if records < CROWD_MAX {
+            return Self {
+                lines: 1,
+                places: (records + 1).next_multiple_of(CROWD_STEP) as u32,
+            };
+        }
+        Self::plain((records * 8).div_ceil(7 * LINE))
+    }
+
+    /// The next larger shape: four places, or a quarter more home lines.
+    pub(super) const fn next(self) -> Self {
+        let lines = self.lines as usize;
+        if lines == 1 {
+            return Self::for_records(self.capacity() + 1);
+        }
+        Self::plain(lines + lines.div_ceil(4))
+    }
+
+    /// This shape, with as many places more as records with these heads need, which are sorted.
+    pub(super) fn to_hold(self, heads: impl Iterator<Item = u64>) -> Self {
         let mut next = 0;
         for head in heads {
-            next = home(tag_of(head), lines as u32).max(next) + 1;
+            next = home(tag_of(head), self.lines).max(next) + 1;
+        }
+        if next < self.places as usize {
+            return self;
         }
         // Records with one tag pile up at the end, however many homes there are: let the room there grow in steps, too.
-        let beyond = next.div_ceil(LINE).saturating_sub(lines);
-        let places = LINE * (lines + beyond + beyond / 8 + SPARE_LINES);
+        let beyond = next - LINE * self.lines as usize;
         Self {
-            lines: lines as u32,
-            places: places as u32,
+            lines: self.lines,
+            places: (next + beyond / 8).next_multiple_of(LINE) as u32 + LINE as u32,
         }
     }
 }

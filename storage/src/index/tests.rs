@@ -8,6 +8,7 @@ use crate::location::Location;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// A digest of the given partition and tag; `number` tells apart those which have both.
 fn digest(partition: usize, tag: u32, number: u64) -> Digest {
@@ -236,6 +237,39 @@ fn no_load_takes_more_than_32_bytes_a_record() {
             let each = bytes as f64 / (SAMPLE as f64 * per_partition as f64);
             assert!((16.0..24.0).contains(&each), "{each} at {per_partition}");
         }
+    }
+}
+
+#[test]
+fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit() {
+    // Records, and the most that all of the index may take for them in bytes. The partitions alone take 256 KiB.
+    let limits = [
+        (0, 270_000),
+        (1_000, 340 * 1_000),
+        (10_000, 66 * 10_000),
+        (40_000, 32 * 40_000),
+        (80_000, 32 * 80_000),
+        (120_000, 32 * 120_000),
+        (150_000, 32 * 150_000),
+        (1_000_000, 24 * 1_000_000),
+    ];
+    let index = Index::new(0);
+    let mut records = 0;
+    for (wanted, limit) in limits {
+        while records < wanted {
+            records += 1;
+            let place = spread(records);
+            let mut partition = index.lock_partition(place as usize % PARTITIONS);
+            partition.insert((place >> 40) as u32, slot(records));
+        }
+        // Replaced tables are given back when the epoch has passed, which tests beside this one may hold up.
+        let until = Instant::now() + Duration::from_secs(10);
+        while index.memory_bytes() > limit && Instant::now() < until {
+            epoch::advance();
+            std::thread::yield_now();
+        }
+        let bytes = index.memory_bytes();
+        assert!(bytes <= limit, "{bytes} bytes for {wanted} records");
     }
 }
 
