@@ -40,6 +40,11 @@ pub enum Error {
     /// A create-only write met a live record (code 5).
     #[error("record already exists: update or replace it instead of creating it")]
     RecordExists,
+    /// A create-only operation met a bin that exists (code 6).
+    #[error(
+        "bin \"{0}\" already exists: leave out CREATE_ONLY, or add NO_FAIL to keep what is there"
+    )]
+    BinExists(Box<str>),
     /// The namespace takes no writes (code 8).
     #[error("writes are stopped: {reason}")]
     StopWrites {
@@ -90,6 +95,9 @@ pub enum Error {
         /// The limit of the namespace.
         limit: u32,
     },
+    /// The operation needs a bin that does not exist (code 17).
+    #[error("bin \"{0}\" does not exist: create it first, or add NO_FAIL to pass over it")]
+    BinNotFound(Box<str>),
     /// The stored user key differs from the given one (code 19).
     #[error(
         "the record stores another user key than the one given: two keys share a digest, or the digest was given by hand"
@@ -123,6 +131,12 @@ pub enum Error {
     /// The operation does not apply to the present value (code 26).
     #[error("operation not applicable: {0}")]
     OpNotApplicable(Cow<'static, str>),
+    /// The policy's filter expression does not hold for the record (code 27).
+    #[error("filtered out: the policy's expression does not hold for this record")]
+    FilteredOut,
+    /// Text that should be GeoJSON is not (code 160).
+    #[error("invalid GeoJSON: {0}")]
+    GeoJson(Cow<'static, str>),
     /// The storage engine could not do it: a device refused or failed, a record is damaged, the namespace is read-only
     /// or closed (codes 1, 4, 8, 22; see [`Error::result_code`]).
     #[error(transparent)]
@@ -149,11 +163,13 @@ impl Error {
             Self::Generation { .. } => 3,
             Self::Parameter(_) | Self::Serde(_) => 4,
             Self::RecordExists => 5,
+            Self::BinExists(_) => 6,
             Self::StopWrites { .. } => 8,
             Self::Timeout { .. } => 9,
             Self::IncompatibleType { .. } => 12,
             Self::RecordTooBig { .. } => 13,
             Self::KeyBusy { .. } => 14,
+            Self::BinNotFound(_) => 17,
             Self::KeyMismatch => 19,
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
@@ -161,6 +177,8 @@ impl Error {
             Self::ElementNotFound { .. } => 23,
             Self::ElementExists { .. } => 24,
             Self::OpNotApplicable(_) => 26,
+            Self::FilteredOut => 27,
+            Self::GeoJson(_) => 160,
             Self::Storage(error) => match error {
                 spikelet_storage::Error::BadName { .. }
                 | spikelet_storage::Error::BadOption { .. }
@@ -330,6 +348,10 @@ mod tests {
                 false,
             ),
             (Error::OpNotApplicable("index".into()), 26, false),
+            (Error::BinExists(none()), 6, false),
+            (Error::BinNotFound(none()), 17, false),
+            (Error::FilteredOut, 27, false),
+            (Error::GeoJson("x".into()), 160, false),
         ];
         for (error, code, retryable) in table {
             assert_eq!(error.result_code(), code, "{error}");

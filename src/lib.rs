@@ -5,25 +5,45 @@
 )]
 #![forbid(unsafe_code)]
 
+mod bits;
+mod call;
 mod cdt;
 mod engine;
 mod error;
+mod expression;
+#[cfg(fuzzing)]
+pub mod fuzzing;
+mod geo;
+mod hll;
 mod operation;
 mod record;
+#[cfg(feature = "server")]
+mod server;
 mod value;
 
-pub use cdt::{ListPolicy, ListReturn, ListReturnType, ListWriteFlags};
+pub use bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
+pub use cdt::{
+    ListPolicy, ListReturn, ListReturnType, ListSortFlags, ListWriteFlags, MapPolicy, MapReturn,
+    MapReturnType, MapWriteFlags,
+};
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, GenerationPolicy, HotRecord, MAX_TIME_TO_LIVE, Namespace,
     NamespaceConfig, Operated, RecordExistsAction, ScannedRecord, Set, Store, StoreBuilder,
     WritePolicy,
 };
 pub use error::Error;
+pub use expression::{
+    Definition, ExpReadFlags, ExpType, ExpWriteFlags, Expression, LoopVariable, PathFlags,
+    PathResult, RegexFlags, Step, expressions,
+};
+pub use hll::{HllPolicy, HllWriteFlags};
 pub use operation::{MAX_OPERATIONS, Operation, OperationResult, operations};
 pub use record::{
     BinName, Bins, Key, KeyHash, MAX_BINS, MAX_SET_NAME_BYTES, Metadata, Record, RecordBins,
     RecordView, from_bins, to_bins,
 };
+#[cfg(feature = "server")]
+pub use server::{Server, ServerBuilder, ServerConfig, ServerHandle};
 pub use value::{
     CodecError, List, ListItems, ListOrder, ListRef, Map, MapEntries, MapOrder, MapRef,
     ParticleType, Value, ValueRef,

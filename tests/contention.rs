@@ -70,7 +70,7 @@ fn a_record_that_is_held_refuses_the_twenty_second_writer_and_no_other_record() 
         bins.set("owner", "first")?;
         let patient = WritePolicy::default().total_timeout(None);
         for _ in 0..20 {
-            let set = set.clone();
+            let (set, patient) = (set.clone(), patient.clone());
             waiters.push(std::thread::spawn(move || {
                 set.operate_with(&patient, "held", &[operations::add("n", 1)])
             }));

@@ -12,21 +12,27 @@ thread_local! {
 
 /// Element looks: one for each element that is stepped over, compared with, or read.
 #[inline]
-pub(crate) fn visit() {
+pub(super) fn visit() {
+    visits(1);
+}
+
+/// Several of them.
+#[inline]
+pub(super) fn visits(_elements: u32) {
     #[cfg(test)]
-    VISITS.set(VISITS.get() + 1);
+    VISITS.set(VISITS.get() + _elements as usize);
 }
 
 /// Bytes of elements and index copied from the old collection to the new one.
 #[inline]
-pub(crate) fn copy(_bytes: usize) {
+pub(super) fn copy(_bytes: usize) {
     #[cfg(test)]
     COPIED.set(COPIED.get() + _bytes);
 }
 
 /// What was counted on this thread while `f` ran: element visits, bytes copied.
 #[cfg(test)]
-pub(crate) fn of<R>(f: impl FnOnce() -> R) -> (R, usize, usize) {
+pub(super) fn of<R>(f: impl FnOnce() -> R) -> (R, usize, usize) {
     let before = (VISITS.get(), COPIED.get());
     let result = f();
     (result, VISITS.get() - before.0, COPIED.get() - before.1)

@@ -1,28 +1,120 @@
-//! Collections inside bins: operations on encoded lists, and later maps.
+//! Lists and maps inside bins: operations on their encoded bytes.
 //!
-//! Nothing here decodes a collection to edit one element. An operation on a list goes through these steps:
+//! Nothing here decodes a list or map to read or edit a part of it. A call goes through these steps:
 //!
-//! 1. [`list::ListView`] reads the head: count, flags, index data, where the elements begin.
-//! 2. Positions are selected: by index (`range`), by value (`list::search`), with the costs that the index allows.
-//! 3. A read builds its result from the selected elements (`list::select`). A modification becomes a
-//!    [`list::ListEdit`]: splices of the encoded elements, with the length of what it will write known beforehand.
-//! 4. The executor of operations lets the edit write itself, once, straight into the new record.
+//! 1. `act` reads the call: which operation it is (`table`, `code`), and its arguments.
+//! 2. `context` goes down a path into nested lists and maps, if the call has one.
+//! 3. [`View`] reads the head of the list or map: count, flags, index data, where the items begin. Lists and maps are both
+//!    rows of items; an item of a map is a key with its value.
+//! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), with the costs that the index
+//!    allows.
+//! 5. The operation replies something about what is selected (`answer`, put together from encoded bytes), removes it, or
+//!    replaces it (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]: splices of encoded items, with the length
+//!    of what it will write known beforehand, and with the new index (`index`, `ranks`).
+//! 6. The executor of operations lets the edit write itself, once, straight into the new record.
 //!
-//! Data comes in as the bytes of a bin's value and of encoded arguments, and goes out as edits and results. This layer
-//! knows values, but neither records nor bins: errors are [`CdtError`]s, to which the executor adds the bin's name.
+//! Data comes in as the bytes of a bin's value and of an encoded call, and goes out as edits and replies. This layer knows
+//! values and calls, but neither records nor bins.
 
+mod act;
+mod answer;
+mod context;
+mod convert;
 mod cost;
-mod error;
+mod edit;
+mod elements;
+mod index;
+mod insert;
+mod number;
 mod policy;
+mod put;
 mod range;
+mod ranks;
 mod returns;
+mod select;
+mod table;
+mod value_list;
+mod view;
 
-pub(crate) mod list;
+#[cfg(test)]
+mod cost_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 
-pub use policy::{ListPolicy, ListWriteFlags};
-pub use returns::{ListReturn, ListReturnType};
+pub(crate) mod code;
 
-pub(crate) use error::CdtError;
+pub use policy::{ListPolicy, ListSortFlags, ListWriteFlags, MapPolicy, MapWriteFlags};
+pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
-/// The most items in one list argument: Aerospike's limit.
-pub(crate) const MAX_ARGUMENT_ITEMS: usize = 1 << 20;
+pub(crate) use edit::Edit;
+pub(crate) use returns::Returns;
+
+use act::Act;
+use view::{Shape, View};
+
+use crate::call::{Call, CallError, Payload, Reply};
+use crate::value::msgpack::MAX_NESTING;
+use crate::value::{CodecError, ParticleType};
+
+/// Executes a call that reads a list or map: `current` is the type and stored value of its bin.
+pub(crate) fn read<'a>(
+    current: (ParticleType, &'a [u8]),
+    payload: &Payload<'a>,
+) -> Result<Reply<'a>, CallError> {
+    let call = plain(payload)?;
+    let (kind, bin) = current;
+    let act = Act::parse(call, false)?;
+    let (_, reply) = if call.path.levels() > 0 {
+        context::read(act, kind, bin, call.path)?
+    } else {
+        let view = view_of(act.shape(), kind, bin)?;
+        act.on(view, false)?
+    };
+    Ok(reply)
+}
+
+/// Executes a call that changes a list or map, as far as the edit that it makes: none, if nothing changes. A missing bin
+/// may be created.
+pub(crate) fn modify<'a>(
+    current: Option<(ParticleType, &'a [u8])>,
+    payload: &Payload<'a>,
+) -> Result<(Option<Edit<'a>>, Reply<'a>), CallError> {
+    let call = plain(payload)?;
+    let act = Act::parse(call, true)?;
+    let levels = call.path.levels();
+    if levels > 0 {
+        if call
+            .arguments
+            .nests_deeper_than(MAX_NESTING.saturating_sub(levels))
+        {
+            return Err(CallError::Argument(CodecError::TooDeep));
+        }
+        return context::modify(act, current, call.path);
+    }
+    match current {
+        Some((kind, bin)) => {
+            let view = view_of(act.shape(), kind, bin)?;
+            act.on(view, false)
+        }
+        None => act.on_nothing(false),
+    }
+}
+
+fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p Call<'a>, CallError> {
+    match payload {
+        Payload::Call(call) => Ok(call),
+        Payload::Select { .. } => Err(CallError::NotApplicable(
+            "selections by path expressions are not supported",
+        )),
+    }
+}
+
+fn view_of(shape: Shape, kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
+    if kind == shape.kind() {
+        View::parse(shape, bin)
+    } else {
+        Err(context::wrong_type(shape, kind))
+    }
+}

@@ -1,8 +1,8 @@
-//! How a list is created and written.
+//! How a list or map is created and written.
 
 use bitflags::bitflags;
 
-use crate::value::{FLAG_PERSIST_INDEX, ListOrder};
+use crate::value::{FLAG_PERSIST_INDEX, ListOrder, MapOrder};
 
 bitflags! {
     /// What a write to a list refuses, and what then happens.
@@ -16,6 +16,32 @@ bitflags! {
         const NO_FAIL = 4;
         /// With [`ListWriteFlags::NO_FAIL`] and several items: leave out the refused ones and write the others.
         const DO_PARTIAL = 8;
+    }
+}
+
+bitflags! {
+    /// What a write to a map refuses, and what then happens.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct MapWriteFlags: u32 {
+        /// Refuse keys that are there.
+        const CREATE_ONLY = 1;
+        /// Refuse keys that are not there.
+        const UPDATE_ONLY = 2;
+        /// What is refused changes nothing and is no error.
+        const NO_FAIL = 4;
+        /// With [`MapWriteFlags::NO_FAIL`] and several entries: leave out the refused ones and write the others.
+        const DO_PARTIAL = 8;
+    }
+}
+
+bitflags! {
+    /// How a list is sorted.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct ListSortFlags: u32 {
+        /// The greatest element first. Has no effect on an ordered list.
+        const DESCENDING = 1;
+        /// Keep one of equal elements. Not together with [`ListSortFlags::DESCENDING`] on a list without order.
+        const DROP_DUPLICATES = 2;
     }
 }
 
@@ -51,17 +77,62 @@ impl ListPolicy {
         }
     }
 
+    pub(crate) const fn order(&self) -> ListOrder {
+        self.order
+    }
+
     pub(crate) const fn write_flags(&self) -> ListWriteFlags {
         self.write_flags
     }
 
     /// The flags that a list created by this policy carries.
     pub(crate) const fn create_flags(&self) -> u8 {
-        self.order.flags()
-            | if self.persist_index {
-                FLAG_PERSIST_INDEX
-            } else {
-                0
-            }
+        with_index(self.order.flags(), self.persist_index)
     }
+}
+
+/// How a map is created when its bin does not exist yet, and what writes to it refuse.
+///
+/// Order and persisted index count at creation only: they never convert a map that is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapPolicy {
+    order: MapOrder,
+    write_flags: MapWriteFlags,
+    persist_index: bool,
+}
+
+impl MapPolicy {
+    /// A policy of the given order and flags, without persisted index.
+    #[must_use]
+    pub const fn new(order: MapOrder, write_flags: MapWriteFlags) -> Self {
+        Self {
+            order,
+            write_flags,
+            persist_index: false,
+        }
+    }
+
+    /// The same, and a map that is created carries the offsets of its entries with it: an entry is then found by key in
+    /// O(log N), and, if the map is ordered by key and value, by value or rank too. Costs up to 4 bytes an entry, and up
+    /// to 4 more for the order of values.
+    #[must_use]
+    pub const fn persist_index(self) -> Self {
+        Self {
+            persist_index: true,
+            ..self
+        }
+    }
+
+    pub(crate) const fn write_flags(&self) -> MapWriteFlags {
+        self.write_flags
+    }
+
+    /// The flags that a map created by this policy carries.
+    pub(crate) const fn create_flags(&self) -> u8 {
+        with_index(self.order.flags(), self.persist_index)
+    }
+}
+
+const fn with_index(order: u8, persist: bool) -> u8 {
+    order | if persist { FLAG_PERSIST_INDEX } else { 0 }
 }

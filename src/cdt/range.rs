@@ -1,20 +1,38 @@
 //! Ranges of positions, as users give them: negative positions count from the end, ranges are clipped.
 
-/// The part of a collection of `len` elements that begins at `start` and has at most `count` elements: first position
-/// and number of elements.
+/// The position among `len` that `index` means, which counts from the end if it is negative.
+pub(crate) fn resolve(len: u32, index: i64) -> Option<u32> {
+    let from_front = if index < 0 {
+        index.saturating_add(i64::from(len))
+    } else {
+        index
+    };
+    u32::try_from(from_front).ok().filter(|at| *at < len)
+}
+
+/// The part of a collection of `len` items that begins at `start` and has at most `count` items: first position
+/// and number of items.
 ///
 /// A start before the beginning loses what lies before it; a start at or behind the end selects nothing.
 pub(crate) fn clip(len: u32, start: i64, count: u64) -> (u32, u32) {
-    let end = i64::from(len);
     let from_front = if start < 0 {
-        start.saturating_add(end)
+        start.saturating_add(i64::from(len))
     } else {
         start
     };
-    let (first, count) = if from_front < 0 {
-        (0, count.saturating_sub(from_front.unsigned_abs()))
+    clip_absolute(len, from_front, count)
+}
+
+/// The same from `base` on, moved by `start`, where nothing counts from the end.
+pub(crate) fn clip_relative(len: u32, base: u32, start: i64, count: u64) -> (u32, u32) {
+    clip_absolute(len, start.saturating_add(i64::from(base)), count)
+}
+
+fn clip_absolute(len: u32, start: i64, count: u64) -> (u32, u32) {
+    let (first, count) = if start < 0 {
+        (0, count.saturating_sub(start.unsigned_abs()))
     } else {
-        (from_front.unsigned_abs(), count)
+        (start.unsigned_abs(), count)
     };
     let first = u32::try_from(first).map_or(len, |first| first.min(len));
     let count = u32::try_from(count).map_or(len - first, |count| count.min(len - first));
@@ -51,6 +69,48 @@ mod tests {
                 selected,
                 "{count} from {start} of {len}"
             );
+        }
+    }
+
+    #[test]
+    fn relative_ranges_do_not_count_from_the_end() {
+        // Six elements 0, 4, 5, 9, 11, 15: 5 is at 2, and 3 belongs at 1.
+        let all = u64::MAX;
+        let table = [
+            (2, 0, all, (2, 4)),
+            (2, 1, all, (3, 3)),
+            (2, -1, all, (1, 5)),
+            (1, 0, all, (1, 5)),
+            (1, 3, all, (4, 2)),
+            (1, -3, all, (0, 6)),
+            (2, 0, 2, (2, 2)),
+            (2, -1, 2, (1, 2)),
+            (1, 3, 7, (4, 2)),
+            (1, -3, 2, (0, 0)),
+            (1, -3, 3, (0, 1)),
+            (6, i64::MAX, all, (6, 0)),
+            (0, i64::MIN, all, (0, 6)),
+        ];
+        for (base, start, count, selected) in table {
+            let clipped = clip_relative(6, base, start, count);
+            assert_eq!(clipped, selected, "{count} from {start} of {base}");
+        }
+    }
+
+    #[test]
+    fn single_positions_must_exist() {
+        let table = [
+            (3, 0, Some(0)),
+            (3, -1, Some(2)),
+            (3, -3, Some(0)),
+            (3, 3, None),
+            (3, -4, None),
+            (0, 0, None),
+            (3, i64::MIN, None),
+            (3, 1 << 32, None),
+        ];
+        for (len, index, at) in table {
+            assert_eq!(resolve(len, index), at, "{index} of {len}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! The program: `spikelet demo`, `spikelet stat`, `spikelet verify`.
+//! The program: `spikelet demo`, `spikelet stat`, `spikelet verify`, and with the feature `server` `spikelet serve`.
 //!
 //! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph` (the graph in memory),
 //!   `edges` (from a file), `generate` and `random` (from a seed), `home` (where the store lives), `deal` (work dealt to
 //!   threads), `load` (into the store), `ask` (questions), `check` (every edge after reopening).
 //! * `stat`, `verify`: look at a store on disk.
+//! * `serve`: a store behind the Aerospike wire protocol.
 //! * `print`: numbers and tables as text, progress, standard output.
 //!
 //! It uses the public interface of the library only. Exit codes: 0 all is well; 1 damage, or missing edges; 2 wrong
@@ -20,6 +21,8 @@ mod home;
 mod load;
 mod print;
 mod random;
+#[cfg(feature = "server")]
+mod serve;
 mod stat;
 mod verify;
 
@@ -45,6 +48,9 @@ enum Command {
     Demo(demo::DemoArguments),
     /// Show what a store holds and what it has cost. Changes nothing; works after a crash, too.
     Stat(StoreArguments),
+    /// Serve a store to Aerospike clients.
+    #[cfg(feature = "server")]
+    Serve(serve::ServeArguments),
     /// Check every block and every entry of a store that nobody has open. Changes nothing.
     Verify(StoreArguments),
 }
@@ -96,6 +102,8 @@ pub(crate) fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
+        #[cfg(feature = "server")]
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
     };
     done.map_or_else(

@@ -7,6 +7,8 @@
 mod config;
 mod namespace;
 mod policy;
+#[cfg(feature = "server")]
+mod remote;
 mod set;
 mod store;
 mod write;
@@ -14,5 +16,9 @@ mod write;
 pub use config::NamespaceConfig;
 pub use namespace::{HotRecord, Namespace, ScannedRecord};
 pub use policy::{Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy};
+#[cfg(feature = "server")]
+pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
 pub use set::{Operated, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+#[cfg(feature = "server")]
+pub(crate) use write::Refused;

@@ -7,6 +7,7 @@ use spikelet_storage::{
     Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate,
 };
 
+use crate::expression::Expression;
 use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
@@ -23,6 +24,8 @@ pub(super) struct Core {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) max_record_bytes: u64,
     pub(super) default_time_to_live: Option<Duration>,
+    /// Whether the records are in memory and on no device.
+    pub(super) in_memory: bool,
     pub(super) opening: Opening,
 }
 
@@ -57,7 +60,7 @@ impl<'a> ScannedRecord<'a> {
     }
 }
 
-/// A record on which writers have waited or were refused.
+/// A record on which writers have waited or were refused. After 5 minutes an event counts half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotRecord {
     /// Its digest.
@@ -77,6 +80,7 @@ impl Namespace {
         read_only: bool,
     ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
+        let in_memory = matches!(options.storage, spikelet_storage::Storage::Memory);
         let (storage, opening) = if read_only {
             spikelet_storage::Namespace::open_read_only(options)?
         } else {
@@ -88,6 +92,7 @@ impl Namespace {
             clock,
             max_record_bytes: config.max_record_bytes,
             default_time_to_live: config.default_time_to_live,
+            in_memory,
             opening,
         };
         Ok(Self {
@@ -166,7 +171,7 @@ impl Namespace {
     /// Lends every live record of the namespace to `read`, in no particular order.
     pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
         for partition in 0..PARTITIONS {
-            self.core.scan_partition(partition, &mut read);
+            self.core.scan_partition(partition, None, &mut read);
         }
     }
 
@@ -216,11 +221,12 @@ impl Core {
     pub(super) fn scan_partition(
         &self,
         partition: usize,
+        filter: Option<&Expression>,
         read: &mut impl FnMut(ScannedRecord<'_>),
     ) {
         let now_ms = self.clock.now_ms();
         self.storage.scan_partition(partition, |entry| {
-            if expired(&entry, now_ms) {
+            if expired(&entry, now_ms) || self.check_filter(filter, &entry, "", now_ms).is_err() {
                 return;
             }
             if let Ok(view) = RecordView::parse(entry.payload()) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::expression::Expression;
 use crate::{Error, Result};
 
 /// The longest time to live: 10 years, Aerospike's limit.
@@ -100,7 +101,7 @@ pub(super) fn check_time_to_live(live: Duration) -> Result<()> {
 ///     .expiration(Expiration::After(Duration::from_secs(3600)));
 /// # assert_eq!(policy.record_exists_action, RecordExistsAction::CreateOnly);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct WritePolicy {
     /// What to do with a record that exists, or does not.
@@ -116,6 +117,9 @@ pub struct WritePolicy {
     pub send_key: bool,
     /// The longest wait for other writers of the record; `None`: as long as it takes. Default: 1 s, Aerospike's.
     pub total_timeout: Option<Duration>,
+    /// What must hold for a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
+    /// not exist is not asked.
+    pub filter: Option<Expression>,
 }
 
 impl Default for WritePolicy {
@@ -127,6 +131,7 @@ impl Default for WritePolicy {
             durable_delete: false,
             send_key: true,
             total_timeout: Some(Duration::from_secs(1)),
+            filter: None,
         }
     }
 }
@@ -134,43 +139,50 @@ impl Default for WritePolicy {
 impl WritePolicy {
     /// What to do with a record that exists, or does not.
     #[must_use]
-    pub const fn record_exists_action(mut self, action: RecordExistsAction) -> Self {
+    pub fn record_exists_action(mut self, action: RecordExistsAction) -> Self {
         self.record_exists_action = action;
         self
     }
 
     /// What the record's generation must be.
     #[must_use]
-    pub const fn generation(mut self, generation: GenerationPolicy) -> Self {
+    pub fn generation(mut self, generation: GenerationPolicy) -> Self {
         self.generation = generation;
         self
     }
 
     /// When the record expires.
     #[must_use]
-    pub const fn expiration(mut self, expiration: Expiration) -> Self {
+    pub fn expiration(mut self, expiration: Expiration) -> Self {
         self.expiration = expiration;
         self
     }
 
     /// Accepted as Aerospike's clients send it.
     #[must_use]
-    pub const fn durable_delete(mut self, durable: bool) -> Self {
+    pub fn durable_delete(mut self, durable: bool) -> Self {
         self.durable_delete = durable;
         self
     }
 
     /// Whether the user key is stored with the record.
     #[must_use]
-    pub const fn send_key(mut self, send: bool) -> Self {
+    pub fn send_key(mut self, send: bool) -> Self {
         self.send_key = send;
         self
     }
 
     /// The longest wait for other writers of the record.
     #[must_use]
-    pub const fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
+    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
         self.total_timeout = timeout;
+        self
+    }
+
+    /// What must hold for a record that exists.
+    #[must_use]
+    pub fn filter(mut self, filter: Expression) -> Self {
+        self.filter = Some(filter);
         self
     }
 

@@ -8,14 +8,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use spikelet_storage::{Digest, EntryView, PARTITIONS, Truncate};
 
-use crate::operation::{Checked, Mode, Operation, OperationResult, merge, operations};
+use crate::expression::{Expression, RecordFacts};
+use crate::operation::{Checked, Mode, Operation, OperationResult, check_whole, merge, operations};
 use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
 
 use super::namespace::{Core, ScannedRecord, metadata_of, record_of};
 use super::policy::{RecordExistsAction, WritePolicy};
-use super::write::{Edited, expired};
+use super::write::{Edited, Target, Wrote, expired, with_scratch, with_stored_key};
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
@@ -100,6 +101,7 @@ impl Operated {
 #[derive(Clone, Debug)]
 pub struct Set {
     core: Arc<SetCore>,
+    filter: Option<Expression>,
 }
 
 impl Set {
@@ -116,6 +118,7 @@ impl Set {
                 name: name.into(),
                 id,
             }),
+            filter: None,
         })
     }
 
@@ -123,6 +126,33 @@ impl Set {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.name
+    }
+
+    /// The same set, seen through a filter: reads, writes and deletes through this handle are for records for which the
+    /// expression holds, and answer [`Error::FilteredOut`] for others; a scan passes over those. A record that does not
+    /// exist is not asked, so a write may create one. A policy with a filter of its own takes precedence.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::expressions::{ge, int_bin, int_val};
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// let adults = users.filtered(ge(int_bin("age"), int_val(18)))?;
+    /// assert!(adults.get("alice")?.is_some());
+    /// users.put("alice", [("age", 12)])?;
+    /// assert_eq!(adults.get("alice").unwrap_err().result_code(), 27);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the expression is malformed, or no truth value.
+    pub fn filtered(&self, filter: Expression) -> Result<Self> {
+        filter.filter()?;
+        Ok(Self {
+            core: Arc::clone(&self.core),
+            filter: Some(filter),
+        })
     }
 
     /// The digest of a key in this set.
@@ -218,9 +248,13 @@ impl Set {
         let namespace = &self.core.namespace;
         let digest = namespace.key_hash.digest(&self.core.name, key);
         let found = namespace.storage.get(&digest, |entry| {
-            // The clock is asked only for records that can expire.
+            // The clock is asked only for records that can expire, and for filters.
             if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
                 return Ok(None);
+            }
+            if let Some(filter) = &self.filter {
+                let now_ms = namespace.clock.now_ms();
+                namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
             }
             if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
                 return Err(Error::KeyMismatch);
@@ -253,6 +287,8 @@ impl Set {
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
     ) -> Result<()> {
+        let key = key.into();
+        let digest = self.target(&key);
         let bins = named(bins)?;
         if bins.is_empty() {
             return Err(Error::parameter(
@@ -264,15 +300,55 @@ impl Set {
                 "a bin cannot be removed from a record that is replaced: leave it out, or update",
             ));
         }
-        self.merge(policy, &key.into(), &bins)
+        self.merge(policy, &key, digest, &bins)
     }
 
-    fn merge(&self, policy: &WritePolicy, key: &Key<'_>, bins: &Bins) -> Result<()> {
-        self.core
-            .write(key, policy, false, |old, body| {
-                Ok((Edited::Body(merge(old, bins, body)?), ()))
+    fn merge(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        bins: &Bins,
+    ) -> Result<()> {
+        self.write(policy, key, digest, false, |old, _, body| {
+            Ok((Edited::Body(merge(old, bins, body)?), ()))
+        })
+        .map(drop)
+    }
+
+    /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
+    /// together meanwhile.
+    fn target(&self, key: &Key<'_>) -> Digest {
+        let digest = self.core.namespace.key_hash.digest(&self.core.name, key);
+        self.core.namespace.storage.prefetch(&digest);
+        digest
+    }
+
+    fn write<R>(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        must_exist: bool,
+        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
+    ) -> Result<Wrote<R>> {
+        let set_id = Some(self.core.id_to_write()?);
+        with_stored_key(key, |stored| {
+            let target = Target {
+                digest,
+                set_name: &self.core.name,
+                set_id,
+                key: Some(stored),
+                store_key: policy.send_key,
+                filter: policy.filter.as_ref().or(self.filter.as_ref()),
+            };
+            with_scratch(|body| {
+                self.core
+                    .namespace
+                    .write(body, &target, policy, must_exist, edit)
             })
-            .map(|_| ())
+        })
+        .map_err(|refused| refused.error)
     }
 
     /// Stores a struct, its fields being the bins, in the place of whatever the record had.
@@ -298,7 +374,9 @@ impl Set {
         key: impl Into<Key<'k>>,
         value: &T,
     ) -> Result<()> {
-        self.merge(policy, &key.into(), &to_bins(value)?)
+        let key = key.into();
+        let digest = self.target(&key);
+        self.merge(policy, &key, digest, &to_bins(value)?)
     }
 
     /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix.
@@ -372,7 +450,23 @@ impl Set {
     /// # Errors
     /// As for [`Set::delete`], and [`Error::Generation`].
     pub fn delete_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<bool> {
-        self.core.delete(&key.into(), policy)
+        let key = key.into();
+        let digest = self.target(&key);
+        let deleted = with_stored_key(&key, |stored| {
+            let target = Target {
+                digest,
+                set_name: &self.core.name,
+                set_id: self.core.id(),
+                key: Some(stored),
+                store_key: false,
+                filter: policy.filter.as_ref().or(self.filter.as_ref()),
+            };
+            self.core.namespace.delete(&target, policy)
+        });
+        match deleted.map_err(|refused| refused.error) {
+            Err(Error::NotFound) => Ok(false),
+            deleted => deleted.map(|()| true),
+        }
     }
 
     /// Does several operations on one record, in order, atomically: the record is locked, nobody sees a state between
@@ -409,7 +503,10 @@ impl Set {
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
             let read = self.read(&key, |entry| {
-                let results = checked.read(RecordView::parse(entry.payload())?)?;
+                let now_ms = self.core.namespace.clock.now_ms();
+                let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
+                let record = RecordView::parse(entry.payload())?;
+                let results = checked.seeing(&facts).read(record)?;
                 Ok(Operated {
                     generation: entry.generation(),
                     results,
@@ -417,14 +514,15 @@ impl Set {
             })?;
             return read.ok_or(Error::NotFound);
         }
+        let digest = self.target(&key);
         let must_exist = checked.must_exist();
-        let (generation, results) = self.core.write(&key, policy, must_exist, |old, body| {
-            let outcome = checked.execute(old, body)?;
+        let wrote = self.write(policy, &key, digest, must_exist, |old, facts, body| {
+            let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;
         Ok(Operated {
-            generation,
-            results,
+            generation: wrote.generation,
+            results: wrote.results,
         })
     }
 
@@ -454,16 +552,19 @@ impl Set {
         key: impl Into<Key<'k>>,
         edit: impl FnOnce(&mut Bins) -> Result<R>,
     ) -> Result<R> {
-        let (_, result) = self.core.write(&key.into(), policy, false, |old, body| {
+        let key = key.into();
+        let digest = self.target(&key);
+        let wrote = self.write(policy, &key, digest, false, |old, _, body| {
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let result = edit(&mut bins)?;
+            bins.iter().try_for_each(|(_, value)| check_whole(value))?;
             let edited = match bins.write_body(body)? {
                 0 => Edited::Emptied,
                 count => Edited::Body(count as u32),
             };
             Ok((edited, result))
         })?;
-        Ok(result)
+        Ok(wrote.results)
     }
 
     /// How many records the set has. Expired ones count until the expiry pass has met them.
@@ -498,10 +599,11 @@ impl Set {
     /// Lends every live record of the set to `read`, in no particular order. Visits the whole namespace.
     pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
         let Some(id) = self.core.id() else { return };
+        let filter = self.filter.as_ref();
         for partition in 0..PARTITIONS {
             self.core
                 .namespace
-                .scan_partition(partition, &mut |record| {
+                .scan_partition(partition, filter, &mut |record| {
                     if record.is_of_set(id) {
                         read(record);
                     }

@@ -1,16 +1,18 @@
-//! The path of a write, in the order in which things happen: lock, read what is there, check the policy, edit, check the
-//! size, put, unlock, durability. One record, one version: all of it or nothing.
+//! The path of a write, in the order in which things happen: lock, read what is there, check policy, filter and key, edit,
+//! check the size, put, unlock, durability. One record, one version: all of it or nothing.
+//!
+//! The order of the checks is Aerospike's (2.4 and 2.12 of its behaviour): the first that fails decides.
 
 use std::cell::RefCell;
 
-use spikelet_storage::{EntryView, NewVersion};
+use spikelet_storage::{Digest, EntryView, NewVersion};
 
-use crate::record::{Key, RecordView};
+use crate::expression::{Expression, RecordFacts};
+use crate::record::{Key, Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::namespace::{Core, metadata_of};
 use super::policy::WritePolicy;
-use super::set::SetCore;
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -20,7 +22,7 @@ thread_local! {
 }
 
 /// Lends an empty buffer that keeps its memory from call to call. A call within a call gets a fresh one.
-fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+pub(super) fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
     let mut buffer = SCRATCH
         .try_with(|scratch| scratch.take())
         .unwrap_or_default();
@@ -42,35 +44,71 @@ pub(super) enum Edited {
     Emptied,
 }
 
-impl SetCore {
-    /// Writes one record and returns its generation, 0 if it is gone. `must_exist`: whatever the policy says. `edit` gets the live record (its bins, or none if they are to be replaced) and writes the new
-    /// body to the buffer.
+/// The record that a write is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target<'a> {
+    pub(super) digest: Digest,
+    /// Empty: in no set.
+    pub(super) set_name: &'a str,
+    /// The number of the set; `None`: there is no such set, and this write would not make it.
+    pub(super) set_id: Option<u16>,
+    /// The user key in its stored form, if it is known.
+    pub(super) key: Option<&'a [u8]>,
+    /// Whether a record that stores no key yet is to store this one.
+    pub(super) store_key: bool,
+    /// What must hold for a record that exists.
+    pub(super) filter: Option<&'a Expression>,
+}
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Wrote<R> {
+    /// 0 if the record is gone.
+    pub(crate) generation: u16,
+    /// When it expires, in seconds since 2010; 0: never.
+    pub(crate) void_time: u32,
+    pub(crate) results: R,
+}
+
+/// Why a request was refused, and the record that it met.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) error: Error,
+    pub(crate) found: Option<Metadata>,
+}
+
+impl<E: Into<Error>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            found: None,
+        }
+    }
+}
+
+impl Refused {
+    pub(super) fn having_found(found: Option<Metadata>) -> impl Fn(Error) -> Self {
+        move |error| Self { error, found }
+    }
+}
+
+impl Core {
+    /// Writes one record. `must_exist`: whatever the policy says. `edit` gets the live record (its bins, or none if they
+    /// are to be replaced) and what expressions see of it, which is the record as it will be, with the size that it has; it
+    /// writes the new body to `body`.
     pub(super) fn write<R>(
         &self,
-        key: &Key<'_>,
-        policy: &WritePolicy,
-        must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> Result<(u16, R)> {
-        with_scratch(|body| self.write_by(body, key, policy, must_exist, edit))
-    }
-
-    fn write_by<R>(
-        &self,
         body: &mut Vec<u8>,
-        key: &Key<'_>,
+        target: &Target<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> Result<(u16, R)> {
-        let core = &self.namespace;
-        let digest = core.key_hash.digest(&self.name, key);
-        let set_id = self.id_to_write()?;
-        let lock = core
+        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
+    ) -> std::result::Result<Wrote<R>, Refused> {
+        let lock = self
             .storage
-            .lock(&digest, policy.total_timeout)
-            .map_err(|error| core.refused(error, policy))?;
-        let now_ms = core.clock.now_ms();
+            .lock(&target.digest, policy.total_timeout)
+            .map_err(|error| self.refused(error, policy))?;
+        let now_ms = self.clock.now_ms();
 
         let entry = match lock.entry() {
             // What is replaced unseen may be damaged.
@@ -80,95 +118,226 @@ impl SetCore {
         let live = entry.filter(|entry| !expired(entry, now_ms));
         let found = live.map(|entry| metadata_of(&entry));
         if must_exist && found.is_none() {
-            return Err(Error::NotFound);
+            return Err(Error::NotFound.into());
         }
-        policy.check(found.map(|found| found.generation))?;
+        let refused = Refused::having_found(found);
+        policy
+            .check(found.map(|found| found.generation))
+            .map_err(&refused)?;
+        let set_id = target
+            .set_id
+            .filter(|id| live.is_none_or(|entry| entry.set_id() == *id))
+            .ok_or_else(|| refused(wrong_set(target.set_name)))?;
+        if let Some(live) = &live {
+            self.check_filter(target.filter, live, target.set_name, now_ms)
+                .map_err(&refused)?;
+        }
         let stored_key = live.and_then(|entry| entry.key());
-        if stored_key.is_some_and(|stored| !key.is_stored_as(stored)) {
-            return Err(Error::KeyMismatch);
-        }
-        let keeps_key = policy.send_key || stored_key.is_some();
-        let old_void_time = found.map(|found| found.void_time);
-        let void_time =
-            policy
-                .expiration
-                .void_time(now_ms, core.default_time_to_live, old_void_time)?;
-
-        let old = live
-            .filter(|_| !policy.replaces())
-            .map(|entry| RecordView::parse(entry.payload()))
-            .transpose()?;
-        let (edited, result) = edit(old, body)?;
-        let generation = match edited {
-            // Without bins there is no record.
-            Edited::Body(0) if found.is_none() => return Err(Error::NotFound),
-            Edited::Emptied if found.is_none() => return Ok((0, result)),
-            Edited::Body(0) | Edited::Emptied => {
-                lock.delete(now_ms)?;
-                return Ok((0, result));
+        check_key(target.key, stored_key).map_err(&refused)?;
+        // The same bytes, if both are there; those of the record would have to be copied before it is replaced.
+        let key = target
+            .key
+            .filter(|_| target.store_key || stored_key.is_some());
+        let kept_key;
+        let key = match (key, stored_key) {
+            (None, Some(stored)) => {
+                kept_key = stored.to_vec();
+                Some(&*kept_key)
             }
-            Edited::Body(_) => {
-                found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1))
-            }
+            (key, _) => key,
         };
+        let void_time = policy
+            .expiration
+            .void_time(
+                now_ms,
+                self.default_time_to_live,
+                found.map(|found| found.void_time),
+            )
+            .map_err(&refused)?;
+
+        let generation = found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1));
         // Never backwards on one record, and never before what a truncation has hidden.
         let last_update_ms = now_ms
             .max(found.map_or(0, |found| found.last_update_ms))
-            .max(core.storage.truncated_before_ms(set_id));
-        with_stored_key(keeps_key.then_some(key), |stored_key| {
-            core.check_size(stored_key, body)?;
-            let key = stored_key;
-            let version = NewVersion {
+            .max(self.storage.truncated_before_ms(set_id));
+        let facts = RecordFacts {
+            digest: target.digest,
+            set_name: target.set_name,
+            key,
+            metadata: Metadata {
                 generation,
                 void_time,
                 last_update_ms,
-                set_id,
-                key,
-                payload: body,
-            };
-            lock.put(&version).map_err(Error::from)
-        })?;
-        Ok((generation, result))
+            },
+            now_ms,
+            stored_bytes: live.map_or(0, |entry| entry.stored_bytes()),
+            in_memory: self.in_memory,
+        };
+        let old = live
+            .filter(|_| !policy.replaces())
+            .map(|entry| RecordView::parse(entry.payload()))
+            .transpose()
+            .map_err(&refused)?;
+        let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
+        let gone = |results| Wrote {
+            generation: 0,
+            void_time: 0,
+            results,
+        };
+        match edited {
+            // Without bins there is no record.
+            Edited::Body(0) if found.is_none() => return Err(Error::NotFound.into()),
+            Edited::Emptied if found.is_none() => return Ok(gone(results)),
+            Edited::Body(0) | Edited::Emptied => {
+                lock.delete(now_ms).map_err(|error| refused(error.into()))?;
+                return Ok(gone(results));
+            }
+            Edited::Body(_) => {}
+        }
+        self.check_size(key, body).map_err(&refused)?;
+        let version = NewVersion {
+            generation,
+            void_time,
+            last_update_ms,
+            set_id,
+            key,
+            payload: body,
+        };
+        lock.put(&version).map_err(|error| refused(error.into()))?;
+        Ok(Wrote {
+            generation,
+            void_time,
+            results,
+        })
     }
 
-    /// Deletes a record. Returns whether there was one.
-    pub(super) fn delete(&self, key: &Key<'_>, policy: &WritePolicy) -> Result<bool> {
-        let core = &self.namespace;
-        let digest = core.key_hash.digest(&self.name, key);
-        let lock = core
+    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation and timeout count.
+    pub(super) fn delete(
+        &self,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+    ) -> std::result::Result<(), Refused> {
+        let lock = self
             .storage
-            .lock(&digest, policy.total_timeout)
-            .map_err(|error| core.refused(error, policy))?;
-        let now_ms = core.clock.now_ms();
+            .lock(&target.digest, policy.total_timeout)
+            .map_err(|error| self.refused(error, policy))?;
+        let now_ms = self.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         if let Ok(entry) = lock.entry() {
             let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
-                return Ok(false);
+                return Err(Error::NotFound.into());
             };
-            policy.check_generation(live.generation())?;
-            if live.key().is_some_and(|stored| !key.is_stored_as(stored)) {
-                return Err(Error::KeyMismatch);
-            }
+            let refused = Refused::having_found(Some(metadata_of(&live)));
+            self.check_set(target.set_name, target.set_id, &live)
+                .and_then(|()| policy.check_generation(live.generation()))
+                .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
+                .and_then(|()| check_key(target.key, live.key()))
+                .map_err(refused)?;
         } else {
             policy.check_generation(0)?;
+            if target.filter.is_some() {
+                return Err(Error::FilteredOut.into());
+            }
         }
-        Ok(lock.delete(now_ms)?)
+        if lock.delete(now_ms)? {
+            Ok(())
+        } else {
+            Err(Error::NotFound.into())
+        }
     }
+
+    /// Refuses a record of another set than the one named. Whoever names none takes any.
+    pub(super) fn check_set(
+        &self,
+        set_name: &str,
+        set_id: Option<u16>,
+        entry: &EntryView<'_>,
+    ) -> Result<()> {
+        if set_name.is_empty() || set_id == Some(entry.set_id()) {
+            Ok(())
+        } else {
+            Err(wrong_set(set_name))
+        }
+    }
+
+    /// Refuses a record for which a filter does not hold. `set_name` is the name of its set, or empty if nobody has
+    /// looked it up.
+    pub(super) fn check_filter(
+        &self,
+        filter: Option<&Expression>,
+        entry: &EntryView<'_>,
+        set_name: &str,
+        now_ms: u64,
+    ) -> Result<()> {
+        let Some(filter) = filter else {
+            return Ok(());
+        };
+        let looked_up;
+        let set_name = if set_name.is_empty() && entry.set_id() != 0 {
+            looked_up = self.storage.set_name(entry.set_id()).unwrap_or_default();
+            &looked_up
+        } else {
+            set_name
+        };
+        let facts = self.facts(entry, set_name, now_ms);
+        let passes = filter
+            .filter()?
+            .passes(&facts, || RecordView::parse(entry.payload()))?;
+        if passes {
+            Ok(())
+        } else {
+            Err(Error::FilteredOut)
+        }
+    }
+
+    /// What expressions see of a stored record besides its bins.
+    pub(super) fn facts<'a>(
+        &self,
+        entry: &EntryView<'a>,
+        set_name: &'a str,
+        now_ms: u64,
+    ) -> RecordFacts<'a> {
+        RecordFacts {
+            digest: entry.digest(),
+            set_name,
+            key: entry.key(),
+            metadata: metadata_of(entry),
+            now_ms,
+            stored_bytes: entry.stored_bytes(),
+            in_memory: self.in_memory,
+        }
+    }
+}
+
+/// Refuses another user key than the one that the record stores.
+pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<()> {
+    match (given, stored) {
+        (Some(given), Some(stored)) if given != stored => Err(Error::KeyMismatch),
+        _ => Ok(()),
+    }
+}
+
+fn wrong_set(name: &str) -> Error {
+    Error::parameter(format!(
+        "the record of this digest is not in set \"{name}\": a digest belongs to one set"
+    ))
 }
 
 /// Keys up to this many bytes are put into their stored form on the stack.
 const STACK_KEY_BYTES: usize = 64;
 
 /// Lends the stored form of a key.
-fn with_stored_key<R>(key: Option<&Key<'_>>, run: impl FnOnce(Option<&[u8]>) -> R) -> R {
-    let Some(key) = key else { return run(None) };
+pub(super) fn with_stored_key<R>(key: &Key<'_>, run: impl FnOnce(&[u8]) -> R) -> R {
     let mut stack = [0u8; STACK_KEY_BYTES];
-    if let Some(length) = key.store_in(&mut stack) {
-        return run(stack.get(..length));
+    if let Some(stored) = key
+        .store_in(&mut stack)
+        .and_then(|length| stack.get(..length))
+    {
+        return run(stored);
     }
     let mut stored = Vec::new();
     key.write_stored(&mut stored);
-    run(Some(&stored))
+    run(&stored)
 }
 
 /// Expired records are invisible at once, whenever the expiry pass gets to them.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::Result;
-use crate::cdt::list::ListEdit;
+use crate::cdt::Edit;
 use crate::error::Error;
 use crate::record::BinName;
 use crate::record::body::{checked_len, write_bin, write_bin_head, write_raw_bin};
@@ -22,8 +22,8 @@ pub(super) enum Change<'a> {
     Stored(ParticleType, Vec<u8>),
     /// Bytes behind bytes.
     Joined(ParticleType, &'a [u8], &'a [u8]),
-    /// An edited list.
-    List(ListEdit<'a>),
+    /// An edited list or map.
+    Collection(Edit<'a>),
 }
 
 impl<'a> Change<'a> {
@@ -47,8 +47,8 @@ impl<'a> Change<'a> {
                 out.extend_from_slice(front);
                 out.extend_from_slice(back);
             }),
-            Self::List(edit) => checked_len(edit.encoded_len()).map(|len| {
-                write_bin_head(out, name, ParticleType::List, len);
+            Self::Collection(edit) => checked_len(edit.encoded_len()).map(|len| {
+                write_bin_head(out, name, edit.kind(), len);
                 edit.write(out);
             }),
         };
@@ -70,9 +70,9 @@ impl<'a> Change<'a> {
                 out = [front, back].concat();
                 kind
             }
-            Self::List(edit) => {
+            Self::Collection(edit) => {
                 edit.write(&mut out);
-                ParticleType::List
+                edit.kind()
             }
         };
         Ok(Settled::Value(kind, out))

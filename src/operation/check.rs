@@ -3,6 +3,7 @@
 use bitflags::bitflags;
 
 use super::{Action, MAX_OPERATIONS, Operation, OperationResult};
+use crate::expression::RecordFacts;
 use crate::{Error, Result};
 
 bitflags! {
@@ -21,6 +22,8 @@ bitflags! {
 pub(crate) struct Checked<'o> {
     pub(super) operations: &'o [Operation],
     pub(super) mode: Mode,
+    /// What expressions see of the record besides its bins.
+    pub(super) facts: Option<&'o RecordFacts<'o>>,
     is_write: bool,
     must_exist: bool,
 }
@@ -58,11 +61,24 @@ impl<'o> Checked<'o> {
         Ok(Self {
             operations,
             mode,
+            facts: None,
             is_write: operations.iter().any(Operation::is_write),
             must_exist: operations
                 .iter()
                 .any(|operation| operation.action == Action::Touch),
         })
+    }
+
+    /// The same operations, on a record of which expressions can see this besides its bins: for those that write, as it
+    /// will be after the write. Without it, all that is unknown to them.
+    pub(crate) const fn seeing<'s>(self, facts: &'s RecordFacts<'s>) -> Checked<'s>
+    where
+        'o: 's,
+    {
+        Checked {
+            facts: Some(facts),
+            ..self
+        }
     }
 
     /// True if any of the operations changes the record.

@@ -4,14 +4,13 @@ use super::change::{Change, Settled, not_storable};
 use super::check::{Checked, Mode, Outcome};
 use super::read::{Answer, Results, read_all, read_bin};
 use super::slots::Slots;
-use super::{Action, Operation, list, scalar};
+use super::whole::{check_whole, check_whole_stored};
+use super::{Action, Operation, evaluate, scalar};
 use crate::Result;
+use crate::expression::Scope;
 use crate::record::body::{checked_bin_count, write_varint};
 use crate::record::{BinName, RecordView};
 use crate::value::{ParticleType, from_wire};
-
-/// Room for the encoded arguments of an operation: enough for most values without growing.
-const ARGUMENT_BYTES: usize = 64;
 
 impl Checked<'_> {
     /// Executes the operations in their order on `old` and appends the body of the new record to `out`. A failing
@@ -61,18 +60,21 @@ impl Checked<'_> {
         results: &mut Results,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
+        let scope = Scope {
+            facts: self.facts,
+            bins: Some(&old),
+        };
         for (at, operation) in reads.iter().enumerate() {
             let bin = operation.bin()?;
             let current = old
                 .and_then(|old| old.find(bin.as_bytes()))
                 .map(|bin| (bin.kind, bin.value));
-            results.add(at, bin, read_bin(operation, &bin, current)?);
+            results.add(at, bin, read_bin(operation, &bin, current, scope)?);
         }
         let bin = operation.bin()?;
         let located = old.and_then(|old| old.locate(bin.as_bytes()));
         let current = located.map(|located| (located.bin.kind, located.bin.value));
-        let mut arguments = Vec::new();
-        let (change, answer) = write_bin(operation, &bin, current, &mut arguments)?;
+        let (change, answer) = write_bin(operation, &bin, current, scope)?;
         results.add(reads.len(), bin, answer);
 
         let old_count = old.map_or(0, |old| old.len());
@@ -113,7 +115,6 @@ impl Checked<'_> {
         out: &mut Vec<u8>,
     ) -> Result<u32> {
         let mut slots = Slots::of(old);
-        let mut arguments = Vec::new();
         for (at, operation) in self.operations.iter().enumerate() {
             match &operation.action {
                 Action::Touch => {}
@@ -124,15 +125,17 @@ impl Checked<'_> {
                 }
                 _ => {
                     let bin = operation.bin()?;
+                    let scope = Scope {
+                        facts: self.facts,
+                        bins: Some(&slots),
+                    };
                     let answer = if operation.is_write() {
-                        arguments.clear();
-                        let (change, answer) =
-                            write_bin(operation, &bin, slots.get(&bin), &mut arguments)?;
+                        let (change, answer) = write_bin(operation, &bin, slots.get(&bin), scope)?;
                         let change = change.settle()?;
                         slots.apply(bin, change);
                         answer
                     } else {
-                        read_bin(operation, &bin, slots.get(&bin))?
+                        read_bin(operation, &bin, slots.get(&bin), scope)?
                     };
                     results.add(at, bin, answer);
                 }
@@ -147,25 +150,27 @@ fn write_bin<'a>(
     operation: &'a Operation,
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
-    arguments: &'a mut Vec<u8>,
+    scope: Scope<'a>,
 ) -> Result<(Change<'a>, Answer)> {
     let change = match &operation.action {
         Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
-        Action::Write(value) => Change::write(value),
+        Action::Write(value) => {
+            check_whole(value)?;
+            Change::write(value)
+        }
         Action::WriteEncoded(ParticleType::Null, _) => Change::Remove,
         Action::WriteEncoded(kind, value) => {
             let mut stored = Vec::with_capacity(value.len());
             from_wire(*kind, value, &mut stored).map_err(not_storable)?;
+            check_whole_stored(*kind, &stored)?;
             Change::Stored(*kind, stored)
         }
         Action::Add(operand) => scalar::add(bin, current, operand)?,
         Action::Append(operand) => scalar::join(bin, current, operand, scalar::End::Back)?,
         Action::Prepend(operand) => scalar::join(bin, current, operand, scalar::End::Front)?,
-        Action::List(operation) => {
-            arguments.reserve(ARGUMENT_BYTES);
-            operation.encode_arguments(bin, arguments)?;
-            let (change, result) = list::write(operation, bin, current, arguments)?;
-            return Ok((change, result.map_or(Answer::Nothing, Answer::Value)));
+        Action::Call(call) => return call.write(bin, current),
+        Action::Evaluate { evaluation, .. } => {
+            evaluate::write(evaluation, bin, current.is_some(), scope)?
         }
     };
     Ok((change, Answer::Nothing))

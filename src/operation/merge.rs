@@ -2,6 +2,7 @@
 
 use super::change::{Change, not_storable};
 use super::slots::Slots;
+use super::whole::check_whole;
 use crate::Result;
 use crate::record::body::{checked_bin_count, write_bin, write_varint};
 use crate::record::{BinName, Bins, RecordView};
@@ -16,6 +17,7 @@ const SEARCHED_BINS: usize = 16;
 /// # Errors
 /// [`crate::Error::Malformed`] if a value cannot be stored, [`crate::Error::Parameter`] if there would be too many bins.
 pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
+    bins.iter().try_for_each(|(_, value)| check_whole(value))?;
     let Some(old) = old.filter(|old| !old.is_empty()) else {
         return Ok(bins.write_body(out)? as u32);
     };

@@ -6,14 +6,15 @@
 //! * [`operations`]: the constructors that users call.
 //! * `check`: what can be refused before the record is looked up; the entry points of execution.
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
-//! * `scalar`, `list`: what one operation does to one bin.
+//! * `scalar`, `call`, `evaluate`: what one operation does to one bin.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
-//! * `merge`: the common put, without operations.
+//! * `merge`: the common put, without operations. `whole`: what may be written as a whole bin.
 
+mod call;
 mod change;
 mod check;
+mod evaluate;
 mod execute;
-mod list;
 mod merge;
 pub mod operations;
 mod read;
@@ -21,11 +22,16 @@ mod scalar;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod whole;
 
+pub(crate) use call::CallSystem;
 pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
+pub(crate) use whole::check_whole;
 
-use self::list::ListOperation;
+use self::call::BinCall;
+use crate::call::CallError;
+use crate::expression::Evaluation;
 use crate::record::BinName;
 use crate::value::{ParticleType, Value};
 use crate::{Error, Result};
@@ -54,7 +60,13 @@ enum Action {
     Prepend(Value),
     Touch,
     DeleteAll,
-    List(ListOperation),
+    /// A call of the lists and maps, of the bits, or of the sketches.
+    Call(BinCall),
+    /// The value of an expression, read or written to the bin.
+    Evaluate {
+        writes: bool,
+        evaluation: std::result::Result<Evaluation, CallError>,
+    },
 }
 
 impl Operation {
@@ -85,7 +97,8 @@ impl Operation {
     pub const fn is_write(&self) -> bool {
         match &self.action {
             Action::Read | Action::ReadAll => false,
-            Action::List(operation) => operation.is_write(),
+            Action::Call(call) => call.is_write(),
+            Action::Evaluate { writes, .. } => *writes,
             _ => true,
         }
     }
@@ -93,17 +106,22 @@ impl Operation {
     /// True if the operation may not be combined with the replacement of a record (2.6).
     fn needs_old_bins(&self) -> bool {
         match &self.action {
-            Action::Read | Action::ReadAll => false,
+            Action::Read | Action::ReadAll | Action::Evaluate { .. } => false,
             Action::WriteEncoded(kind, _) => *kind == ParticleType::Null,
             Action::Write(value) => *value == Value::Nil,
-            Action::List(operation) => operation.is_write(),
+            Action::Call(call) => call.is_write(),
             _ => true,
         }
     }
 
     /// True if the operation may return something.
     const fn has_result(&self) -> bool {
-        matches!(self.action, Action::Read | Action::List(_))
+        match &self.action {
+            Action::Read => true,
+            Action::Call(call) => call.has_result(),
+            Action::Evaluate { writes, .. } => !*writes,
+            _ => false,
+        }
     }
 }
 

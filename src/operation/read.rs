@@ -1,7 +1,8 @@
 //! The run of operations that only reads: straight from the record's bytes, no copy of the body.
 
 use super::check::{Checked, Mode};
-use super::{Action, Operation, OperationResult, list};
+use super::{Action, Operation, OperationResult, evaluate};
+use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
 use crate::value::{ParticleType, Value, ValueRef};
 use crate::{Error, Result};
@@ -53,6 +54,10 @@ impl Checked<'_> {
     /// [`Error::Parameter`] if one of them writes; whatever the first failing operation fails with.
     pub(crate) fn read(&self, record: RecordView<'_>) -> Result<Vec<OperationResult>> {
         let mut results = Results::new(self.mode);
+        let scope = Scope {
+            facts: self.facts,
+            bins: Some(&record),
+        };
         for (at, operation) in self.operations.iter().enumerate() {
             if operation.is_write() {
                 return Err(Error::parameter(
@@ -71,7 +76,7 @@ impl Checked<'_> {
             }
             let bin = operation.bin()?;
             let current = record.find(bin.as_bytes()).map(|bin| (bin.kind, bin.value));
-            let answer = match read_bin(operation, &bin, current)? {
+            let answer = match read_bin(operation, &bin, current, scope)? {
                 Answer::Null => Answer::Nothing,
                 answer => answer,
             };
@@ -98,15 +103,16 @@ pub(super) fn read_bin(
     operation: &Operation,
     bin: &BinName,
     current: Option<(ParticleType, &[u8])>,
+    scope: Scope<'_>,
 ) -> Result<Answer> {
+    if let Action::Evaluate { evaluation, .. } = &operation.action {
+        return evaluate::read(evaluation, bin, scope);
+    }
     let Some((kind, value)) = current else {
         return Ok(Answer::Nothing);
     };
     match &operation.action {
-        Action::List(operation) => {
-            let result = list::read(operation, bin, kind, value)?;
-            Ok(result.map_or(Answer::Null, Answer::Value))
-        }
+        Action::Call(call) => call.read(bin, kind, value),
         _ => decoded(kind, value).map(Answer::Value),
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::change::Change;
+use super::whole::check_whole;
 use crate::record::BinName;
 use crate::value::{ParticleType, Value, ValueRef};
 use crate::{Error, Result};
@@ -59,6 +60,7 @@ fn written<'a>(bin: &BinName, operand: &'a Value) -> Result<Change<'a>> {
     if *operand == Value::Nil {
         Err(nil_operand(bin))
     } else {
+        check_whole(operand)?;
         Ok(Change::write(operand))
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::change::{Settled, not_storable};
 use crate::Result;
+use crate::expression::BinSource;
 use crate::record::body::{checked_bin_count, write_raw_bin, write_varint};
 use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
@@ -19,6 +20,15 @@ struct Slot<'a> {
     name: BinName,
     kind: ParticleType,
     value: Cow<'a, [u8]>,
+}
+
+impl BinSource for Slots<'_> {
+    fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])> {
+        self.slots
+            .iter()
+            .find(|slot| slot.name.as_bytes() == name)
+            .map(|slot| (slot.kind, &*slot.value))
+    }
 }
 
 impl<'a> Slots<'a> {

@@ -53,6 +53,11 @@ pub enum CodecError {
     /// Index data that does not fit its list.
     #[error("the index of a list does not fit its elements")]
     BadIndex,
+    /// An expression that is applied to an element has no value.
+    #[error(
+        "the expression applied to an element has no value; NO_FAIL leaves the element as it is"
+    )]
+    NoValue,
     /// A name of a bin that is too long, not UTF-8, or contains NUL.
     #[error("a bin name is longer than 15 bytes, not UTF-8, or contains NUL")]
     BinName,

@@ -29,9 +29,12 @@ pub use codec_error::CodecError;
 pub use particle::ParticleType;
 pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
-pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX};
+pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 pub(crate) use encode::{Purpose, encode};
-pub(crate) use stored::{check_stored, from_wire, write_stored};
+pub(crate) use normalize::element_of_call as normalize_element;
+pub(crate) use stored::{
+    check_stored, element_to_stored, from_wire, stored_to_element, write_stored,
+};
 
 use std::ops::Deref;
 

@@ -9,7 +9,7 @@ use super::msgpack::{
     EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, write_float,
     write_float32, write_int, write_raw_header, write_uint,
 };
-use super::{CodecError, ParticleType};
+use super::{CodecError, ParticleType, Purpose};
 
 /// Appends the normal form of the list or map (`kind`) that `bytes` hold to `out`. The bit that asks for a persisted
 /// index is kept, its data is left out.
@@ -26,13 +26,14 @@ pub(super) fn particle(
                 count,
                 &mut reader,
                 FLAG_ORDERED | FLAG_PERSIST_INDEX,
+                Purpose::Storage,
                 out,
                 0,
             )?;
         }
         (ParticleType::Map, Token::Map(count)) => {
             let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX;
-            map(count, &mut reader, kept, out, 0)?;
+            map(count, &mut reader, kept, Purpose::Storage, out, 0)?;
         }
         _ => return Err(CodecError::NotAContainer),
     }
@@ -42,7 +43,26 @@ pub(super) fn particle(
     }
 }
 
-fn element(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(), CodecError> {
+/// Appends the normal form of the one element that `bytes` hold to `out`.
+pub(crate) fn element_of_call(
+    bytes: &[u8],
+    purpose: Purpose,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let mut reader = Reader::new(bytes);
+    element(&mut reader, purpose, out, 1)?;
+    match reader.rest().len() {
+        0 => Ok(()),
+        left => Err(CodecError::TrailingBytes(left)),
+    }
+}
+
+fn element(
+    reader: &mut Reader<'_>,
+    purpose: Purpose,
+    out: &mut Vec<u8>,
+    depth: u32,
+) -> Result<(), CodecError> {
     let before = *reader;
     match reader.token()? {
         Token::Nil => out.push(0xc0),
@@ -55,9 +75,18 @@ fn element(reader: &mut Reader<'_>, out: &mut Vec<u8>, depth: u32) -> Result<(),
             write_raw_header(out, raw.len())?;
             out.extend_from_slice(raw);
         }
-        Token::Array(count) => list(count, reader, FLAG_ORDERED, out, depth)?,
-        Token::Map(count) => map(count, reader, FLAG_ORDERED | FLAG_VALUE_ORDERED, out, depth)?,
-        Token::Ext(EXT_SPECIAL, _) => return Err(CodecError::NotStorable),
+        Token::Array(count) => list(count, reader, FLAG_ORDERED, purpose, out, depth)?,
+        Token::Map(count) => {
+            let kept = FLAG_ORDERED | FLAG_VALUE_ORDERED;
+            map(count, reader, kept, purpose, out, depth)?;
+        }
+        Token::Ext(EXT_SPECIAL, _) if purpose == Purpose::Storage => {
+            return Err(CodecError::NotStorable);
+        }
+        // Nobody could read it back.
+        Token::Ext(kind, _) if purpose == Purpose::Storage => {
+            return Err(CodecError::UnknownExtension(kind));
+        }
         Token::Ext(..) => {
             let len = before.rest().len() - reader.rest().len();
             out.extend_from_slice(before.rest().get(..len).unwrap_or_default());
@@ -70,6 +99,7 @@ fn list(
     count: u32,
     reader: &mut Reader<'_>,
     kept_flags: u8,
+    purpose: Purpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -77,10 +107,11 @@ fn list(
     write_list_head(head.count as usize, head.flags & kept_flags, out)?;
     let mut spans = Spans::new(out.len());
     for _ in 0..head.count {
-        element(reader, out, depth + 1)?;
+        element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    let in_order = head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
+    let in_order =
+        purpose == Purpose::Lookup || head.flags & FLAG_ORDERED == 0 || spans.are_sorted(out);
     if in_order {
         Ok(())
     } else {
@@ -92,6 +123,7 @@ fn map(
     count: u32,
     reader: &mut Reader<'_>,
     kept_flags: u8,
+    purpose: Purpose,
     out: &mut Vec<u8>,
     depth: u32,
 ) -> Result<(), CodecError> {
@@ -105,14 +137,15 @@ fn map(
             Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
             _ => false,
         };
-        if !legal {
+        if !legal && purpose == Purpose::Storage {
             return Err(CodecError::IllegalKey);
         }
-        element(reader, out, depth + 1)?;
-        element(reader, out, depth + 1)?;
+        element(reader, purpose, out, depth + 1)?;
+        element(reader, purpose, out, depth + 1)?;
         spans.push(out.len());
     }
-    if head.flags & FLAG_ORDERED != 0 && !spans.are_sorted(out) {
+    let must_be_sorted = purpose == Purpose::Storage && head.flags & FLAG_ORDERED != 0;
+    if must_be_sorted && !spans.are_sorted(out) {
         return Err(CodecError::NotInOrder);
     }
     spans.sort(out);
@@ -160,7 +193,7 @@ mod tests {
 
     #[test]
     fn lists_are_normalised_by_the_rules_of_5_3() {
-        let table: [Row; 12] = [
+        let table: [Row; 13] = [
             (
                 "integers shrink",
                 &[0x92, 0xd3, 0, 0, 0, 0, 0, 0, 0, 5, 0xd0, 0xff],
@@ -210,6 +243,11 @@ mod tests {
                 "no infinity",
                 &[0x91, 0xd4, 0xff, 1],
                 Err(CodecError::NotStorable),
+            ),
+            (
+                "no extension that nobody knows",
+                &[0x92, 7, 0xd4, 0x05, 1],
+                Err(CodecError::UnknownExtension(5)),
             ),
             (
                 "nothing may follow",

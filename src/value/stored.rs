@@ -8,9 +8,15 @@
 //! | string, blobs, HyperLogLog, GeoJSON | the bytes |
 //! | list, map | the normal form of the MessagePack, flags and index data included |
 
-use super::encode::{encode_list, encode_map};
+use std::borrow::Cow;
+
+use super::encode::{encode_list, encode_map, write_list_head, write_map_head};
+use super::msgpack::{
+    Reader, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token, write_float,
+    write_int, write_raw_header,
+};
 use super::reference::{ListRef, MapRef};
-use super::{CodecError, ParticleType, Value, ValueRef, normalize};
+use super::{CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, ValueRef, normalize};
 
 /// Appends the stored form of `value` to `out` and returns its type. O(bytes). `Nil` writes nothing and has the type
 /// [`ParticleType::Null`].
@@ -103,6 +109,96 @@ pub(crate) fn check_stored(kind: ParticleType, bytes: &[u8]) -> Result<(), Codec
         ParticleType::List => ListRef::new(bytes).map(drop),
         ParticleType::Map => MapRef::new(bytes).map(drop),
         _ => Ok(()),
+    }
+}
+
+/// Type and stored form of an encoded element of a list or map. Borrows where the two forms are the same; the type of
+/// nil is [`ParticleType::Null`].
+pub(crate) fn element_to_stored(
+    element: &[u8],
+) -> Result<(ParticleType, Cow<'_, [u8]>), CodecError> {
+    let mut reader = Reader::new(element);
+    let int = |value| {
+        let mut out = Vec::with_capacity(size_of::<i64>());
+        write_stored_int(value, &mut out);
+        (ParticleType::Integer, Cow::Owned(out))
+    };
+    let float = |value: f64| {
+        (
+            ParticleType::Float,
+            Cow::Owned(value.to_le_bytes().to_vec()),
+        )
+    };
+    Ok(match reader.token()? {
+        Token::Nil => (ParticleType::Null, Cow::Borrowed(&[])),
+        Token::Bool(value) => (
+            ParticleType::Bool,
+            Cow::Borrowed(if value { &[1] } else { &[0] }),
+        ),
+        Token::Int(value) => int(value),
+        Token::BigInt(value) => int(value.cast_signed()),
+        Token::Float32(value) => float(f64::from(value)),
+        Token::Float(value) => float(value),
+        Token::Raw(raw) => {
+            let (subtype, bytes) = raw.split_first().unwrap_or((&SUBTYPE_BLOB, &[]));
+            let kind = match *subtype {
+                SUBTYPE_STRING => ParticleType::String,
+                SUBTYPE_GEOJSON => ParticleType::GeoJson,
+                SUBTYPE_HLL => ParticleType::Hll,
+                _ => ParticleType::Blob,
+            };
+            (kind, Cow::Borrowed(bytes))
+        }
+        Token::Array(_) => (ParticleType::List, Cow::Borrowed(element)),
+        Token::Map(_) => (ParticleType::Map, Cow::Borrowed(element)),
+        Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
+    })
+}
+
+/// Appends a stored value as an element of a list or map. A list or map loses its index data, which only a whole bin
+/// has.
+pub(crate) fn stored_to_element(
+    kind: ParticleType,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let raw = |out: &mut Vec<u8>, subtype| {
+        write_raw_header(out, bytes.len() + 1)?;
+        out.push(subtype);
+        out.extend_from_slice(bytes);
+        Ok(())
+    };
+    match kind {
+        ParticleType::String => raw(out, SUBTYPE_STRING),
+        ParticleType::GeoJson => raw(out, SUBTYPE_GEOJSON),
+        ParticleType::Hll => raw(out, SUBTYPE_HLL),
+        ParticleType::List => {
+            let head = Container::list(bytes)?;
+            write_list_head(head.count as usize, head.flags & !FLAG_PERSIST_INDEX, out)?;
+            out.extend_from_slice(head.content);
+            Ok(())
+        }
+        ParticleType::Map => {
+            let head = Container::map(bytes)?;
+            write_map_head(head.count as usize, head.flags & !FLAG_PERSIST_INDEX, out)?;
+            out.extend_from_slice(head.content);
+            Ok(())
+        }
+        _ => match ValueRef::stored(kind, bytes)? {
+            ValueRef::Int(value) => {
+                write_int(out, value);
+                Ok(())
+            }
+            ValueRef::Float(value) => {
+                write_float(out, value);
+                Ok(())
+            }
+            ValueRef::Bool(value) => {
+                out.push(0xc2 + u8::from(value));
+                Ok(())
+            }
+            _ => raw(out, SUBTYPE_BLOB),
+        },
     }
 }
 

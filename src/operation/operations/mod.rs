@@ -1,6 +1,13 @@
 //! Operations on bins, to be executed together on one record, in order and all or nothing.
 
+mod arguments;
+pub mod bits;
+pub mod ctx;
+pub mod exp;
+pub mod hll;
 pub mod lists;
+pub mod maps;
+pub mod paths;
 
 use super::{Action, Operation};
 use crate::value::{ParticleType, Value};

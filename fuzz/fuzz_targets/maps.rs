@@ -1,0 +1,54 @@
+//! Calls on maps as a client sends them, on a map with and one without persisted index: both become the same, and what
+//! is stored is always in normal form.
+
+#![no_main]
+
+mod support;
+
+use libfuzzer_sys::fuzz_target;
+use spikelet::operations::maps;
+use spikelet::{MapOrder, ParticleType, Value, fuzzing};
+use support::{BIN, check_stored, piece, put_encoded, read, run, with_set};
+
+const INDEXED: &str = "indexed";
+
+fuzz_target!(|data: &[u8]| {
+    let mut data = data;
+    let Some(start) = piece(&mut data) else {
+        return;
+    };
+    with_set(|set| {
+        for bin in [BIN, INDEXED] {
+            if put_encoded(set, bin, ParticleType::Map, start).is_err() {
+                run(set, maps::create(bin, MapOrder::KeyValueOrdered)).expect("creates");
+            }
+        }
+        run(set, maps::create_persistent(INDEXED, order(set))).expect("gets an index");
+        while let Some(call) = piece(&mut data) {
+            // An index of values decides in which order values are told, and which of equal ones a path finds.
+            let by_value = order(set) == MapOrder::KeyValueOrdered;
+            for writes in [false, true] {
+                let plain = run(set, fuzzing::collection_call(BIN, writes, call));
+                let indexed = run(set, fuzzing::collection_call(INDEXED, writes, call));
+                if by_value {
+                    assert_eq!(plain.is_err(), indexed.is_err());
+                } else {
+                    assert_eq!(format!("{plain:?}"), format!("{indexed:?}"));
+                    let (plain, indexed) = (read(set, BIN), read(set, INDEXED));
+                    assert_eq!(format!("{plain:?}"), format!("{indexed:?}"));
+                }
+                check_stored(set, INDEXED);
+                if by_value && read(set, BIN) != read(set, INDEXED) {
+                    return;
+                }
+            }
+        }
+    });
+});
+
+fn order(set: &spikelet::Set) -> MapOrder {
+    match read(set, INDEXED) {
+        Some(Value::Map(map)) => map.order(),
+        other => panic!("{other:?} is no map"),
+    }
+}

@@ -1,0 +1,350 @@
+//! Calls of bit operations, taken apart: what is asked for, and where.
+
+use super::code;
+use super::integer::{Arithmetic, MAX_INTEGER_BITS};
+use super::policy::{BitOverflow, BitResizeFlags, BitSign, BitWriteFlags};
+use super::window::Window;
+use crate::call::{Arguments, Call, CallError};
+
+/// Offsets and sizes beyond this many bytes are refused whatever the blob: Aerospike's limit of a message.
+const MAX_BYTES: u64 = 128 << 20;
+
+/// Bits as a call names them: the offset may count from the end, and the blob may be too short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// In bits, at most [`MAX_BYTES`] from 0.
+    offset: i64,
+    /// In bits, more than 0.
+    size: u64,
+}
+
+/// A byte as a call names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ByteOffset(i64);
+
+/// What a call reads from its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    Get,
+    Count,
+    LeftScan(bool),
+    RightScan(bool),
+    Integer(BitSign),
+}
+
+/// What a call does to a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Modify<'a> {
+    Resize { bytes: u64, flags: BitResizeFlags },
+    Insert { at: ByteOffset, bytes: &'a [u8] },
+    Remove(Place),
+    Window(Place, WindowModify<'a>),
+}
+
+/// What a call does to the bits of its window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WindowModify<'a> {
+    /// With as many bytes as the window of the call needs, at least.
+    Overwrite(Overwrite, &'a [u8]),
+    Not,
+    LeftShift(usize),
+    RightShift(usize),
+    Arithmetic(Arithmetic),
+    SetInteger(u64),
+}
+
+/// How given bits change those that are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overwrite {
+    Set,
+    Or,
+    Xor,
+    And,
+}
+
+impl Modify<'_> {
+    /// True if the operation creates a missing bin.
+    pub(super) const fn creates(&self) -> bool {
+        matches!(self, Self::Resize { .. } | Self::Insert { .. })
+    }
+}
+
+impl Place {
+    /// The first bit, counted from the front of a blob of `len` bits.
+    fn start(self, len: u64) -> Result<u64, CallError> {
+        let start = if self.offset < 0 {
+            len.checked_sub(self.offset.unsigned_abs())
+        } else {
+            Some(self.offset.unsigned_abs())
+        };
+        start.ok_or_else(|| {
+            CallError::parameter(format!(
+                "offset {} lies before the front of a blob of {len} bits",
+                self.offset
+            ))
+        })
+    }
+
+    /// The window on a blob that holds all of it. [`CallError::NotApplicable`] for a blob that does not.
+    pub(super) fn within(self, blob: &[u8]) -> Result<Window, CallError> {
+        let len = blob.len() as u64 * 8;
+        let start = self.start(len)?;
+        if start + self.size > len {
+            return Err(CallError::NotApplicable(
+                "the bits reach beyond the end of the blob: resize it first, or add PARTIAL where that is allowed",
+            ));
+        }
+        Ok(Window {
+            offset: start as usize,
+            size: self.size as usize,
+        })
+    }
+
+    /// The window on that part of a blob which is there.
+    pub(super) fn clipped(self, blob: &[u8]) -> Result<Option<Window>, CallError> {
+        let len = blob.len() as u64 * 8;
+        let start = self.start(len)?;
+        Ok((start < len).then(|| Window {
+            offset: start as usize,
+            size: self.size.min(len - start) as usize,
+        }))
+    }
+}
+
+impl ByteOffset {
+    /// The byte, counted from the front of the blob; there is no end to count from if there is no blob.
+    pub(super) fn byte(self, blob: Option<&[u8]>) -> Result<u64, CallError> {
+        match blob {
+            None if self.0 < 0 => Err(CallError::parameter(
+                "a negative offset counts from the end, and the bin does not exist",
+            )),
+            blob => Place {
+                offset: self.0 * 8,
+                size: 8,
+            }
+            .start(blob.map_or(0, |blob| blob.len() as u64 * 8))
+            .map(|bit| bit / 8),
+        }
+    }
+}
+
+/// Takes a call that reads apart.
+pub(super) fn read(call: &Call<'_>) -> Result<(Place, Read), CallError> {
+    let (operation, mut arguments) = begin(call)?;
+    let arguments = &mut arguments;
+    let (place, read) = match operation {
+        code::GET => (bit_place(arguments)?, Read::Get),
+        code::COUNT => (bit_place(arguments)?, Read::Count),
+        code::LSCAN => (bit_place(arguments)?, Read::LeftScan(arguments.bool()?)),
+        code::RSCAN => (bit_place(arguments)?, Read::RightScan(arguments.bool()?)),
+        code::GET_INT => {
+            let place = integer_place(arguments)?;
+            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            let sign = BitSign::from_bits(flags).ok_or_else(|| bad_flags("get_int", flags))?;
+            (place, Read::Integer(sign))
+        }
+        _ => return Err(unknown(call.operation, "reads")),
+    };
+    arguments.end()?;
+    Ok((place, read))
+}
+
+/// Takes a call that modifies apart.
+pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, BitWriteFlags), CallError> {
+    let (operation, mut arguments) = begin(call)?;
+    let arguments = &mut arguments;
+    let create = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
+    let partial = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL | BitWriteFlags::PARTIAL;
+    let whole = BitWriteFlags::UPDATE_ONLY | BitWriteFlags::NO_FAIL;
+    let (modify, flags) = match operation {
+        code::RESIZE => {
+            let bytes = byte_size(arguments)?;
+            let flags = write_flags(arguments, create)?;
+            let resize = Modify::Resize {
+                bytes,
+                flags: resize_flags(arguments)?,
+            };
+            (resize, flags)
+        }
+        code::INSERT => {
+            let at = ByteOffset(offset(arguments, 1)?);
+            let bytes = blob(arguments, 0)?;
+            (
+                Modify::Insert { at, bytes },
+                write_flags(arguments, create)?,
+            )
+        }
+        code::REMOVE => {
+            let offset = offset(arguments, 1)? * 8;
+            let size = not_empty(byte_size(arguments)?)? * 8;
+            let place = Place { offset, size };
+            (Modify::Remove(place), write_flags(arguments, partial)?)
+        }
+        code::SET | code::OR | code::XOR | code::AND => {
+            let place = bit_place(arguments)?;
+            let overwrite = match operation {
+                code::SET => Overwrite::Set,
+                code::OR => Overwrite::Or,
+                code::XOR => Overwrite::Xor,
+                _ => Overwrite::And,
+            };
+            let modify = WindowModify::Overwrite(overwrite, blob(arguments, place.size)?);
+            (
+                Modify::Window(place, modify),
+                write_flags(arguments, partial)?,
+            )
+        }
+        code::NOT => {
+            let place = bit_place(arguments)?;
+            let flags = write_flags(arguments, partial)?;
+            (Modify::Window(place, WindowModify::Not), flags)
+        }
+        code::LSHIFT | code::RSHIFT => {
+            let place = bit_place(arguments)?;
+            let by = at_most(arguments.uint()?, MAX_BYTES * 8, "shift by")? as usize;
+            let modify = match operation {
+                code::LSHIFT => WindowModify::LeftShift(by),
+                _ => WindowModify::RightShift(by),
+            };
+            (
+                Modify::Window(place, modify),
+                write_flags(arguments, partial)?,
+            )
+        }
+        code::ADD | code::SUBTRACT => {
+            let place = integer_place(arguments)?;
+            let value = arguments.uint()?;
+            let flags = write_flags(arguments, whole)?;
+            let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            let (sign, overflow) = BitOverflow::with_sign_from_bits(bits)
+                .ok_or_else(|| bad_flags("add and subtract", bits))?;
+            let arithmetic = Arithmetic {
+                value,
+                subtract: operation == code::SUBTRACT,
+                sign,
+                overflow,
+            };
+            (
+                Modify::Window(place, WindowModify::Arithmetic(arithmetic)),
+                flags,
+            )
+        }
+        code::SET_INT => {
+            let place = integer_place(arguments)?;
+            let modify = WindowModify::SetInteger(arguments.uint()?);
+            (
+                Modify::Window(place, modify),
+                write_flags(arguments, whole)?,
+            )
+        }
+        _ => return Err(unknown(call.operation, "modifies")),
+    };
+    arguments.end()?;
+    Ok((modify, flags))
+}
+
+/// Number and arguments of a call without a path; a number that no operation has becomes the greatest.
+fn begin<'a>(call: &Call<'a>) -> Result<(u8, Arguments<'a>), CallError> {
+    if call.path.levels() > 0 {
+        return Err(CallError::parameter(
+            "bit operations work on whole bins: a context cannot be given",
+        ));
+    }
+    let operation = u8::try_from(call.operation).unwrap_or(u8::MAX);
+    Ok((operation, call.arguments))
+}
+
+fn unknown(operation: i64, does: &str) -> CallError {
+    CallError::parameter(format!(
+        "{operation} is no number of a bit operation that {does}"
+    ))
+}
+
+fn bad_flags(operation: &str, flags: u64) -> CallError {
+    CallError::parameter(format!("flags {flags:#x} are not allowed for {operation}"))
+}
+
+fn at_most(value: u64, limit: u64, what: &str) -> Result<u64, CallError> {
+    if value > limit {
+        return Err(CallError::parameter(format!(
+            "{what} {value}: at most {limit}"
+        )));
+    }
+    Ok(value)
+}
+
+fn not_empty(size: u64) -> Result<u64, CallError> {
+    match size {
+        0 => Err(CallError::parameter("a size of 0: at least 1")),
+        size => Ok(size),
+    }
+}
+
+/// An offset in units of which a byte has `in_byte`.
+fn offset(arguments: &mut Arguments<'_>, in_byte: u64) -> Result<i64, CallError> {
+    let offset = arguments.int()?;
+    at_most(offset.unsigned_abs(), MAX_BYTES * in_byte, "an offset of")?;
+    Ok(offset)
+}
+
+fn byte_size(arguments: &mut Arguments<'_>) -> Result<u64, CallError> {
+    at_most(arguments.uint()?, MAX_BYTES, "a size in bytes of")
+}
+
+fn bit_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
+    let offset = offset(arguments, 8)?;
+    let size = at_most(arguments.uint()?, MAX_BYTES * 8, "a size in bits of")?;
+    Ok(Place {
+        offset,
+        size: not_empty(size)?,
+    })
+}
+
+fn integer_place(arguments: &mut Arguments<'_>) -> Result<Place, CallError> {
+    let place = bit_place(arguments)?;
+    at_most(
+        place.size,
+        MAX_INTEGER_BITS,
+        "the size in bits of an integer is",
+    )?;
+    Ok(place)
+}
+
+/// A blob that is not empty and has at least `bits` bits.
+fn blob<'a>(arguments: &mut Arguments<'a>, bits: u64) -> Result<&'a [u8], CallError> {
+    let bytes = arguments.bytes()?;
+    if bytes.is_empty() {
+        return Err(CallError::parameter("an empty blob where bits are needed"));
+    }
+    if (bytes.len() as u64) * 8 < bits {
+        return Err(CallError::parameter(format!(
+            "a blob of {} bytes for {bits} bits: give all of them",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// The optional flags, of which only `allowed` may be set.
+fn write_flags(
+    arguments: &mut Arguments<'_>,
+    allowed: BitWriteFlags,
+) -> Result<BitWriteFlags, CallError> {
+    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    let both = BitWriteFlags::CREATE_ONLY | BitWriteFlags::UPDATE_ONLY;
+    u32::try_from(bits)
+        .ok()
+        .and_then(BitWriteFlags::from_bits)
+        .filter(|flags| allowed.contains(*flags) && !flags.contains(both))
+        .ok_or_else(|| bad_flags("this operation", bits))
+}
+
+fn resize_flags(arguments: &mut Arguments<'_>) -> Result<BitResizeFlags, CallError> {
+    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    let both = BitResizeFlags::GROW_ONLY | BitResizeFlags::SHRINK_ONLY;
+    u32::try_from(bits)
+        .ok()
+        .and_then(BitResizeFlags::from_bits)
+        .filter(|flags| !flags.contains(both))
+        .ok_or_else(|| bad_flags("resize", bits))
+}

@@ -1,0 +1,240 @@
+//! Operations on the bits of a blob.
+//!
+//! Bit 0 is the most significant bit of the first byte; integers inside are big-endian; negative offsets count from the
+//! end. A call is taken apart whole (`arguments`) before the bin is looked at, then its window is placed on the blob,
+//! then the bits are worked on 64 at a time (`window`, `integer`).
+//!
+//! * [`read`] and [`modify`] are the entry points. They take bytes and never panic, whatever the bytes are.
+//! * `policy`: the flags, as users give them.
+//!
+//! Knows calls and the types of bins; knows neither records nor the names of bins.
+
+mod arguments;
+mod integer;
+mod policy;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
+
+pub(crate) use window::{load as load_bits, store as store_bits};
+
+use self::arguments::{Modify, Overwrite, Place, Read, WindowModify};
+use self::window::Window;
+use crate::call::{Call, CallError, Reply};
+use crate::value::ParticleType;
+
+/// The longest blob that an operation makes: the longest that a record can hold. What would be longer is refused before
+/// memory is taken for it.
+const MAX_BLOB_BYTES: u64 = 8 << 20;
+
+/// Numbers of the operations.
+pub(crate) mod code {
+    pub(crate) const RESIZE: u8 = 0;
+    pub(crate) const INSERT: u8 = 1;
+    pub(crate) const REMOVE: u8 = 2;
+    pub(crate) const SET: u8 = 3;
+    pub(crate) const OR: u8 = 4;
+    pub(crate) const XOR: u8 = 5;
+    pub(crate) const AND: u8 = 6;
+    pub(crate) const NOT: u8 = 7;
+    pub(crate) const LSHIFT: u8 = 8;
+    pub(crate) const RSHIFT: u8 = 9;
+    pub(crate) const ADD: u8 = 10;
+    pub(crate) const SUBTRACT: u8 = 11;
+    pub(crate) const SET_INT: u8 = 12;
+    pub(crate) const GET: u8 = 50;
+    pub(crate) const COUNT: u8 = 51;
+    pub(crate) const LSCAN: u8 = 52;
+    pub(crate) const RSCAN: u8 = 53;
+    pub(crate) const GET_INT: u8 = 54;
+}
+
+/// Executes a call that reads. O(bits of the window); a window of whole bytes is not copied.
+pub(crate) fn read<'a>(
+    (kind, blob): (ParticleType, &'a [u8]),
+    call: &Call<'_>,
+) -> Result<Reply<'a>, CallError> {
+    let (place, read) = arguments::read(call)?;
+    check_kind(kind)?;
+    let window = place.within(blob)?;
+    Ok(match read {
+        Read::Get => Reply::Stored(ParticleType::Blob, window::get(blob, window)),
+        Read::Count => Reply::Int(window::count(blob, window)),
+        Read::LeftScan(bit) => Reply::Int(window::left_scan(blob, window, bit)),
+        Read::RightScan(bit) => Reply::Int(window::right_scan(blob, window, bit)),
+        Read::Integer(sign) => Reply::Int(integer::get(blob, window, sign)),
+    })
+}
+
+/// Executes a call that modifies. `None`: the bin stays as it is, or is not created. O(bytes of the blob), which is
+/// copied.
+pub(crate) fn modify(
+    current: Option<(ParticleType, &[u8])>,
+    call: &Call<'_>,
+) -> Result<Option<Vec<u8>>, CallError> {
+    let (modify, flags) = arguments::modify(call)?;
+    let no_fail = flags.contains(BitWriteFlags::NO_FAIL);
+    let forgive = |error| if no_fail { Ok(None) } else { Err(error) };
+    let blob = match current {
+        Some(_) if flags.contains(BitWriteFlags::CREATE_ONLY) => {
+            return forgive(CallError::BinExists);
+        }
+        Some((kind, blob)) => {
+            check_kind(kind)?;
+            Some(blob)
+        }
+        None if !modify.creates() || flags.contains(BitWriteFlags::UPDATE_ONLY) => {
+            return forgive(CallError::BinNotFound);
+        }
+        None => None,
+    };
+    let partial = flags.contains(BitWriteFlags::PARTIAL);
+    match modified(&modify, blob, partial)? {
+        Outcome::Changed(blob) => Ok(Some(blob)),
+        Outcome::Same => Ok(None),
+        Outcome::Refused(error) => forgive(error),
+    }
+}
+
+/// What comes of a modification that was allowed to begin.
+enum Outcome {
+    Changed(Vec<u8>),
+    Same,
+    /// Not with this blob; `NO_FAIL` passes over it.
+    Refused(CallError),
+}
+
+fn modified(modify: &Modify<'_>, blob: Option<&[u8]>, partial: bool) -> Result<Outcome, CallError> {
+    match modify {
+        Modify::Resize { bytes, flags } => resize(blob.unwrap_or_default(), *bytes, *flags),
+        Modify::Insert { at, bytes } => insert(at.byte(blob)?, blob.unwrap_or_default(), bytes),
+        Modify::Remove(place) => remove(*place, blob.unwrap_or_default(), partial),
+        Modify::Window(place, modify) => {
+            let blob = blob.unwrap_or_default();
+            let window = match place.within(blob) {
+                Ok(window) => window,
+                Err(error @ CallError::NotApplicable(_)) => match place.clipped(blob)? {
+                    Some(window) if partial => window,
+                    _ => return Ok(Outcome::Refused(error)),
+                },
+                Err(error) => return Err(error),
+            };
+            Ok(in_window(modify, blob, window))
+        }
+    }
+}
+
+fn resize(blob: &[u8], bytes: u64, flags: BitResizeFlags) -> Result<Outcome, CallError> {
+    let len = checked_len(bytes)?;
+    let (grows, shrinks) = (len > blob.len(), len < blob.len());
+    if shrinks && flags.contains(BitResizeFlags::GROW_ONLY) {
+        return Ok(Outcome::Refused(CallError::parameter(format!(
+            "GROW_ONLY: the blob has {} bytes and would shrink to {bytes}",
+            blob.len()
+        ))));
+    }
+    if grows && flags.contains(BitResizeFlags::SHRINK_ONLY) {
+        return Ok(Outcome::Refused(CallError::parameter(format!(
+            "SHRINK_ONLY: the blob has {} bytes and would grow to {bytes}",
+            blob.len()
+        ))));
+    }
+    if !grows && !shrinks {
+        return Ok(Outcome::Same);
+    }
+    let kept = len.min(blob.len());
+    let mut out = Vec::with_capacity(len);
+    if flags.contains(BitResizeFlags::FROM_FRONT) {
+        out.resize(len - kept, 0);
+        let (_, back) = blob.split_at(blob.len() - kept);
+        out.extend_from_slice(back);
+    } else {
+        let (front, _) = blob.split_at(kept);
+        out.extend_from_slice(front);
+        out.resize(len, 0);
+    }
+    Ok(Outcome::Changed(out))
+}
+
+fn insert(at: u64, blob: &[u8], bytes: &[u8]) -> Result<Outcome, CallError> {
+    let end = at.max(blob.len() as u64);
+    let len = checked_len(end + bytes.len() as u64)?;
+    let at = at as usize;
+    let (front, back) = blob.split_at(at.min(blob.len()));
+    let mut out = Vec::with_capacity(len);
+    out.extend_from_slice(front);
+    out.resize(at, 0);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(back);
+    Ok(Outcome::Changed(out))
+}
+
+fn remove(place: Place, blob: &[u8], partial: bool) -> Result<Outcome, CallError> {
+    let window = match (place.within(blob), place.clipped(blob)?) {
+        (Ok(window), _) => window,
+        (Err(_), Some(window)) if partial => window,
+        _ => {
+            return Ok(Outcome::Refused(CallError::parameter(
+                "the bytes to remove reach beyond the end of the blob: add PARTIAL to remove those that are there",
+            )));
+        }
+    };
+    let (front, rest) = blob.split_at(window.offset / 8);
+    let (_, back) = rest.split_at(window.size / 8);
+    Ok(Outcome::Changed([front, back].concat()))
+}
+
+fn in_window(modify: &WindowModify<'_>, blob: &[u8], window: Window) -> Outcome {
+    let mut out = blob.to_vec();
+    match modify {
+        WindowModify::Overwrite(Overwrite::Set, bytes) => {
+            window::combine(&mut out, window, bytes, |_, new| new);
+        }
+        WindowModify::Overwrite(Overwrite::Or, bytes) => {
+            window::combine(&mut out, window, bytes, |old, new| old | new);
+        }
+        WindowModify::Overwrite(Overwrite::Xor, bytes) => {
+            window::combine(&mut out, window, bytes, |old, new| old ^ new);
+        }
+        WindowModify::Overwrite(Overwrite::And, bytes) => {
+            window::combine(&mut out, window, bytes, |old, new| old & new);
+        }
+        WindowModify::Not => window::negate(&mut out, window),
+        WindowModify::LeftShift(by) => window::left_shift(&mut out, blob, window, *by),
+        WindowModify::RightShift(by) => window::right_shift(&mut out, blob, window, *by),
+        WindowModify::SetInteger(value) => integer::set(&mut out, window, *value),
+        WindowModify::Arithmetic(arithmetic) => {
+            match arithmetic.apply(integer::load(blob, window), window.size) {
+                Some(value) => integer::set(&mut out, window, value),
+                None => {
+                    return Outcome::Refused(CallError::NotApplicable(
+                        "the sum does not fit its bits: choose to saturate or to wrap",
+                    ));
+                }
+            }
+        }
+    }
+    Outcome::Changed(out)
+}
+
+/// A length in bytes, if a blob may have it.
+fn checked_len(bytes: u64) -> Result<usize, CallError> {
+    if bytes > MAX_BLOB_BYTES {
+        return Err(CallError::parameter(format!(
+            "a blob of {bytes} bytes: at most {MAX_BLOB_BYTES} are possible"
+        )));
+    }
+    Ok(bytes as usize)
+}
+
+fn check_kind(kind: ParticleType) -> Result<(), CallError> {
+    if kind == ParticleType::Blob {
+        return Ok(());
+    }
+    Err(CallError::WrongType {
+        found: kind,
+        operation: "a bit operation",
+    })
+}

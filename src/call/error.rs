@@ -1,0 +1,74 @@
+//! Why a call was refused.
+
+use std::borrow::Cow;
+
+use super::MAX_COLLECTION_BYTES;
+use crate::Error;
+use crate::value::{CodecError, ParticleType};
+
+/// Why an operation on a bin was refused. It becomes an [`Error`] once the bin is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CallError {
+    /// The call itself is wrong: its number, its arguments, its flags (code 4).
+    Parameter(Cow<'static, str>),
+    /// An argument cannot be read, encoded or stored (code 4).
+    Argument(CodecError),
+    /// A bin exists that must not (code 6).
+    BinExists,
+    /// The bin's value has another type than the operation is for (code 12).
+    WrongType {
+        found: ParticleType,
+        operation: &'static str,
+    },
+    /// A bin does not exist that must (code 17).
+    BinNotFound,
+    /// The element to be changed is not there (code 23).
+    ElementNotFound,
+    /// An element that must be unique is there already (code 24).
+    ElementExists,
+    /// The operation does not apply to the present value (code 26).
+    NotApplicable(&'static str),
+    /// The new value would be larger than any record can be (code 13).
+    TooBig { bytes: u64 },
+    /// What is stored in the bin is malformed (code 1).
+    Stored(CodecError),
+}
+
+impl CallError {
+    /// A wrong call.
+    pub(crate) fn parameter(why: impl Into<Cow<'static, str>>) -> Self {
+        Self::Parameter(why.into())
+    }
+
+    /// The error of the public API.
+    pub(crate) fn in_bin(self, bin: &str) -> Error {
+        match self {
+            Self::Parameter(why) => Error::parameter(format!("{why} (bin \"{bin}\")")),
+            Self::Argument(source) => Error::parameter(format!("{source} (bin \"{bin}\")")),
+            Self::BinExists => Error::BinExists(bin.into()),
+            Self::WrongType { found, operation } => Error::IncompatibleType {
+                bin: bin.into(),
+                found: found.name(),
+                operation,
+            },
+            Self::BinNotFound => Error::BinNotFound(bin.into()),
+            Self::ElementNotFound => Error::ElementNotFound {
+                bin: bin.into(),
+                hint: "the write flags ask for keys that exist; add NO_FAIL to pass over missing ones",
+            },
+            Self::ElementExists => Error::ElementExists {
+                bin: bin.into(),
+                hint: "the write flags ask for elements that do not exist yet; add NO_FAIL to pass over those that do",
+            },
+            Self::NotApplicable(why) => {
+                Error::OpNotApplicable(format!("{why} (bin \"{bin}\")").into())
+            }
+            Self::TooBig { bytes } => Error::RecordTooBig {
+                size: bytes,
+                limit: MAX_COLLECTION_BYTES as u64,
+                largest_bin: Some((bin.into(), bytes)),
+            },
+            Self::Stored(source) => Error::malformed("bin", source),
+        }
+    }
+}

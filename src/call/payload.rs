@@ -1,0 +1,453 @@
+//! A call, taken apart.
+//!
+//! ```text
+//! [operation, argument ..]                            a plain call
+//! [0xff, [kind, value ..], [operation, argument ..]]  a call on what a path of contexts leads to
+//! [0xfe, [kind, value ..], flags (, expression)]      a selection of many elements, by contexts that match several
+//! 00 operation [argument ..]                          the form of old clients: two bytes, then the arguments
+//! ```
+
+use std::borrow::Cow;
+
+use super::{CallError, MAX_ARGUMENT_ITEMS};
+use crate::value::msgpack::{Reader, Token};
+use crate::value::{CodecError, Container, Purpose, normalize_element};
+
+/// In front of a call below a path.
+pub(super) const BELOW: i64 = 0xff;
+/// In front of a selection.
+const SELECT: i64 = 0xfe;
+
+/// Where an encoded call comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// Our own encoder: values are in normal form.
+    Normal,
+    /// Somebody else's: values are brought into normal form when they are read.
+    Foreign,
+}
+
+/// An encoded call, taken apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Payload<'a> {
+    /// A call, perhaps below a path.
+    Call(Call<'a>),
+    /// A selection of elements by a path that may match several at each level.
+    Select {
+        path: Path<'a>,
+        flags: i64,
+        /// The encoded expression that is applied to what was selected.
+        apply: Option<&'a [u8]>,
+    },
+}
+
+/// A call on a bin, or on what a path leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    /// Empty: the bin itself.
+    pub(crate) path: Path<'a>,
+    /// The number of the operation.
+    pub(crate) operation: i64,
+    pub(crate) arguments: Arguments<'a>,
+}
+
+/// A path of contexts: kinds and values, in turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path<'a> {
+    levels: u32,
+    trust: Trust,
+    rest: Reader<'a>,
+}
+
+/// The arguments of a call. Each method takes the next one off.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arguments<'a> {
+    left: u32,
+    trust: Trust,
+    rest: Reader<'a>,
+}
+
+impl<'a> Payload<'a> {
+    /// Takes an encoded call apart. O(1), and no allocation.
+    pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        if let [0, operation, rest @ ..] = bytes {
+            let (left, rest) = match rest {
+                [] => (0, Reader::new(rest)),
+                _ => array(rest)?,
+            };
+            return Ok(Self::Call(Call {
+                path: Path::none(trust),
+                operation: i64::from(*operation),
+                arguments: Arguments { left, trust, rest },
+            }));
+        }
+        let (mut left, mut reader) = array(bytes)?;
+        let first = next_int(&mut left, &mut reader)?;
+        match first {
+            BELOW | SELECT => {
+                let path = Path::parse(next_element(&mut left, &mut reader)?, trust)?;
+                let mut rest = Arguments {
+                    left,
+                    trust,
+                    rest: reader,
+                };
+                if first == SELECT {
+                    let flags = rest.int()?;
+                    let apply = rest.optional(Self::whole)?;
+                    rest.end()?;
+                    return Ok(Self::Select { path, flags, apply });
+                }
+                let call = rest.element()?;
+                rest.end()?;
+                let (mut left, mut reader) = array(call)?;
+                let operation = next_int(&mut left, &mut reader)?;
+                let arguments = Arguments {
+                    left,
+                    trust,
+                    rest: reader,
+                };
+                Ok(Self::Call(Call {
+                    path,
+                    operation,
+                    arguments,
+                }))
+            }
+            operation => {
+                let arguments = Arguments {
+                    left,
+                    trust,
+                    rest: reader,
+                };
+                Ok(Self::Call(Call {
+                    path: Path::none(trust),
+                    operation,
+                    arguments,
+                }))
+            }
+        }
+    }
+
+    fn whole(arguments: &mut Arguments<'a>) -> Result<&'a [u8], CallError> {
+        arguments.element()
+    }
+}
+
+impl<'a> Call<'a> {
+    /// The encoded call, if it is one and not a selection.
+    pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        match Payload::parse(bytes, trust)? {
+            Payload::Call(call) => Ok(call),
+            Payload::Select { .. } => Err(CallError::parameter(
+                "a selection by a path where a single call is needed",
+            )),
+        }
+    }
+}
+
+impl<'a> Path<'a> {
+    const fn none(trust: Trust) -> Self {
+        Self {
+            levels: 0,
+            trust,
+            rest: Reader::new(&[]),
+        }
+    }
+
+    fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
+        let (elements, rest) = array(bytes)?;
+        if elements == 0 || elements % 2 != 0 {
+            return Err(CallError::parameter(format!(
+                "a context path has {elements} elements: it needs pairs of a kind and a value, at least one"
+            )));
+        }
+        Ok(Self {
+            levels: elements / 2,
+            trust,
+            rest,
+        })
+    }
+
+    /// How many levels are left.
+    pub(crate) const fn levels(&self) -> u32 {
+        self.levels
+    }
+
+    /// Whether its values are in normal form already.
+    pub(crate) const fn trust(&self) -> Trust {
+        self.trust
+    }
+
+    /// Takes the first level off: its kind, and the bytes of its value as they came.
+    pub(crate) fn next(&mut self) -> Result<Option<(i64, &'a [u8])>, CallError> {
+        if self.levels == 0 {
+            return Ok(None);
+        }
+        self.levels -= 1;
+        let mut one = 1;
+        let kind = next_int(&mut one, &mut self.rest)?;
+        let value = self.rest.element().map_err(CallError::Argument)?;
+        Ok(Some((kind, value)))
+    }
+}
+
+impl<'a> Arguments<'a> {
+    /// How many arguments are left.
+    pub(crate) const fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Fails unless all arguments were taken and nothing follows them.
+    pub(crate) fn end(&self) -> Result<(), CallError> {
+        if self.left > 0 {
+            return Err(CallError::parameter(format!(
+                "{} arguments too many for this operation",
+                self.left
+            )));
+        }
+        match self.rest.rest().len() {
+            0 => Ok(()),
+            len => Err(CallError::Argument(CodecError::TrailingBytes(len))),
+        }
+    }
+
+    /// The next argument by `read`, or `None` if there is none left.
+    pub(crate) fn optional<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, CallError>,
+    ) -> Result<Option<T>, CallError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        read(self).map(Some)
+    }
+
+    /// An integer: an index, a rank, a delta of bits.
+    pub(crate) fn int(&mut self) -> Result<i64, CallError> {
+        next_int(&mut self.left, &mut self.rest)
+    }
+
+    /// An integer that cannot be negative: a negative one is a huge one, as in Aerospike. For counts and flags.
+    pub(crate) fn uint(&mut self) -> Result<u64, CallError> {
+        self.int().map(i64::cast_unsigned)
+    }
+
+    /// A truth value.
+    pub(crate) fn bool(&mut self) -> Result<bool, CallError> {
+        let bytes = self.element()?;
+        match Reader::new(bytes).token().map_err(CallError::Argument)? {
+            Token::Bool(value) => Ok(value),
+            Token::Int(value) => Ok(value != 0),
+            _ => Err(CallError::parameter("an argument is not a truth value")),
+        }
+    }
+
+    /// The bytes of a string or blob, without the subtype byte.
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CallError> {
+        let bytes = self.element()?;
+        match Reader::new(bytes).token().map_err(CallError::Argument)? {
+            Token::Raw([_, rest @ ..]) => Ok(rest),
+            Token::Raw([]) => Ok(&[]),
+            _ => Err(CallError::parameter("an argument is not a blob")),
+        }
+    }
+
+    /// One element as it came.
+    pub(crate) fn element(&mut self) -> Result<&'a [u8], CallError> {
+        next_element(&mut self.left, &mut self.rest)
+    }
+
+    /// A value, in normal form.
+    pub(crate) fn value(&mut self, purpose: Purpose) -> Result<Cow<'a, [u8]>, CallError> {
+        let bytes = self.element()?;
+        normal(bytes, purpose, self.trust)
+    }
+
+    /// Several values in normal form, one behind the other.
+    pub(crate) fn values(
+        &mut self,
+        count: u32,
+        purpose: Purpose,
+    ) -> Result<Cow<'a, [u8]>, CallError> {
+        let start = self.rest.rest();
+        let mut normal_form = Vec::new();
+        for _ in 0..count {
+            let bytes = self.element()?;
+            if self.trust == Trust::Foreign {
+                normalize_element(bytes, purpose, &mut normal_form).map_err(CallError::Argument)?;
+            }
+        }
+        Ok(match self.trust {
+            Trust::Foreign => Cow::Owned(normal_form),
+            Trust::Normal => {
+                let len = start.len() - self.rest.rest().len();
+                Cow::Borrowed(start.get(..len).unwrap_or_default())
+            }
+        })
+    }
+
+    /// True if any of the arguments left nests deeper than `levels`. O(bytes), no recursion.
+    pub(crate) fn nests_deeper_than(&self, levels: u32) -> bool {
+        let mut reader = self.rest;
+        let mut pending: Vec<u64> = Vec::new();
+        while let Ok(token) = reader.token() {
+            let children = match token {
+                Token::Array(count) => u64::from(count),
+                Token::Map(count) => 2 * u64::from(count),
+                _ => 0,
+            };
+            while pending.pop_if(|left| *left == 0).is_some() {}
+            if let Some(left) = pending.last_mut() {
+                *left -= 1;
+            }
+            if matches!(token, Token::Array(_) | Token::Map(_)) {
+                pending.push(children);
+                if pending.len() as u32 > levels {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// The items of a list, or the keys and values of a map in turn, all in normal form, and how many items or entries.
+    /// Which of the two it is the caller says.
+    pub(crate) fn items(
+        &mut self,
+        purpose: Purpose,
+        of_map: bool,
+    ) -> Result<(u32, Cow<'a, [u8]>), CallError> {
+        let value = self.value(purpose)?;
+        let head = |bytes: &'_ [u8]| {
+            let head = if of_map {
+                Container::map(bytes)
+            } else {
+                Container::list(bytes)
+            };
+            head.map(|head| (head.count, bytes.len() - head.content.len()))
+        };
+        let (count, start) = head(&value).map_err(CallError::Argument)?;
+        if count as usize > MAX_ARGUMENT_ITEMS {
+            return Err(CallError::parameter(format!(
+                "{count} items in one operation, the limit is {MAX_ARGUMENT_ITEMS}: split them"
+            )));
+        }
+        let content = match value {
+            Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(start..).unwrap_or_default()),
+            Cow::Owned(mut bytes) => {
+                bytes.drain(..start);
+                Cow::Owned(bytes)
+            }
+        };
+        Ok((count, content))
+    }
+}
+
+/// A value that stands in a call, in normal form.
+pub(crate) fn normal(
+    bytes: &[u8],
+    purpose: Purpose,
+    trust: Trust,
+) -> Result<Cow<'_, [u8]>, CallError> {
+    match trust {
+        Trust::Normal => Ok(Cow::Borrowed(bytes)),
+        Trust::Foreign => {
+            let mut out = Vec::with_capacity(bytes.len());
+            normalize_element(bytes, purpose, &mut out).map_err(CallError::Argument)?;
+            Ok(Cow::Owned(out))
+        }
+    }
+}
+
+/// The length of the list that `bytes` begin with, and a reader at its first element.
+fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
+    let mut reader = Reader::new(bytes);
+    match reader.token().map_err(CallError::Argument)? {
+        Token::Array(count) => Ok((count, reader)),
+        _ => Err(CallError::parameter(
+            "a call must be a list of an operation's number and its arguments",
+        )),
+    }
+}
+
+fn next_int(left: &mut u32, reader: &mut Reader<'_>) -> Result<i64, CallError> {
+    take_one(left)?;
+    match reader.token().map_err(CallError::Argument)? {
+        Token::Int(value) => Ok(value),
+        Token::BigInt(value) => Ok(value.cast_signed()),
+        _ => Err(CallError::parameter(
+            "an argument of a call is not the integer that belongs there",
+        )),
+    }
+}
+
+fn next_element<'a>(left: &mut u32, reader: &mut Reader<'a>) -> Result<&'a [u8], CallError> {
+    take_one(left)?;
+    reader.element().map_err(CallError::Argument)
+}
+
+fn take_one(left: &mut u32) -> Result<(), CallError> {
+    *left = left.checked_sub(1).ok_or_else(|| {
+        CallError::parameter("a call has fewer arguments than its operation needs")
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(bytes: &[u8]) -> Result<Call<'_>, CallError> {
+        Call::parse(bytes, Trust::Foreign)
+    }
+
+    #[test]
+    fn a_plain_call_is_a_list_of_number_and_arguments() {
+        let mut call = call(&[0x93, 16, 5, 0xff]).unwrap();
+        assert_eq!((call.operation, call.path.levels()), (16, 0));
+        assert_eq!(call.arguments.int(), Ok(5));
+        assert_eq!(call.arguments.uint(), Ok(u64::MAX));
+        assert_eq!(call.arguments.end(), Ok(()));
+        assert!(call.arguments.int().is_err());
+    }
+
+    #[test]
+    fn a_call_below_a_path_has_levels() {
+        let bytes = [0x93, 0xcc, 0xff, 0x92, 0x10, 0xff, 0x91, 16];
+        let mut call = call(&bytes).unwrap();
+        assert_eq!((call.operation, call.path.levels()), (16, 1));
+        assert_eq!(call.path.next(), Ok(Some((0x10, &[0xff][..]))));
+        assert_eq!(call.path.next(), Ok(None));
+    }
+
+    #[test]
+    fn the_form_of_old_clients_is_read() {
+        let mut with = call(&[0, 17, 0x91, 3]).unwrap();
+        assert_eq!((with.operation, with.arguments.int()), (17, Ok(3)));
+        let without = call(&[0, 16]).unwrap();
+        assert_eq!((without.operation, without.arguments.left()), (16, 0));
+    }
+
+    #[test]
+    fn values_are_brought_into_normal_form() {
+        let mut call = call(&[0x92, 1, 0xd1, 0, 7]).unwrap();
+        assert_eq!(&*call.arguments.value(Purpose::Storage).unwrap(), &[7]);
+    }
+
+    #[test]
+    fn malformed_calls_are_refused() {
+        let table: [&[u8]; 9] = [
+            &[],
+            &[0x90],
+            &[0x80],
+            &[0x91, 0xa0],
+            &[0x92, 0xcc, 0xff, 0x90],
+            &[0x93, 0xcc, 0xff, 0x90, 0x91, 16],
+            &[0x93, 0xcc, 0xff, 0x91, 0x10, 0x91, 16],
+            &[0x94, 0xcc, 0xff, 0x92, 0x10, 0, 0x91, 16, 1],
+            &[0xdd, 0xff, 0xff, 0xff, 0xff],
+        ];
+        for bytes in table {
+            assert!(call(bytes).is_err(), "{bytes:x?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a call returns.
+
+use std::borrow::Cow;
+
+use crate::value::{CodecError, ParticleType, Value, ValueRef, element_to_stored, write_stored};
+
+/// What a call returns: borrowed from the bin where it can be, and never decoded before somebody asks for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reply<'a> {
+    /// No result, or nil.
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// An encoded element of a list or map, or a list or map that was put together as a result.
+    Element(Cow<'a, [u8]>),
+    /// A value in its stored form.
+    Stored(ParticleType, Cow<'a, [u8]>),
+}
+
+impl<'a> Reply<'a> {
+    /// The owned form.
+    pub(crate) fn to_value(&self) -> Result<Value, CodecError> {
+        Ok(match self {
+            Self::Nil => Value::Nil,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Int(value) => Value::Int(*value),
+            Self::Float(value) => Value::Float(*value),
+            Self::Element(element) => Value::decode_front(&mut &**element)?,
+            Self::Stored(kind, bytes) => ValueRef::stored(*kind, bytes)?.to_value()?,
+        })
+    }
+
+    /// Type and stored form, as if it were the value of a bin. Nil is of the type [`ParticleType::Null`].
+    pub(crate) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
+        let scalar = |value: Value| {
+            let mut out = Vec::new();
+            let kind = write_stored(&value, &mut out)?;
+            Ok((kind, Cow::Owned(out)))
+        };
+        match self {
+            Self::Nil => Ok((ParticleType::Null, Cow::Borrowed(&[]))),
+            Self::Bool(value) => scalar(value.into()),
+            Self::Int(value) => scalar(value.into()),
+            Self::Float(value) => scalar(value.into()),
+            Self::Element(Cow::Borrowed(element)) => element_to_stored(element),
+            Self::Element(Cow::Owned(element)) => {
+                let (kind, bytes) = element_to_stored(&element)?;
+                Ok((kind, Cow::Owned(bytes.into_owned())))
+            }
+            Self::Stored(kind, bytes) => Ok((kind, bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::testing::{any_value, encoded};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_element_reads_the_same_in_its_stored_form(value in any_value()) {
+            let element = encoded(&value);
+            let reply = Reply::Element(Cow::Borrowed(&element));
+            let read = reply.to_value().unwrap();
+            let (kind, stored) = reply.into_stored().unwrap();
+            if kind == ParticleType::Null {
+                prop_assert_eq!(read, Value::Nil);
+            } else {
+                let again = ValueRef::stored(kind, &stored).unwrap().to_value().unwrap();
+                prop_assert_eq!(encoded(&again), encoded(&read));
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A call, put together.
+
+use super::CallError;
+use super::payload::BELOW;
+use crate::value::msgpack::{write_array_header, write_int, write_uint};
+use crate::value::{CodecError, Purpose, Value, encode};
+
+/// A call as its executor takes it; or why an argument has no encoding, to be told when it is executed.
+pub(crate) type EncodedCall = Result<Box<[u8]>, CallError>;
+
+/// Arguments that fit the one-byte header.
+const MAX_ARGUMENTS: u8 = 14;
+
+/// Puts a call together, argument by argument.
+#[derive(Clone, Debug)]
+pub(crate) struct CallWriter {
+    out: Vec<u8>,
+    elements: u8,
+    error: Option<CodecError>,
+}
+
+impl CallWriter {
+    /// A call of an operation, without arguments.
+    pub(crate) fn new(operation: u8) -> Self {
+        let mut out = Vec::with_capacity(16);
+        out.push(0x90);
+        write_uint(&mut out, u64::from(operation));
+        Self {
+            out,
+            elements: 1,
+            error: None,
+        }
+    }
+
+    fn with(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>) -> Self {
+        debug_assert!(self.elements <= MAX_ARGUMENTS);
+        if self.error.is_none() {
+            self.elements += 1;
+            self.error = write(&mut self.out).err();
+        }
+        self
+    }
+
+    /// An integer.
+    pub(crate) fn int(self, value: i64) -> Self {
+        self.with(|out| {
+            write_int(out, value);
+            Ok(())
+        })
+    }
+
+    /// A count or flags.
+    pub(crate) fn uint(self, value: u64) -> Self {
+        self.with(|out| {
+            write_uint(out, value);
+            Ok(())
+        })
+    }
+
+    /// A value.
+    pub(crate) fn value(self, value: &Value, purpose: Purpose) -> Self {
+        self.with(|out| encode(value, purpose, out))
+    }
+
+    /// A list of values.
+    pub(crate) fn list(self, values: &[Value], purpose: Purpose) -> Self {
+        self.with(|out| {
+            let count = u32::try_from(values.len()).map_err(|_| CodecError::TooLong)?;
+            write_array_header(out, count);
+            values
+                .iter()
+                .try_for_each(|value| encode(value, purpose, out))
+        })
+    }
+
+    /// Bytes that are one encoded element already.
+    pub(crate) fn encoded(self, element: &[u8]) -> Self {
+        self.with(|out| {
+            out.extend_from_slice(element);
+            Ok(())
+        })
+    }
+
+    /// The finished call.
+    pub(crate) fn finish(mut self) -> EncodedCall {
+        if let Some(first) = self.out.first_mut() {
+            *first = 0x90 | self.elements;
+        }
+        match self.error {
+            Some(error) => Err(CallError::Argument(error)),
+            None => Ok(self.out.into()),
+        }
+    }
+}
+
+/// The same call on what a path leads to: an encoded list of kinds and values in turn.
+pub(crate) fn below(path: &[u8], call: &[u8]) -> Box<[u8]> {
+    let mut out = Vec::with_capacity(path.len() + call.len() + 3);
+    write_array_header(&mut out, 3);
+    write_int(&mut out, BELOW);
+    out.extend_from_slice(path);
+    out.extend_from_slice(call);
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Call, Trust};
+    use super::*;
+
+    #[test]
+    fn what_is_put_together_can_be_taken_apart() {
+        let call = CallWriter::new(70)
+            .int(-3)
+            .value(&"x".into(), Purpose::Storage)
+            .list(&[1.into(), Value::Wildcard], Purpose::Lookup)
+            .uint(u64::MAX)
+            .finish()
+            .unwrap();
+        let path = [0x92, 0x22, 7];
+        let below = below(&path, &call);
+        for (bytes, levels) in [(&call, 0), (&below, 1)] {
+            let Call {
+                path,
+                operation,
+                mut arguments,
+            } = Call::parse(bytes, Trust::Normal).unwrap();
+            assert_eq!((path.levels(), operation), (levels, 70));
+            assert_eq!(arguments.int(), Ok(-3));
+            assert_eq!(arguments.bytes(), Ok(&b"x"[..]));
+            assert_eq!(arguments.items(Purpose::Lookup, false).unwrap().0, 2);
+            assert_eq!(arguments.uint(), Ok(u64::MAX));
+            assert_eq!(arguments.end(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn an_argument_without_encoding_is_remembered() {
+        let call = CallWriter::new(1)
+            .value(&Value::Wildcard, Purpose::Storage)
+            .int(1)
+            .finish();
+        assert_eq!(call, Err(CallError::Argument(CodecError::NotStorable)));
+    }
+}

@@ -1,0 +1,481 @@
+//! What is replied about selected items, put together from encoded bytes; and the segments that a removal takes out.
+
+use std::borrow::Cow;
+
+use super::elements::ByRank;
+use super::returns::{Returns, What};
+use super::select::{By, Places, Selector, select};
+use super::value_list::{Listed, by_value};
+use super::view::{Segment, Shape, View};
+use crate::call::{CallError, Reply};
+use crate::value::msgpack::{
+    element_len, write_array_header, write_flags_header, write_int, write_map_header,
+};
+use crate::value::order::{compare, compare_total};
+use crate::value::{CodecError, FLAG_ORDERED};
+
+/// The flag of a map in a reply whose entries stand in the order of the selection. Never stored.
+const FLAG_PRESERVE_ORDER: u8 = 0x08;
+
+const NOT_SUPPORTED: CallError = CallError::NotApplicable(
+    "this return type says nothing about what is selected here: ask for single indexes or ranks, or for values",
+);
+
+/// A selection, and what can be said about it.
+#[derive(Debug)]
+pub(super) struct Selection<'l, 'a> {
+    view: &'l View<'a>,
+    by: By,
+    single: bool,
+    returns: Returns,
+    places: Places,
+}
+
+impl<'l, 'a> Selection<'l, 'a> {
+    /// Selects, unless what is asked for cannot be said about such a selection (5.5, 5.11, 6.4).
+    pub(super) fn new(
+        view: &'l View<'a>,
+        selector: &Selector<'_>,
+        mut returns: Returns,
+    ) -> Result<Self, CallError> {
+        let (by, single) = (selector.by(), selector.is_single());
+        if !is_supported(view, by, single, returns) {
+            return Err(NOT_SUPPORTED);
+        }
+        let places = select(view, selector, &mut returns)?;
+        Ok(Self {
+            view,
+            by,
+            single,
+            returns,
+            places,
+        })
+    }
+
+    /// The same with the bytes found of what is selected, which a removal needs in any case.
+    pub(super) fn located(mut self) -> Result<Self, CallError> {
+        if let Places::Row { at, count, segment } = &mut self.places
+            && segment.is_none()
+            && *count > 0
+        {
+            *segment = Some(self.view.segment(*at, *count)?);
+        }
+        Ok(self)
+    }
+
+    /// The reply.
+    pub(super) fn reply(&self) -> Result<Reply<'a>, CallError> {
+        let Returns { what, inverted } = self.returns;
+        let len = self.view.count;
+        let count = self.count();
+        let selected = if inverted { len - count } else { count };
+        Ok(match what {
+            What::None => Reply::Nil,
+            What::Count => Reply::Int(i64::from(selected)),
+            // By one value or rank, inversion asks whether nothing is selected: not the same, if everything is.
+            What::Exists if inverted && matches!(self.by, By::Value | By::Rank) => {
+                Reply::Bool(count == 0)
+            }
+            What::Exists => Reply::Bool(selected > 0),
+            What::Index | What::ReverseIndex | What::Rank | What::ReverseRank => {
+                let numbers = match what {
+                    What::Index | What::ReverseIndex => self.indexes(),
+                    _ => self.ranks(selected)?,
+                };
+                match numbers.first() {
+                    None if self.single => Reply::Int(-1),
+                    Some(number) if self.single => Reply::Int(i64::from(*number)),
+                    _ => int_list(numbers.iter().map(|number| i64::from(*number))),
+                }
+            }
+            What::IndexRange
+            | What::ReverseIndexRange
+            | What::RankRange
+            | What::ReverseRankRange => {
+                let from_end = matches!(what, What::ReverseIndexRange | What::ReverseRankRange);
+                let start = i64::from(self.first());
+                let start = match count {
+                    0 if self.is_nowhere() => -1,
+                    0 => start,
+                    _ if from_end => i64::from(len - count) - start,
+                    _ => start,
+                };
+                int_list([start, i64::from(count)].into_iter())
+            }
+            What::Key | What::Value if self.single => match self.segments()?.first() {
+                Some(item) => Reply::Element(Cow::Borrowed(self.part(*item, what)?)),
+                None => Reply::Nil,
+            },
+            What::Key | What::Value | What::KeyValue | What::UnorderedMap | What::OrderedMap => {
+                self.content(what)?
+            }
+        })
+    }
+
+    /// How many items are selected, without inversion.
+    fn count(&self) -> u32 {
+        match &self.places {
+            Places::Row { count, .. } => *count,
+            Places::Ranked { items, .. } | Places::Scattered { items, .. } => items.len() as u32,
+            Places::Listed(listed) if !listed.in_order => listed.items.len() as u32,
+            Places::Listed(listed) => {
+                let items = sorted(&listed.items);
+                items.iter().map(|item| item.count).sum()
+            }
+        }
+    }
+
+    /// The first index or rank of a range.
+    fn first(&self) -> u32 {
+        match &self.places {
+            Places::Row { at, .. } => *at,
+            Places::Ranked { rank, .. } | Places::Scattered { rank, .. } => *rank,
+            Places::Listed(_) => 0,
+        }
+    }
+
+    /// True if nothing was found and there is no place where it would be either.
+    fn is_nowhere(&self) -> bool {
+        self.view.shape == Shape::Map
+            && match self.by {
+                By::Index => self.single,
+                By::Value => self.view.count == 0,
+                _ => false,
+            }
+    }
+
+    /// The selected items (all others, if inverted) in the order of their positions, neighbours as one.
+    pub(super) fn segments(&self) -> Result<Vec<Segment>, CallError> {
+        let segments = match &self.places {
+            Places::Row { count: 0, .. } => Vec::new(),
+            Places::Row { at, count, segment } => match segment {
+                Some(segment) => vec![*segment],
+                None => vec![self.view.segment(*at, *count)?],
+            },
+            Places::Scattered { items, .. } => joined(items),
+            Places::Ranked { items, .. } => sorted(items),
+            Places::Listed(listed) if listed.in_order => sorted(&listed.items),
+            Places::Listed(listed) => joined(&listed.items),
+        };
+        Ok(if self.returns.inverted {
+            gaps(self.view, &segments)
+        } else {
+            segments
+        })
+    }
+
+    /// Positions, in the order in which they are replied.
+    fn indexes(&self) -> Vec<u32> {
+        let len = self.view.count;
+        let from_end = self.returns.what == What::ReverseIndex;
+        let mirror = |at: u32| if from_end { len - 1 - at } else { at };
+        if self.returns.inverted {
+            return self.others().map(mirror).collect();
+        }
+        match &self.places {
+            Places::Row { at, count, .. } => mirrored(len, *at, *count, from_end).collect(),
+            Places::Ranked { items, .. } => {
+                let mut positions: Vec<u32> = items.iter().map(|item| item.at).collect();
+                if self.view.shape == Shape::List {
+                    positions.sort_unstable();
+                }
+                positions.into_iter().map(mirror).collect()
+            }
+            Places::Listed(Listed {
+                ranks,
+                in_order: true,
+                ..
+            }) if self.view.shape == Shape::List => ranks
+                .iter()
+                .flat_map(|(at, count)| mirrored(len, *at, *count, from_end))
+                .collect(),
+            Places::Scattered { items, .. } | Places::Listed(Listed { items, .. }) => {
+                items.iter().map(|item| mirror(item.at)).collect()
+            }
+        }
+    }
+
+    /// All positions that are not selected.
+    fn others(&self) -> impl Iterator<Item = u32> {
+        let mut selected: Vec<u32> = match &self.places {
+            Places::Row { at, count, .. } => (*at..*at + *count).collect(),
+            Places::Ranked { items, .. }
+            | Places::Scattered { items, .. }
+            | Places::Listed(Listed { items, .. }) => items.iter().map(|item| item.at).collect(),
+        };
+        selected.sort_unstable();
+        (0..self.view.count).filter(move |at| selected.binary_search(at).is_err())
+    }
+
+    /// Ranks, in the order in which they are replied. `selected`: how many they are.
+    fn ranks(&self, selected: u32) -> Result<Vec<u32>, CallError> {
+        let len = self.view.count;
+        let Returns { what, inverted } = self.returns;
+        let from_end = what == What::ReverseRank;
+        let mirror = |rank: u32| if from_end { len - 1 - rank } else { rank };
+        if let Places::Row { .. } = self.places
+            && selected == len
+            && self.view.shape == Shape::List
+            && !self.single
+        {
+            // All of them: they are just numbered (5.11).
+            return Ok(if from_end && inverted {
+                (0..len).rev().collect()
+            } else {
+                (0..len).collect()
+            });
+        }
+        let ranges: &[(u32, u32)] = match &self.places {
+            Places::Row { at, count, .. } if self.view.is_ordered_list() => &[(*at, *count)],
+            Places::Row { .. } => return self.ranks_of_positions(mirror),
+            Places::Ranked { rank, items } | Places::Scattered { rank, items } => {
+                &[(*rank, items.len() as u32)]
+            }
+            Places::Listed(listed) => &listed.ranks,
+        };
+        if inverted {
+            let mut ranges = ranges.to_vec();
+            ranges.sort_unstable();
+            let within = |rank: u32| {
+                let before = ranges.partition_point(|range| range.0 <= rank);
+                let mut candidates = ranges.iter().take(before).rev();
+                candidates.any(|(first, count)| rank - first < *count)
+            };
+            return Ok((0..len).filter(|rank| !within(*rank)).map(mirror).collect());
+        }
+        let scattered = matches!(&self.places, Places::Listed(listed) if !listed.in_order);
+        Ok(ranges
+            .iter()
+            .flat_map(|(rank, count)| {
+                let rows = mirrored(len, *rank, *count, from_end && !scattered);
+                rows.map(move |rank| if scattered { mirror(rank) } else { rank })
+            })
+            .collect())
+    }
+
+    /// The ranks of items that were selected by position or key. In lists, equal elements have the lowest of their ranks;
+    /// in maps, they go by position.
+    fn ranks_of_positions(&self, mirror: impl Fn(u32) -> u32) -> Result<Vec<u32>, CallError> {
+        let positions: Vec<u32> = if self.returns.inverted {
+            self.others().collect()
+        } else {
+            match &self.places {
+                Places::Row { at, count, .. } => (*at..*at + *count).collect(),
+                _ => Vec::new(),
+            }
+        };
+        let ranks: Vec<u32> = match (positions.as_slice(), ByRank::of(self.view)?) {
+            ([], _) => Vec::new(),
+            (_, Some(order)) => positions.iter().map(|at| order.rank_of(*at)).collect(),
+            ([at], None) => vec![rank_of(self.view, *at)?],
+            (_, None) => {
+                let all = all_ranks(self.view)?;
+                positions
+                    .iter()
+                    .filter_map(|at| all.get(*at as usize).copied())
+                    .collect()
+            }
+        };
+        Ok(ranks.into_iter().map(mirror).collect())
+    }
+
+    /// Keys, values or both: a list or map of what is selected, in the order in which it is replied.
+    fn content(&self, what: What) -> Result<Reply<'a>, CallError> {
+        let mut segments = match &self.places {
+            Places::Ranked { items, .. } | Places::Listed(Listed { items, .. })
+                if !self.returns.inverted && what != What::OrderedMap =>
+            {
+                joined(items)
+            }
+            _ => self.segments()?,
+        };
+        if let (Places::Ranked { rank, items }, Shape::List) = (&self.places, self.view.shape)
+            && !self.returns.inverted
+        {
+            // The lower half of a list without order comes greatest first (5.9).
+            segments.clone_from(items);
+            let above = self.view.count - rank - items.len() as u32;
+            if *rank <= above {
+                segments.reverse();
+            }
+        }
+        let count: u32 = segments.iter().map(|segment| segment.count).sum();
+        let bytes: usize = segments.iter().map(|s| s.end - s.start).sum();
+        let mut out = Vec::with_capacity(bytes + 16);
+        match what {
+            What::UnorderedMap => write_map_header(&mut out, count),
+            What::KeyValue | What::OrderedMap => {
+                write_map_header(&mut out, count + 1);
+                let flags = if what == What::OrderedMap {
+                    FLAG_ORDERED
+                } else {
+                    FLAG_PRESERVE_ORDER
+                };
+                write_flags_header(&mut out, flags, 0);
+                out.push(0xc0);
+            }
+            _ => write_array_header(&mut out, count),
+        }
+        let whole = self.view.shape == Shape::List || !matches!(what, What::Key | What::Value);
+        for segment in segments {
+            if whole {
+                super::cost::visits(segment.count);
+                out.extend_from_slice(self.view.bytes(segment));
+                continue;
+            }
+            let mut start = segment.start;
+            for at in segment.at..segment.at + segment.count {
+                super::cost::visit();
+                let rest = self.view.content.get(start..).unwrap_or_default();
+                let len = Shape::Map.item_len(rest).map_err(CallError::Stored)?;
+                let end = start + len;
+                let item = Segment {
+                    at,
+                    count: 1,
+                    start,
+                    end,
+                };
+                out.extend_from_slice(self.part(item, what)?);
+                start = end;
+            }
+        }
+        Ok(Reply::Element(Cow::Owned(out)))
+    }
+
+    /// The key or the value of one item.
+    fn part(&self, item: Segment, what: What) -> Result<&'a [u8], CallError> {
+        let bytes = self.view.bytes(item);
+        let key = match self.view.shape {
+            Shape::List => 0,
+            Shape::Map => element_len(bytes).map_err(CallError::Stored)?,
+        };
+        let (key, value) = bytes
+            .split_at_checked(key)
+            .ok_or(CallError::Stored(CodecError::Truncated))?;
+        Ok(if what == What::Key { key } else { value })
+    }
+}
+
+/// Whether something can be said about what is selected.
+fn is_supported(view: &View<'_>, by: By, single: bool, returns: Returns) -> bool {
+    use What as W;
+    let Returns { what, inverted } = returns;
+    let index_range = matches!(what, W::IndexRange | W::ReverseIndexRange);
+    let rank_range = matches!(what, W::RankRange | W::ReverseRankRange);
+    let range = index_range || rank_range;
+    if inverted && (single || range) {
+        return false;
+    }
+    match view.shape {
+        Shape::List => {
+            let of_maps = matches!(what, W::Key | W::KeyValue | W::UnorderedMap | W::OrderedMap);
+            let ordered = view.is_ordered_list();
+            !of_maps
+                && match by {
+                    By::Index => ordered || !rank_range,
+                    By::Rank | By::Value => ordered || !index_range,
+                    By::Values | By::Keys => !range,
+                }
+        }
+        Shape::Map => match by {
+            By::Index => !rank_range,
+            By::Keys => !range && !matches!(what, W::Rank | W::ReverseRank),
+            By::Rank | By::Value => !index_range,
+            By::Values => !range,
+        },
+    }
+}
+
+/// The rank of the item at a position. O(N).
+fn rank_of(view: &View<'_>, at: u32) -> Result<u32, CallError> {
+    let value = view.value(view.segment(at, 1)?);
+    let mut rank = 0;
+    for item in view.walk() {
+        let item = item?;
+        let order = compare(view.value(item), value);
+        let tie = view.shape == Shape::Map && item.at < at;
+        rank += u32::from(order.is_lt() || order.is_eq() && tie);
+    }
+    Ok(rank)
+}
+
+/// The rank of each item, by position. O(N log N).
+fn all_ranks(view: &View<'_>) -> Result<Vec<u32>, CallError> {
+    let mut items = Vec::with_capacity(view.count as usize);
+    for item in view.walk() {
+        let item = item?;
+        items.push((item, view.value(item)));
+    }
+    items.sort_unstable_by(by_value);
+    let mut ranks = vec![0; items.len()];
+    let mut before: Option<(u32, &[u8])> = None;
+    for (sorted_at, (item, value)) in items.iter().enumerate() {
+        let rank = match before {
+            Some((rank, equal))
+                if view.shape == Shape::List && compare_total(equal, value).is_eq() =>
+            {
+                rank
+            }
+            _ => sorted_at as u32,
+        };
+        before = Some((rank, value));
+        if let Some(slot) = ranks.get_mut(item.at as usize) {
+            *slot = rank;
+        }
+    }
+    Ok(ranks)
+}
+
+/// The items in the order of their positions, each once, neighbours as one.
+fn sorted(items: &[Segment]) -> Vec<Segment> {
+    let mut items = items.to_vec();
+    items.sort_unstable_by_key(|item| item.at);
+    items.dedup();
+    joined(&items)
+}
+
+/// Segments that follow one another, as one.
+fn joined(segments: &[Segment]) -> Vec<Segment> {
+    let mut all: Vec<Segment> = Vec::new();
+    for segment in segments {
+        match all.last_mut() {
+            Some(last) if last.end == segment.start && last.at + last.count == segment.at => {
+                last.count += segment.count;
+                last.end = segment.end;
+            }
+            _ => all.push(*segment),
+        }
+    }
+    all
+}
+
+/// What lies between, before and behind segments.
+fn gaps(view: &View<'_>, segments: &[Segment]) -> Vec<Segment> {
+    let (mut at, mut start) = (0, 0);
+    let mut gaps = Vec::new();
+    for segment in segments.iter().chain([&view.end()]) {
+        if segment.at > at {
+            gaps.push(Segment {
+                at,
+                count: segment.at - at,
+                start,
+                end: segment.start,
+            });
+        }
+        (at, start) = (segment.at + segment.count, segment.end);
+    }
+    gaps
+}
+
+/// A range of numbers below `len`; counted from the end it is ascending, too.
+fn mirrored(len: u32, at: u32, count: u32, from_end: bool) -> impl Iterator<Item = u32> {
+    let start = if from_end { len - at - count } else { at };
+    start..start + count
+}
+
+fn int_list<'a>(numbers: impl ExactSizeIterator<Item = i64>) -> Reply<'a> {
+    let mut out = Vec::with_capacity(numbers.len() + 5);
+    write_array_header(&mut out, numbers.len() as u32);
+    numbers.for_each(|number| write_int(&mut out, number));
+    Reply::Element(Cow::Owned(out))
+}

@@ -1,0 +1,412 @@
+//! Paths of contexts: down into nested lists and maps, and up again with what has changed.
+//!
+//! Going down, each level is one single selection. Going up, each level is one replacement: the list or map that was
+//! changed takes the place of what it was in its parent, and if that is an ordered list, goes to its new place. What a path
+//! is to create is put together around the result of the operation, from the inside out.
+
+use std::borrow::Cow;
+
+use super::act::{Act, Acted};
+use super::edit::{Edit, Splice};
+use super::elements::{Elements, find_key};
+use super::insert;
+use super::policy::ListWriteFlags;
+use super::put::check_key;
+use super::select::{Selector, locate};
+use super::view::{Segment, Shape, View};
+use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
+use crate::value::msgpack::{MAX_NESTING, Reader, Token, element_len};
+use crate::value::{
+    FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Purpose, element_to_stored,
+};
+
+/// The parts of a context's kind: which selector, in what it looks, what it creates.
+const SELECTOR: i64 = 0x0f;
+const IN_LIST: i64 = 0x10;
+const IN_MAP: i64 = 0x20;
+const CREATES: i64 = 0xc0;
+const CREATES_INDEX: i64 = 0x100;
+
+const BY_INDEX: i64 = 0;
+const BY_RANK: i64 = 1;
+const BY_KEY: i64 = 2;
+const BY_VALUE: i64 = 3;
+
+/// One level of a path.
+#[derive(Clone, Debug)]
+struct Level<'a> {
+    selector: Selector<'a>,
+    /// `None`: whatever is there.
+    shape: Option<Shape>,
+    creates: Option<Creates>,
+    /// An index is to be persisted in what is created at the top.
+    creates_index: bool,
+}
+
+/// What a context makes of a list or map that it needs and that is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Creates {
+    Unordered,
+    /// A list without order whose gaps are filled with nil, or a map ordered by key.
+    PaddedOrByKey,
+    /// An ordered list, or a map ordered by key and value.
+    Ordered,
+}
+
+const NOT_FOUND: CallError =
+    CallError::NotApplicable("a context leads to nothing: there is no such element");
+const WRONG_CONTAINER: CallError = CallError::NotApplicable(
+    "a context does not fit what it leads into: it takes a list context for lists, a map context for maps",
+);
+const CANNOT_CREATE: CallError = CallError::NotApplicable(
+    "a context leads to nothing, and cannot create it at this index: begin at the end, or let the gap be filled",
+);
+
+impl<'a> Level<'a> {
+    /// Takes the next level off a path.
+    fn next(path: &mut Path<'a>) -> Result<Option<Self>, CallError> {
+        let trust = path.trust();
+        let Some((kind, value)) = path.next()? else {
+            return Ok(None);
+        };
+        let unknown = || CallError::parameter(format!("{kind:#x} is no kind of a context"));
+        if kind & !(SELECTOR | IN_LIST | IN_MAP | CREATES | CREATES_INDEX) != 0 {
+            return Err(unknown());
+        }
+        let shape = match kind & (IN_LIST | IN_MAP) {
+            0 => None,
+            IN_LIST => Some(Shape::List),
+            IN_MAP => Some(Shape::Map),
+            _ => return Err(unknown()),
+        };
+        let number = || match Reader::new(value).token().map_err(CallError::Argument)? {
+            Token::Int(value) => Ok(value),
+            Token::BigInt(_) => Ok(i64::MAX),
+            _ => Err(CallError::parameter(
+                "a context by index or rank needs an integer",
+            )),
+        };
+        let selector = match kind & SELECTOR {
+            BY_INDEX => Selector::Index(number()?),
+            BY_RANK => Selector::Rank(number()?),
+            BY_KEY => Selector::Key(normal(value, Purpose::Lookup, trust)?),
+            BY_VALUE => Selector::FirstValue(normal(value, Purpose::Lookup, trust)?),
+            _ => return Err(unknown()),
+        };
+        let creates = match kind & CREATES {
+            0 => None,
+            0x40 => Some(Creates::Unordered),
+            0x80 => Some(Creates::PaddedOrByKey),
+            _ => Some(Creates::Ordered),
+        };
+        if shape.is_none() && creates.is_some() {
+            return Err(unknown());
+        }
+        Ok(Some(Self {
+            selector,
+            shape,
+            creates,
+            creates_index: kind & CREATES_INDEX != 0,
+        }))
+    }
+
+    /// The item that the level leads to.
+    fn find(&self, view: &View<'_>) -> Result<Option<Segment>, CallError> {
+        let fits = self.shape.is_none_or(|shape| shape == view.shape)
+            && !(matches!(self.selector, Selector::Key(_)) && view.shape == Shape::List);
+        if !fits {
+            return Err(WRONG_CONTAINER);
+        }
+        locate(view, &self.selector)
+    }
+
+    /// The flags of the list or map that is created for this level.
+    fn flags(&self, shape: Shape, nested: bool) -> u8 {
+        let order = match (self.creates, shape) {
+            (Some(Creates::Ordered), Shape::Map) => FLAG_ORDERED | FLAG_VALUE_ORDERED,
+            (Some(Creates::Ordered), Shape::List) | (Some(Creates::PaddedOrByKey), Shape::Map) => {
+                FLAG_ORDERED
+            }
+            _ => 0,
+        };
+        let persists = self.creates_index && !nested;
+        order | if persists { FLAG_PERSIST_INDEX } else { 0 }
+    }
+
+    /// The list or map that is created for this level.
+    fn empty<'v>(&self, nested: bool) -> Result<View<'v>, CallError> {
+        let shape = self.shape.ok_or(CANNOT_CREATE)?;
+        if self.creates_index && nested {
+            return Err(CANNOT_CREATE);
+        }
+        Ok(View::empty(shape, self.flags(shape, nested)))
+    }
+
+    /// Where a new child goes in a list or map that is there.
+    fn place_in(&self, view: &View<'_>, nested: bool) -> Result<Place, CallError> {
+        let creates = self.creates.ok_or(NOT_FOUND)?;
+        if self.creates_index && nested {
+            return Err(CANNOT_CREATE);
+        }
+        match &self.selector {
+            Selector::Key(key) => place_of_key(view, key),
+            Selector::Index(_) if view.is_ordered_list() => Ok(Place::Sorted),
+            Selector::Index(index) if view.shape == Shape::List => {
+                match index - i64::from(view.count) {
+                    0 => Ok(Place::Gap(view.end())),
+                    _ if view.count == 0 && *index == -1 => Ok(Place::Gap(view.end())),
+                    gap @ 1.. if creates == Creates::PaddedOrByKey => padded(gap),
+                    _ => Err(CANNOT_CREATE),
+                }
+            }
+            _ => Err(NOT_FOUND),
+        }
+    }
+
+    /// Where a new child goes in the list or map that is created for this level.
+    fn place_in_new(&self, view: &View<'_>, first: bool) -> Result<Place, CallError> {
+        if first && self.creates.is_none() {
+            return Err(NOT_FOUND);
+        }
+        let lists_only = matches!(self.selector, Selector::Index(_));
+        if lists_only != (view.shape == Shape::List) {
+            return Err(NOT_FOUND);
+        }
+        match (&self.selector, self.creates) {
+            (Selector::Key(key), Some(_)) => place_of_key(view, key),
+            (Selector::Index(-1..), Some(Creates::Ordered)) => Ok(Place::Sorted),
+            (Selector::Index(-1 | 0), _) => Ok(Place::Gap(view.end())),
+            (Selector::Index(gap @ 1..), Some(Creates::PaddedOrByKey)) => padded(*gap),
+            (Selector::Index(_), _) => Err(CANNOT_CREATE),
+            _ => Err(NOT_FOUND),
+        }
+    }
+
+    /// Puts a new child to its place.
+    fn put<'v>(
+        &self,
+        view: View<'v>,
+        place: &Place,
+        child: Vec<u8>,
+    ) -> Result<Edit<'v>, CallError> {
+        let splice = match (&self.selector, place) {
+            (Selector::Key(key), Place::Gap(gap)) => {
+                Splice::new(*gap, Cow::Owned([key, &*child].concat()), 1)
+            }
+            (_, Place::Gap(gap)) => Splice::new(*gap, Cow::Owned(child), 1),
+            (_, Place::Sorted) => {
+                let elements = Elements::of(&view)?;
+                let gap = elements.gap(elements.upper_bound(&child, 0));
+                Splice::new(gap, Cow::Owned(child), 1)
+            }
+            (_, Place::Padded(gap)) => {
+                let mut padded = vec![0xc0; *gap as usize];
+                padded.extend_from_slice(&child);
+                Splice::new(view.end(), Cow::Owned(padded), gap + 1)
+            }
+        };
+        Edit::new(view, view.flags, vec![splice])
+    }
+}
+
+/// Where a new child goes.
+enum Place {
+    Gap(Segment),
+    /// In an ordered list.
+    Sorted,
+    /// Behind the end, and so many nils.
+    Padded(u32),
+}
+
+fn place_of_key(view: &View<'_>, key: &[u8]) -> Result<Place, CallError> {
+    check_key(key)?;
+    let (Ok(place) | Err(place)) = find_key(view, key)?;
+    Ok(Place::Gap(place))
+}
+
+fn padded(gap: i64) -> Result<Place, CallError> {
+    match u32::try_from(gap) {
+        Ok(gap) if gap as usize <= MAX_COLLECTION_BYTES => Ok(Place::Padded(gap)),
+        _ => Err(CallError::TooBig {
+            bytes: gap.unsigned_abs(),
+        }),
+    }
+}
+
+/// All levels of a path.
+fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
+    if path.levels() >= MAX_NESTING {
+        return Err(CallError::parameter(format!(
+            "{} contexts, and values nest at most {MAX_NESTING} levels deep",
+            path.levels()
+        )));
+    }
+    let mut levels = Vec::with_capacity(path.levels() as usize);
+    while let Some(level) = Level::next(&mut path)? {
+        levels.push(level);
+    }
+    Ok(levels)
+}
+
+/// How far a path leads: what it found at each level, and where it ended.
+struct Descent<'a> {
+    parents: Vec<(View<'a>, Segment)>,
+    end: End<'a>,
+}
+
+enum End<'a> {
+    /// The element that the whole path leads to.
+    Element(&'a [u8]),
+    /// A list or map that has no such element.
+    Missing(View<'a>),
+}
+
+fn descend<'a>(view: View<'a>, levels: &[Level<'_>]) -> Result<Descent<'a>, CallError> {
+    let mut parents = Vec::with_capacity(levels.len());
+    let mut element: Option<&'a [u8]> = None;
+    for level in levels {
+        let view = match element {
+            None => view,
+            Some(element) => {
+                let shape = Shape::of_element(element).ok_or(WRONG_CONTAINER)?;
+                View::parse(shape, element)?
+            }
+        };
+        let Some(item) = level.find(&view)? else {
+            let end = End::Missing(view);
+            return Ok(Descent { parents, end });
+        };
+        element = Some(view.value(item));
+        parents.push((view, item));
+    }
+    let end = match element {
+        Some(element) => End::Element(element),
+        None => End::Missing(view),
+    };
+    Ok(Descent { parents, end })
+}
+
+/// An operation that reads what a path leads to.
+pub(super) fn read<'a>(
+    act: Act<'a>,
+    kind: ParticleType,
+    bin: &'a [u8],
+    path: Path<'a>,
+) -> Acted<'a> {
+    let levels = levels(path)?;
+    match descend(top(kind, bin)?, &levels)?.end {
+        End::Element(element) => {
+            let target = target(act.shape(), element)?;
+            act.on(target, true)
+        }
+        End::Missing(_) => Err(NOT_FOUND),
+    }
+}
+
+/// An operation that changes what a path leads to, perhaps after creating it.
+pub(super) fn modify<'a>(
+    act: Act<'a>,
+    current: Option<(ParticleType, &'a [u8])>,
+    path: Path<'a>,
+) -> Acted<'a> {
+    let levels = levels(path)?;
+    let Some((kind, bin)) = current else {
+        return create(act, None, &levels, &[]);
+    };
+    let Descent { parents, end } = descend(top(kind, bin)?, &levels)?;
+    match end {
+        End::Element(element) => {
+            let target = target(act.shape(), element)?;
+            let (edit, reply) = act.on(target, true)?;
+            match edit {
+                Some(edit) => Ok((Some(ascend(&parents, edit)?), reply)),
+                None => Ok((None, reply)),
+            }
+        }
+        End::Missing(view) => {
+            let missing = levels.get(parents.len()..).unwrap_or_default();
+            create(act, Some(view), missing, &parents)
+        }
+    }
+}
+
+/// Creates what `levels` lead to and puts it into `view` below `parents`, or into a new bin. Nothing is created unless the
+/// operation creates something itself.
+fn create<'a>(
+    act: Act<'a>,
+    view: Option<View<'a>>,
+    levels: &[Level<'a>],
+    parents: &[(View<'a>, Segment)],
+) -> Acted<'a> {
+    let mut steps = Vec::with_capacity(levels.len());
+    for (at, level) in levels.iter().enumerate() {
+        let nested = at > 0 || !parents.is_empty();
+        let (view, place) = match view.filter(|_| at == 0) {
+            Some(view) => (view, level.place_in(&view, nested)?),
+            None => {
+                let view = level.empty(nested)?;
+                (view, level.place_in_new(&view, at == 0)?)
+            }
+        };
+        steps.push((level, view, place));
+    }
+    let (created, reply) = act.on_nothing(true)?;
+    let Some(mut edit) = created else {
+        return Ok((None, reply));
+    };
+    for (level, view, place) in steps.into_iter().rev() {
+        edit = level.put(view, &place, edit.to_bytes())?;
+    }
+    Ok((Some(ascend(parents, edit)?), reply))
+}
+
+/// Puts a changed list or map into its parent, that into its own, and so on: the edit of the outermost one.
+fn ascend<'a>(parents: &[(View<'a>, Segment)], mut edit: Edit<'a>) -> Result<Edit<'a>, CallError> {
+    for (view, item) in parents.iter().rev() {
+        let child = edit.to_bytes();
+        edit = match view.shape {
+            Shape::List => {
+                let replaced =
+                    insert::replace(*view, *item, Cow::Owned(child), ListWriteFlags::empty())?;
+                replaced.ok_or(NOT_FOUND)?
+            }
+            Shape::Map => {
+                let bytes = view.bytes(*item);
+                let key = element_len(bytes).map_err(CallError::Stored)?;
+                let key = bytes.get(..key).unwrap_or_default();
+                let entry = Cow::Owned([key, &*child].concat());
+                Edit::new(*view, view.flags, vec![Splice::new(*item, entry, 1)])?
+            }
+        };
+    }
+    Ok(edit)
+}
+
+/// The list or map of a bin that a path begins in.
+fn top(kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
+    let shape = Shape::of_kind(kind).ok_or_else(|| {
+        CallError::parameter(format!(
+            "contexts lead into lists and maps, and the bin holds a {}",
+            kind.name()
+        ))
+    })?;
+    View::parse(shape, bin)
+}
+
+/// The list or map that an operation is for.
+fn target(shape: Shape, element: &[u8]) -> Result<View<'_>, CallError> {
+    if Shape::of_element(element) == Some(shape) {
+        return View::parse(shape, element);
+    }
+    let (found, _) = element_to_stored(element).map_err(CallError::Stored)?;
+    Err(wrong_type(shape, found))
+}
+
+/// The error of an operation on something that is not of its shape.
+pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
+    let operation = match shape {
+        Shape::List => "a list operation",
+        Shape::Map => "a map operation",
+    };
+    CallError::WrongType { found, operation }
+}

@@ -1,0 +1,75 @@
+//! Changing what a list or map is: its order, whether its index is persisted; sorting.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::edit::{Edit, Splice};
+use super::policy::ListSortFlags;
+use super::view::{Shape, View};
+use crate::call::CallError;
+use crate::value::FLAG_ORDERED;
+use crate::value::order::{compare, compare_total};
+
+/// Gives a list or map other flags. O(1) beside the copy of the bytes, but for sorting a list that gets ordered, a walk over
+/// one that gets an index, and sorting the values of a map that gets an index of them. `None` if nothing changes.
+pub(super) fn set_type(view: View<'_>, flags: u8) -> Result<Option<Edit<'_>>, CallError> {
+    if flags == view.flags {
+        return Ok(None);
+    }
+    // Maps are in order by key in any case.
+    let sorts = view.shape == Shape::List && flags & FLAG_ORDERED != 0 && !view.is_ordered_list();
+    let splices = if sorts {
+        sorted(&view, |a, b| compare_total(a, b), false)?
+    } else {
+        None
+    };
+    Edit::new(view, flags, splices.into_iter().collect()).map(Some)
+}
+
+/// Sorts a list. `None` if nothing changes.
+pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'_>>, CallError> {
+    let drops = flags.contains(ListSortFlags::DROP_DUPLICATES);
+    let descends = flags.contains(ListSortFlags::DESCENDING) && !view.is_ordered_list();
+    if view.count < 2 || view.is_ordered_list() && !drops {
+        return Ok(None);
+    }
+    let splice = if descends {
+        sorted(&view, |a, b| compare_total(b, a), drops)?
+    } else {
+        sorted(&view, |a, b| compare_total(a, b), drops)?
+    };
+    if descends && drops && splice.as_ref().is_none_or(|splice| splice.count > 1) {
+        return Err(CallError::parameter(
+            "duplicates cannot be dropped while sorting in descending order: sort twice",
+        ));
+    }
+    match splice {
+        Some(splice) => Edit::new(view, view.flags, vec![splice]).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The splice that puts all elements in order, of equal ones perhaps only the first; `None` if they are.
+fn sorted<'a>(
+    view: &View<'a>,
+    order: impl Fn(&[u8], &[u8]) -> Ordering,
+    drops_duplicates: bool,
+) -> Result<Option<Splice<'a>>, CallError> {
+    let mut elements = Vec::with_capacity(view.count as usize);
+    for element in view.walk() {
+        elements.push(view.bytes(element?));
+    }
+    let in_order = elements.is_sorted_by(|a, b| order(a, b).is_le());
+    if !in_order {
+        elements.sort_by(|a, b| order(a, b));
+    }
+    if drops_duplicates {
+        elements.dedup_by(|a, b| compare(a, b).is_eq());
+    }
+    if in_order && elements.len() == view.count as usize {
+        return Ok(None);
+    }
+    let all = view.segment(0, view.count)?;
+    let count = elements.len() as u32;
+    Ok(Some(Splice::new(all, Cow::Owned(elements.concat()), count)))
+}

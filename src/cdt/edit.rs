@@ -1,0 +1,194 @@
+//! Splices of encoded items, and the new list or map that they make.
+
+use std::borrow::Cow;
+
+use super::cost;
+use super::index::{NewIndex, item_lens};
+use super::ranks::NewRanks;
+use super::view::{Segment, Shape, View};
+use crate::call::{CallError, MAX_COLLECTION_BYTES};
+use crate::value::msgpack::{
+    array_header_len, flags_header_len, write_array_header, write_flags_header, write_map_header,
+};
+use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType};
+
+/// Items taken out at one place, and others put there.
+#[derive(Clone, Debug)]
+pub(super) struct Splice<'a> {
+    /// What goes. May be empty: then only its place counts.
+    pub(super) removed: Segment,
+    /// What comes: `count` encoded items.
+    pub(super) inserted: Cow<'a, [u8]>,
+    pub(super) count: u32,
+}
+
+impl<'a> Splice<'a> {
+    /// Items in place of others, or in a gap.
+    pub(super) const fn new(removed: Segment, items: Cow<'a, [u8]>, count: u32) -> Self {
+        Self {
+            removed,
+            inserted: items,
+            count,
+        }
+    }
+
+    /// Items to be taken out.
+    pub(super) const fn remove(removed: Segment) -> Self {
+        Self::new(removed, Cow::Borrowed(&[]), 0)
+    }
+
+    /// By how many bytes the items behind the splice move.
+    pub(super) fn growth(&self) -> isize {
+        self.inserted.len().cast_signed() - (self.removed.end - self.removed.start).cast_signed()
+    }
+
+    /// The encoded lengths of the inserted items.
+    pub(super) fn inserted_lens(&self, shape: Shape) -> impl Iterator<Item = usize> {
+        item_lens(shape, &self.inserted)
+    }
+}
+
+/// A new list or map, not yet written: an old one with splices, perhaps with other flags. It knows its length beforehand
+/// and writes itself in one pass.
+#[derive(Debug)]
+pub(crate) struct Edit<'a> {
+    old: View<'a>,
+    flags: u8,
+    splices: Vec<Splice<'a>>,
+    count: u32,
+    content_len: usize,
+    ranks: NewRanks,
+    index: NewIndex,
+}
+
+impl<'a> Edit<'a> {
+    /// What `splices` (in the order of their positions, not overlapping) make of `old`, with the given flags.
+    pub(super) fn new(
+        old: View<'a>,
+        flags: u8,
+        splices: Vec<Splice<'a>>,
+    ) -> Result<Self, CallError> {
+        let too_long = CallError::Argument(CodecError::TooLong);
+        let (mut count, mut content_len) = (old.count, old.content.len());
+        let (mut next_at, mut next_start) = (0, 0);
+        for Splice {
+            removed,
+            inserted,
+            count: inserted_count,
+        } in &splices
+        {
+            let in_order = next_at <= removed.at && next_start <= removed.start;
+            if !in_order || removed.start > removed.end || removed.end > old.content.len() {
+                return Err(CallError::Stored(CodecError::BadIndex));
+            }
+            (next_at, next_start) = (removed.at + removed.count, removed.end);
+            count = (count.saturating_sub(removed.count))
+                .checked_add(*inserted_count)
+                .filter(|count| *count < u32::MAX)
+                .ok_or_else(|| too_long.clone())?;
+            content_len = content_len - (removed.end - removed.start) + inserted.len();
+        }
+        if content_len > MAX_COLLECTION_BYTES {
+            return Err(CallError::TooBig {
+                bytes: content_len as u64,
+            });
+        }
+        let persist = flags & FLAG_PERSIST_INDEX != 0;
+        let index = NewIndex::plan(&old, &splices, persist, count, content_len)?;
+        let ranked = matches!(old.shape, Shape::Map) && flags & FLAG_VALUE_ORDERED != 0;
+        let ranks = if ranked && persist && count > 1 {
+            NewRanks::plan(&old, &splices)?
+        } else {
+            NewRanks::default()
+        };
+        Ok(Self {
+            old,
+            flags,
+            splices,
+            count,
+            content_len,
+            ranks,
+            index,
+        })
+    }
+
+    /// A list or map without items.
+    pub(super) fn empty(shape: Shape, flags: u8) -> Self {
+        Self {
+            old: View::empty(shape, flags),
+            flags,
+            splices: Vec::new(),
+            count: 0,
+            content_len: 0,
+            ranks: NewRanks::default(),
+            index: NewIndex::None,
+        }
+    }
+
+    /// How many items there are.
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The type of the bin that holds it.
+    pub(crate) const fn kind(&self) -> ParticleType {
+        self.old.shape.kind()
+    }
+
+    fn index_len(&self) -> usize {
+        self.ranks.len() + self.index.len(self.count)
+    }
+
+    /// The length of what [`Edit::write`] writes, in bytes.
+    pub(crate) fn encoded_len(&self) -> usize {
+        // The headers of lists and maps are of the same length.
+        let head = if self.flags == 0 {
+            array_header_len(self.count)
+        } else {
+            let index_len = self.index_len();
+            let nil = usize::from(self.old.shape == Shape::Map);
+            array_header_len(self.count + 1) + flags_header_len(index_len as u32) + index_len + nil
+        };
+        head + self.content_len
+    }
+
+    /// Appends the new list or map to `out`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        out.reserve(self.encoded_len());
+        let write_header = match self.old.shape {
+            Shape::List => write_array_header,
+            Shape::Map => write_map_header,
+        };
+        if self.flags == 0 {
+            write_header(out, self.count);
+        } else {
+            write_header(out, self.count + 1);
+            write_flags_header(out, self.flags, self.index_len() as u32);
+            self.ranks.write(out);
+            self.index.write(&self.old, &self.splices, out);
+            if self.old.shape == Shape::Map {
+                out.push(0xc0);
+            }
+        }
+        let mut next = 0;
+        for splice in &self.splices {
+            self.copy(next, splice.removed.start, out);
+            out.extend_from_slice(&splice.inserted);
+            next = splice.removed.end;
+        }
+        self.copy(next, self.old.content.len(), out);
+    }
+
+    /// What [`Edit::write`] writes.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    fn copy(&self, from: usize, to: usize, out: &mut Vec<u8>) {
+        let bytes = self.old.content.get(from..to).unwrap_or_default();
+        cost::copy(bytes.len());
+        out.extend_from_slice(bytes);
+    }
+}

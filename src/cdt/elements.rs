@@ -1,0 +1,274 @@
+//! Items by position or rank, and positions by key or value.
+
+use super::cost;
+use super::index::Index;
+use super::ranks::Ranks;
+use super::view::{Segment, Shape, View};
+use crate::call::CallError;
+use crate::value::CodecError;
+use crate::value::msgpack::{element_len, front_int};
+use crate::value::order::{compare, compare_total};
+
+/// Random access to the items of a list or map.
+#[derive(Debug)]
+pub(super) struct Elements<'a> {
+    shape: Shape,
+    content: &'a [u8],
+    count: u32,
+    starts: Starts<'a>,
+}
+
+#[derive(Debug)]
+enum Starts<'a> {
+    Index(Index<'a>),
+    Walked(Vec<u32>),
+}
+
+impl<'a> Elements<'a> {
+    /// O(1) with an index, one walk over all items without.
+    pub(super) fn of(view: &View<'a>) -> Result<Self, CallError> {
+        let starts = match view.index {
+            Index::None => {
+                let mut starts = Vec::with_capacity(view.count as usize);
+                for item in view.walk() {
+                    starts.push(item?.start as u32);
+                }
+                Starts::Walked(starts)
+            }
+            index => Starts::Index(index),
+        };
+        Ok(Self {
+            shape: view.shape,
+            content: view.content,
+            count: view.count,
+            starts,
+        })
+    }
+
+    /// Where the item at a position begins; the position behind the last one is the end.
+    #[inline]
+    pub(super) fn start_of(&self, at: u32) -> usize {
+        if at >= self.count {
+            return self.content.len();
+        }
+        match &self.starts {
+            Starts::Index(index) => index.start_of(at).unwrap_or(self.content.len()),
+            Starts::Walked(starts) => starts
+                .get(at as usize)
+                .map_or(self.content.len(), |start| *start as usize),
+        }
+    }
+
+    /// The content from the item at a position on. Comparisons look at the front element only.
+    #[inline]
+    pub(super) fn from(&self, at: u32) -> &'a [u8] {
+        cost::visit();
+        self.content.get(self.start_of(at)..).unwrap_or_default()
+    }
+
+    /// The content from the value of the item at a position on.
+    #[inline]
+    pub(super) fn value(&self, at: u32) -> &'a [u8] {
+        self.shape.value_of(self.from(at))
+    }
+
+    /// Consecutive items.
+    pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
+        let (start, end) = (self.start_of(at), self.start_of(at.saturating_add(count)));
+        if at.saturating_add(count) <= self.count && start <= end && end <= self.content.len() {
+            Ok(Segment {
+                at,
+                count,
+                start,
+                end,
+            })
+        } else {
+            Err(CallError::Stored(CodecError::BadIndex))
+        }
+    }
+
+    /// The place in front of an item.
+    pub(super) fn gap(&self, at: u32) -> Segment {
+        Segment::gap(at, self.start_of(at))
+    }
+
+    /// Where items are sorted by their front (lists by value, maps by key): the first position, from `from` on, whose front
+    /// is not less than `front`. O(log N).
+    #[inline]
+    pub(super) fn lower_bound(&self, front: &[u8], from: u32) -> u32 {
+        self.partition(from, self.count, |at| {
+            compare_total(self.from(at), front).is_lt()
+        })
+    }
+
+    /// The same, whose front is greater than `front`. O(log N).
+    #[inline]
+    pub(super) fn upper_bound(&self, front: &[u8], from: u32) -> u32 {
+        self.partition(from, self.count, |at| {
+            compare_total(self.from(at), front).is_le()
+        })
+    }
+
+    /// The first number from `low` on at which `before` no longer holds, `high` at the latest.
+    #[inline]
+    pub(super) fn partition(&self, low: u32, high: u32, before: impl Fn(u32) -> bool) -> u32 {
+        let (mut low, mut high) = (low, high);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Where items are sorted by their front: the position of one equal to `front`, or the one at which it belongs.
+    /// O(log N).
+    #[inline]
+    pub(super) fn find(&self, front: &[u8], from: u32) -> Result<u32, u32> {
+        let at = self.lower_bound(front, from);
+        if at < self.count && compare(self.from(at), front).is_eq() {
+            Ok(at)
+        } else {
+            Err(at)
+        }
+    }
+}
+
+/// The place of a key in a map: its entry, or the gap where it belongs. O(log N) with an index, a walk up to it without.
+pub(super) fn find_key(view: &View<'_>, key: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
+    if !matches!(view.index, Index::None) {
+        let elements = Elements::of(view)?;
+        return match elements.find(key, 0) {
+            Ok(at) => elements.segment(at, 1).map(Ok),
+            Err(at) => Ok(Err(elements.gap(at))),
+        };
+    }
+    for item in view.walk() {
+        let item = item?;
+        let order = compare(view.bytes(item), key);
+        if order.is_eq() {
+            return Ok(Ok(item));
+        }
+        if order.is_gt() {
+            return Ok(Err(Segment::gap(item.at, item.start)));
+        }
+    }
+    Ok(Err(view.end()))
+}
+
+/// Items by rank, where their order is known.
+#[derive(Debug)]
+pub(super) struct ByRank<'a> {
+    pub(super) elements: Elements<'a>,
+    /// `None`: a rank is a position.
+    ranks: Option<Ranks<'a>>,
+    count: u32,
+}
+
+impl<'a> ByRank<'a> {
+    /// `None` for a list without order, and for a map whose order of values is not persisted.
+    pub(super) fn of(view: &View<'a>) -> Result<Option<Self>, CallError> {
+        if !view.is_ordered_list() && view.ranks.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            elements: Elements::of(view)?,
+            ranks: view.ranks,
+            count: view.count,
+        }))
+    }
+
+    /// The position of a rank.
+    #[inline]
+    pub(super) fn position(&self, rank: u32) -> u32 {
+        match &self.ranks {
+            None => rank,
+            Some(ranks) => ranks.position(rank),
+        }
+    }
+
+    fn value(&self, rank: u32) -> &'a [u8] {
+        self.elements.value(self.position(rank))
+    }
+
+    /// The lowest rank from `from` on whose value is not less than `value`. O(log N).
+    pub(super) fn lower_bound(&self, value: &[u8], from: u32) -> u32 {
+        self.elements.partition(from, self.count, |rank| {
+            compare_total(self.value(rank), value).is_lt()
+        })
+    }
+
+    /// The lowest rank from `from` on whose value is greater than `value`. O(log N).
+    pub(super) fn upper_bound(&self, value: &[u8], from: u32) -> u32 {
+        self.elements.partition(from, self.count, |rank| {
+            compare_total(self.value(rank), value).is_le()
+        })
+    }
+
+    /// The rank of the item at a position. O(log N).
+    pub(super) fn rank_of(&self, at: u32) -> u32 {
+        if self.ranks.is_none() {
+            return at;
+        }
+        let value = self.elements.value(at);
+        self.elements.partition(0, self.count, |rank| {
+            let other = self.position(rank);
+            let order = compare_total(self.elements.value(other), value);
+            order.then(other.cmp(&at)).is_lt()
+        })
+    }
+}
+
+/// Finds values equal to one value where nothing is sorted.
+///
+/// Stored text, bytes, nil and truth values have one encoding each, so equal bytes are all there is to compare; integers
+/// compare as such; the other types (and wildcards) take the comparison proper.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Matcher<'v> {
+    Integer(i64),
+    Bytes(&'v [u8]),
+    Any(&'v [u8]),
+}
+
+impl<'v> Matcher<'v> {
+    pub(super) fn new(value: &'v [u8]) -> Self {
+        match (front_int(value), value.first()) {
+            (Some(value), _) => Self::Integer(value),
+            (None, Some(0xa0..=0xc3 | 0xd9..=0xdb)) => Self::Bytes(value),
+            _ => Self::Any(value),
+        }
+    }
+
+    #[inline]
+    pub(super) fn matches(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Integer(sought) => front_int(value) == Some(*sought),
+            _ => self.matches_other(value),
+        }
+    }
+
+    /// Apart, so that the comparison of integers is inlined.
+    #[inline(never)]
+    fn matches_other(&self, value: &[u8]) -> bool {
+        match self {
+            Self::Bytes(sought) => value == *sought,
+            Self::Integer(_) => false,
+            Self::Any(sought) => compare(value, sought).is_eq(),
+        }
+    }
+}
+
+/// The encoded elements one after the other in `bytes`, taken apart.
+pub(super) fn split(mut bytes: &[u8]) -> Result<Vec<&[u8]>, CallError> {
+    let mut elements = Vec::new();
+    while !bytes.is_empty() {
+        let len = element_len(bytes).map_err(CallError::Argument)?;
+        let (element, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
+        elements.push(element);
+        bytes = rest;
+    }
+    Ok(elements)
+}

@@ -1,0 +1,316 @@
+//! Adding elements to lists, and replacing them: at a position, at the end, or at their place in an ordered list; unique
+//! or not.
+
+use std::borrow::Cow;
+
+use super::edit::{Edit, Splice};
+use super::elements::{Elements, Matcher, split};
+use super::policy::ListWriteFlags;
+use super::range::resolve;
+use super::view::{Segment, View};
+use crate::call::{CallError, MAX_COLLECTION_BYTES};
+use crate::value::order::{compare, compare_total};
+
+/// Encoded items of an argument, one behind the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Items<'a> {
+    pub(super) bytes: Cow<'a, [u8]>,
+    pub(super) count: u32,
+    /// One value, not a list or map with one.
+    pub(super) single: bool,
+}
+
+/// The edit that an operation makes of a list, unless nothing changes.
+type Edited<'a> = Result<Option<Edit<'a>>, CallError>;
+
+/// The greatest position that may be filled up to.
+const MAX_INDEX: i64 = i32::MAX as i64;
+
+const ORDERED: CallError = CallError::NotApplicable(
+    "elements of an ordered list cannot be put to a position: append them, or give the list no order",
+);
+const BEFORE_BEGINNING: CallError =
+    CallError::NotApplicable("the index lies before the beginning of the list");
+const BEYOND_END: CallError = CallError::NotApplicable(
+    "the index lies beyond the end of the list: leave out INSERT_BOUNDED to fill the gap with nil",
+);
+const REPEATED: CallError = CallError::NotApplicable(
+    "the items to be added repeat one another, and elements must be unique",
+);
+
+/// Appends items. Beside the copy of the bytes, for M items: O(M) without order, O(M log N) with order and index, a walk
+/// more without index; uniqueness costs O((M + N) log M) without order.
+pub(super) fn append<'a>(view: View<'a>, items: Items<'a>, flags: ListWriteFlags) -> Edited<'a> {
+    add(view, items, None, flags)
+}
+
+/// Inserts items before the element at `index`, or behind the end, the gap filled with nil.
+pub(super) fn insert<'a>(
+    view: View<'a>,
+    index: i64,
+    items: Items<'a>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
+    if view.is_ordered_list() {
+        return Err(ORDERED);
+    }
+    match position(&view, index, flags)? {
+        Some(at) => add(view, items, Some(at), flags),
+        None => Ok(None),
+    }
+}
+
+/// Replaces the element at `index`; beyond the end it is inserted.
+pub(super) fn set<'a>(
+    view: View<'a>,
+    index: i64,
+    item: Items<'a>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
+    if view.is_ordered_list() {
+        return Err(ORDERED);
+    }
+    match resolve(view.count, index) {
+        Some(at) => {
+            let element = view.segment(at, 1)?;
+            replace(view, element, item.bytes, flags)
+        }
+        None => insert(view, index, item, flags),
+    }
+}
+
+/// Replaces an element. An ordered list puts the new one to its place.
+pub(super) fn replace<'a>(
+    view: View<'a>,
+    element: Segment,
+    value: Cow<'a, [u8]>,
+    flags: ListWriteFlags,
+) -> Edited<'a> {
+    if flags.contains(ListWriteFlags::ADD_UNIQUE) && contains(&view, &value, Some(element.at))? {
+        return violated(CallError::ElementExists, flags);
+    }
+    let splices = if view.is_ordered_list() {
+        moved(&view, element, value)?
+    } else {
+        vec![Splice::new(element, value, 1)]
+    };
+    Edit::new(view, view.flags, splices).map(Some)
+}
+
+/// The splices that take an element out of an ordered list and put another to its place.
+fn moved<'a>(
+    view: &View<'a>,
+    element: Segment,
+    value: Cow<'a, [u8]>,
+) -> Result<Vec<Splice<'a>>, CallError> {
+    let elements = Elements::of(view)?;
+    let at = elements.upper_bound(&value, 0);
+    Ok(if at == element.at || at == element.at + 1 {
+        vec![Splice::new(element, value, 1)]
+    } else {
+        let insertion = Splice::new(elements.gap(at), value, 1);
+        let removal = Splice::remove(element);
+        if at < element.at {
+            vec![insertion, removal]
+        } else {
+            vec![removal, insertion]
+        }
+    })
+}
+
+/// The position to insert at. `None`: it is refused, and that is no error.
+fn position(view: &View<'_>, index: i64, flags: ListWriteFlags) -> Result<Option<u32>, CallError> {
+    let at = if index < 0 {
+        index.saturating_add(i64::from(view.count))
+    } else {
+        index
+    };
+    if at < 0 {
+        return Err(BEFORE_BEGINNING);
+    }
+    if at > MAX_INDEX {
+        return Err(BEYOND_END);
+    }
+    if at > i64::from(view.count) && flags.contains(ListWriteFlags::INSERT_BOUNDED) {
+        return if flags.contains(ListWriteFlags::NO_FAIL) {
+            Ok(None)
+        } else {
+            Err(BEYOND_END)
+        };
+    }
+    Ok(Some(at as u32))
+}
+
+fn violated<'a>(error: CallError, flags: ListWriteFlags) -> Edited<'a> {
+    if flags.contains(ListWriteFlags::NO_FAIL) {
+        Ok(None)
+    } else {
+        Err(error)
+    }
+}
+
+fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFlags) -> Edited<'a> {
+    let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
+    if items.single && view.is_ordered_list() {
+        return add_one_in_order(view, items.bytes, flags);
+    }
+    if items.single {
+        if unique && contains(&view, &items.bytes, None)? {
+            return violated(CallError::ElementExists, flags);
+        }
+        return put_at(view, at, items.bytes, 1);
+    }
+    let Items { bytes, count, .. } = items;
+    if !unique && !view.is_ordered_list() {
+        return put_at(view, at, bytes, count);
+    }
+    let mut values: Vec<Cow<'a, [u8]>> = match bytes {
+        Cow::Borrowed(bytes) => split(bytes)?.into_iter().map(Cow::Borrowed).collect(),
+        Cow::Owned(bytes) => {
+            let values = split(&bytes)?.into_iter();
+            values.map(|value| Cow::Owned(value.to_vec())).collect()
+        }
+    };
+    if unique {
+        let violations = violations(&view, &values)?;
+        if let Some(first) = violations.iter().flatten().next()
+            && !(flags.contains(ListWriteFlags::NO_FAIL | ListWriteFlags::DO_PARTIAL))
+        {
+            return violated(first.clone(), flags);
+        }
+        let mut violations = violations.iter();
+        values.retain(|_| violations.next().is_none_or(Option::is_none));
+    }
+    if view.is_ordered_list() {
+        values.sort_by(|a, b| compare_total(a, b));
+        let splices = in_order(&view, values)?;
+        return if splices.is_empty() {
+            Ok(None)
+        } else {
+            Edit::new(view, view.flags, splices).map(Some)
+        };
+    }
+    put_at(view, at, Cow::Owned(values.concat()), values.len() as u32)
+}
+
+/// The most common addition of all. O(log N) with an index.
+fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFlags) -> Edited<'a> {
+    let elements = Elements::of(&view)?;
+    let at = if flags.contains(ListWriteFlags::ADD_UNIQUE) {
+        match elements.find(&value, 0) {
+            Ok(_) => return violated(CallError::ElementExists, flags),
+            Err(at) => at,
+        }
+    } else {
+        elements.upper_bound(&value, 0)
+    };
+    let gap = elements.gap(at);
+    Edit::new(view, view.flags, vec![Splice::new(gap, value, 1)]).map(Some)
+}
+
+/// Puts elements to a position of a list without order, or to its end.
+fn put_at<'a>(view: View<'a>, at: Option<u32>, elements: Cow<'a, [u8]>, count: u32) -> Edited<'a> {
+    if count == 0 {
+        return Ok(None);
+    }
+    let splice = match at {
+        Some(at) if at < view.count => Splice::new(view.segment(at, 0)?, elements, count),
+        Some(at) if at > view.count => {
+            let gap = at - view.count;
+            if gap as usize > MAX_COLLECTION_BYTES {
+                return Err(CallError::TooBig {
+                    bytes: u64::from(gap),
+                });
+            }
+            let mut padded = vec![0xc0; gap as usize];
+            padded.extend_from_slice(&elements);
+            Splice::new(view.end(), Cow::Owned(padded), gap + count)
+        }
+        _ => Splice::new(view.end(), elements, count),
+    };
+    Edit::new(view, view.flags, vec![splice]).map(Some)
+}
+
+/// True if a list has an element equal to `value`, at another position than `except`. O(N); O(log N) with order and index.
+fn contains(view: &View<'_>, value: &[u8], except: Option<u32>) -> Result<bool, CallError> {
+    if view.is_ordered_list() {
+        let elements = Elements::of(view)?;
+        let first = elements.lower_bound(value, 0);
+        let mut equals = (first..view.count)
+            .take(2)
+            .take_while(|at| compare(elements.from(*at), value).is_eq());
+        return Ok(equals.any(|at| Some(at) != except));
+    }
+    let matcher = Matcher::new(value);
+    for element in view.walk() {
+        let element = element?;
+        if matcher.matches(view.bytes(element)) && Some(element.at) != except {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Which items violate uniqueness, and how, in the order of the items.
+fn violations(
+    view: &View<'_>,
+    items: &[Cow<'_, [u8]>],
+) -> Result<Vec<Option<CallError>>, CallError> {
+    let mut violations = vec![None; items.len()];
+    let item = |at: &usize| items.get(*at).map_or(&[][..], |item| item);
+    let mut by_value: Vec<usize> = (0..items.len()).collect();
+    by_value.sort_by(|a, b| compare_total(item(a), item(b)));
+    // The sort is stable: of equal items the earliest comes first, and is not a repetition.
+    for pair in by_value.windows(2) {
+        if let [before, at] = pair
+            && compare(item(before), item(at)).is_eq()
+            && let Some(slot) = violations.get_mut(*at)
+        {
+            *slot = Some(REPEATED);
+        }
+    }
+    let mut exists = |at: usize| {
+        if let Some(slot) = violations.get_mut(at) {
+            *slot = Some(CallError::ElementExists);
+        }
+    };
+    if view.is_ordered_list() {
+        let elements = Elements::of(view)?;
+        for (at, item) in items.iter().enumerate() {
+            if elements.find(item, 0).is_ok() {
+                exists(at);
+            }
+        }
+    } else {
+        for element in view.walk() {
+            let element = view.bytes(element?);
+            let first = by_value.partition_point(|at| compare_total(item(at), element).is_lt());
+            let equal = by_value.iter().skip(first);
+            equal
+                .take_while(|at| compare(item(at), element).is_eq())
+                .for_each(|at| exists(*at));
+        }
+    }
+    Ok(violations)
+}
+
+/// Where sorted items belong in an ordered list: one splice for all that go to the same place.
+fn in_order<'a>(view: &View<'a>, items: Vec<Cow<'a, [u8]>>) -> Result<Vec<Splice<'a>>, CallError> {
+    let mut splices: Vec<Splice<'a>> = Vec::new();
+    if items.is_empty() {
+        return Ok(splices);
+    }
+    let elements = Elements::of(view)?;
+    let mut at = 0;
+    for item in items {
+        at = elements.upper_bound(&item, at);
+        match splices.last_mut() {
+            Some(last) if last.removed.at == at => {
+                last.inserted.to_mut().extend_from_slice(&item);
+                last.count += 1;
+            }
+            _ => splices.push(Splice::new(elements.gap(at), item, 1)),
+        }
+    }
+    Ok(splices)
+}

@@ -1,0 +1,59 @@
+//! Adding to numbers inside lists and maps.
+
+use crate::call::{CallError, Reply};
+use crate::value::msgpack::{Reader, Token, write_float, write_int};
+
+/// A number that is an element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Int(i64),
+    Float(f64),
+}
+
+impl Number {
+    /// The number at the front of `bytes`; `None` for nil. Anything else is an error.
+    pub(super) fn read(bytes: &[u8]) -> Result<Option<Self>, CallError> {
+        match Reader::new(bytes).token().map_err(CallError::Stored)? {
+            Token::Nil => Ok(None),
+            Token::Int(value) => Ok(Some(Self::Int(value))),
+            Token::BigInt(value) => Ok(Some(Self::Int(value.cast_signed()))),
+            Token::Float(value) => Ok(Some(Self::Float(value))),
+            Token::Float32(value) => Ok(Some(Self::Float(f64::from(value)))),
+            _ => Err(CallError::parameter(
+                "only numbers can be added to one another: element or delta is none",
+            )),
+        }
+    }
+
+    /// The element at the front of `bytes` with this added to it. The element's kind of number stays; integers wrap.
+    pub(super) fn added_to(self, bytes: &[u8]) -> Result<Self, CallError> {
+        let not_a_number = || CallError::parameter("the element to be added to is not a number");
+        Ok(match (Self::read(bytes)?.ok_or_else(not_a_number)?, self) {
+            (Self::Int(value), Self::Int(by)) => Self::Int(value.wrapping_add(by)),
+            (Self::Int(value), Self::Float(by)) => Self::Int(value.wrapping_add(by as i64)),
+            (Self::Float(value), Self::Int(by)) => Self::Float(value + by as f64),
+            (Self::Float(value), Self::Float(by)) => Self::Float(value + by),
+        })
+    }
+
+    pub(super) fn negated(self) -> Self {
+        match self {
+            Self::Int(value) => Self::Int(value.wrapping_neg()),
+            Self::Float(value) => Self::Float(-value),
+        }
+    }
+
+    pub(super) fn write(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Int(value) => write_int(out, value),
+            Self::Float(value) => write_float(out, value),
+        }
+    }
+
+    pub(super) const fn reply<'a>(self) -> Reply<'a> {
+        match self {
+            Self::Int(value) => Reply::Int(value),
+            Self::Float(value) => Reply::Float(value),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Putting entries into maps.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use super::edit::{Edit, Splice};
+use super::elements::{Elements, find_key};
+use super::insert::Items;
+use super::policy::MapWriteFlags;
+use super::view::{Segment, Shape, View};
+use crate::call::CallError;
+use crate::value::CodecError;
+use crate::value::msgpack::{Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token};
+
+/// Puts entries, whose keys are distinct and in order. Beside the copy of the bytes, for M entries: O(M log N) with index, a
+/// walk more without. `None`: nothing changes.
+pub(super) fn put<'a>(
+    view: View<'a>,
+    items: Items<'a>,
+    flags: MapWriteFlags,
+) -> Result<Option<Edit<'a>>, CallError> {
+    let no_fail = flags.contains(MapWriteFlags::NO_FAIL);
+    let partial = no_fail && flags.contains(MapWriteFlags::DO_PARTIAL) && !items.single;
+    // A map without entries takes all of them then, whatever the flags say (6.2).
+    let unchecked = partial && view.count == 0 && !flags.contains(MapWriteFlags::CREATE_ONLY);
+    let mut places = Places::of(&view, &items)?;
+    let mut changes: Vec<Change> = Vec::new();
+    let mut start = 0;
+    while start < items.bytes.len() {
+        let entry = items.bytes.get(start..).unwrap_or_default();
+        check_key(entry)?;
+        let len = Shape::Map.item_len(entry).map_err(CallError::Argument)?;
+        let bytes = start..start + len;
+        start = bytes.end;
+        let place = places.next(entry)?;
+        let violation = match place {
+            _ if unchecked => None,
+            Ok(_) if flags.contains(MapWriteFlags::CREATE_ONLY) => Some(CallError::ElementExists),
+            Err(_) if flags.contains(MapWriteFlags::UPDATE_ONLY) => {
+                Some(CallError::ElementNotFound)
+            }
+            _ => None,
+        };
+        match violation {
+            None => add(&mut changes, place, bytes),
+            Some(_) if partial => {}
+            Some(_) if no_fail => return Ok(None),
+            Some(error) => return Err(error),
+        }
+    }
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let splices = changes
+        .into_iter()
+        .map(|change| {
+            Splice::new(
+                change.removed,
+                piece(&items.bytes, change.entries),
+                change.count,
+            )
+        })
+        .collect();
+    Edit::new(view, view.flags, splices).map(Some)
+}
+
+/// What a splice will be: entries of the argument in place of one that is there, or in a gap.
+struct Change {
+    removed: Segment,
+    entries: Range<usize>,
+    count: u32,
+}
+
+fn add(changes: &mut Vec<Change>, place: Result<Segment, Segment>, entries: Range<usize>) {
+    let (Ok(removed) | Err(removed)) = place;
+    match changes.last_mut() {
+        Some(last)
+            if last.removed == removed
+                && removed.count == 0
+                && last.entries.end == entries.start =>
+        {
+            last.entries.end = entries.end;
+            last.count += 1;
+        }
+        _ => changes.push(Change {
+            removed,
+            entries,
+            count: 1,
+        }),
+    }
+}
+
+fn piece<'a>(bytes: &Cow<'a, [u8]>, range: Range<usize>) -> Cow<'a, [u8]> {
+    match bytes {
+        Cow::Borrowed(bytes) => Cow::Borrowed(bytes.get(range).unwrap_or_default()),
+        Cow::Owned(bytes) => Cow::Owned(bytes.get(range).unwrap_or_default().to_vec()),
+    }
+}
+
+/// Finds the places of ascending keys.
+enum Places<'l, 'a> {
+    One(&'l View<'a>),
+    Several(Elements<'a>, u32),
+}
+
+impl<'l, 'a> Places<'l, 'a> {
+    fn of(view: &'l View<'a>, items: &Items<'_>) -> Result<Self, CallError> {
+        Ok(if items.count > 1 {
+            Self::Several(Elements::of(view)?, 0)
+        } else {
+            Self::One(view)
+        })
+    }
+
+    /// The entry with the key at the front of `entry`, or the gap where it belongs.
+    fn next(&mut self, entry: &[u8]) -> Result<Result<Segment, Segment>, CallError> {
+        match self {
+            Self::One(view) => find_key(view, entry),
+            Self::Several(elements, from) => {
+                let found = elements.find(entry, *from);
+                let (Ok(at) | Err(at)) = found;
+                *from = at;
+                match found {
+                    Ok(at) => elements.segment(at, 1).map(Ok),
+                    Err(at) => Ok(Err(elements.gap(at))),
+                }
+            }
+        }
+    }
+}
+
+/// Fails unless the element at the front may be a key.
+pub(super) fn check_key(bytes: &[u8]) -> Result<(), CallError> {
+    let legal = match Reader::new(bytes).token().map_err(CallError::Argument)? {
+        Token::Int(_) | Token::BigInt(_) => true,
+        Token::Raw(raw) => matches!(raw.first(), Some(&SUBTYPE_STRING | &SUBTYPE_BLOB)),
+        _ => false,
+    };
+    if legal {
+        Ok(())
+    } else {
+        Err(CallError::Argument(CodecError::IllegalKey))
+    }
+}

@@ -1,0 +1,424 @@
+//! Selecting items: by index or key, by rank or value; one, several, all from here to there.
+//!
+//! What is selected takes one of a few forms, from which everything else follows: replies (`answer`), removals, and the
+//! steps of a path. Which form it is depends on what is known of the order: a list that is ordered, and a map whose order
+//! of values is persisted, are searched; elsewhere values are looked at one by one.
+
+use std::borrow::Cow;
+
+use super::elements::{ByRank, Elements, Matcher, find_key, split};
+use super::range::{clip, clip_relative, resolve};
+use super::returns::{Returns, What};
+use super::value_list;
+use super::view::{Segment, Shape, View};
+use crate::call::CallError;
+use crate::value::order::compare;
+
+/// An encoded value that is looked for.
+pub(crate) type Sought<'a> = Cow<'a, [u8]>;
+
+/// Which items to select. Starts of ranges count from the end if they are negative, unless they are relative to a value.
+#[derive(Clone, Debug)]
+pub(crate) enum Selector<'a> {
+    Index(i64),
+    IndexRange {
+        start: i64,
+        count: u64,
+    },
+    Key(Sought<'a>),
+    /// Encoded keys, one behind the other.
+    Keys(Sought<'a>),
+    /// From the first key on, up to the other one if there is one.
+    KeyInterval(Sought<'a>, Option<Sought<'a>>),
+    KeyRelative {
+        key: Sought<'a>,
+        index: i64,
+        count: u64,
+    },
+    Rank(i64),
+    RankRange {
+        start: i64,
+        count: u64,
+    },
+    /// The first item of this value.
+    FirstValue(Sought<'a>),
+    /// All items of this value.
+    Value(Sought<'a>),
+    /// Encoded values, one behind the other.
+    Values(Sought<'a>),
+    /// From the first value on, up to the other one if there is one.
+    ValueInterval(Sought<'a>, Option<Sought<'a>>),
+    ValueRelative {
+        value: Sought<'a>,
+        rank: i64,
+        count: u64,
+    },
+}
+
+/// What a selection was made by, as far as it decides what can be said about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Index,
+    Keys,
+    Rank,
+    Value,
+    Values,
+}
+
+impl Selector<'_> {
+    /// True if one item is asked for: it must be there (by index and rank), and replies are no lists.
+    pub(super) const fn is_single(&self) -> bool {
+        matches!(
+            self,
+            Self::Index(_) | Self::Rank(_) | Self::Key(_) | Self::FirstValue(_)
+        )
+    }
+
+    pub(super) const fn by(&self) -> By {
+        match self {
+            Self::Index(_)
+            | Self::IndexRange { .. }
+            | Self::Key(_)
+            | Self::KeyInterval(..)
+            | Self::KeyRelative { .. } => By::Index,
+            Self::Keys(_) => By::Keys,
+            Self::Rank(_) | Self::RankRange { .. } | Self::ValueRelative { .. } => By::Rank,
+            Self::FirstValue(_) | Self::Value(_) | Self::ValueInterval(..) => By::Value,
+            Self::Values(_) => By::Values,
+        }
+    }
+}
+
+/// Selected items.
+#[derive(Debug)]
+pub(super) enum Places {
+    /// Consecutive positions. Their bytes are known if the search came by them.
+    Row {
+        at: u32,
+        count: u32,
+        segment: Option<Segment>,
+    },
+    /// Consecutive ranks, from the lowest on.
+    Ranked { rank: u32, items: Vec<Segment> },
+    /// Ascending positions. By value, their ranks are consecutive, from `rank` on if that was asked for.
+    Scattered { rank: u32, items: Vec<Segment> },
+    /// What the values of a list of values selected, one after the other.
+    Listed(value_list::Listed),
+}
+
+impl Places {
+    const fn row(at: u32, count: u32) -> Self {
+        Self::Row {
+            at,
+            count,
+            segment: None,
+        }
+    }
+
+    /// The segment of a single selection.
+    fn only(segment: Option<Segment>) -> Self {
+        match segment {
+            Some(segment) => Self::Row {
+                at: segment.at,
+                count: 1,
+                segment: Some(segment),
+            },
+            None => Self::row(0, 0),
+        }
+    }
+}
+
+/// Selects items. `returns` says whether ranks must be found out that the selection itself does not need; where everything
+/// else is consecutive as well, that is selected instead, and it says so.
+pub(super) fn select(
+    view: &View<'_>,
+    selector: &Selector<'_>,
+    returns: &mut Returns,
+) -> Result<Places, CallError> {
+    let rank_wanted = matches!(
+        returns.what,
+        What::Rank | What::ReverseRank | What::RankRange | What::ReverseRankRange
+    );
+    match selector {
+        Selector::Index(index) => {
+            let at = resolve(view.count, *index).ok_or(OUT_OF_RANGE)?;
+            Ok(Places::row(at, 1))
+        }
+        Selector::IndexRange { start, count } => {
+            let (at, count) = clip(view.count, *start, *count);
+            Ok(Places::row(at, count))
+        }
+        Selector::Key(key) => Ok(Places::only(find_key(view, key)?.ok())),
+        Selector::Keys(keys) => by_keys(view, &split(keys)?),
+        Selector::KeyInterval(begin, end) => {
+            let elements = Elements::of(view)?;
+            let at = elements.lower_bound(begin, 0);
+            let behind = match end {
+                Some(_) if is_empty(begin, end) => at,
+                Some(end) => elements.lower_bound(end, at),
+                None => view.count,
+            };
+            row_of(&elements, at, behind - at)
+        }
+        Selector::KeyRelative { key, index, count } => {
+            let elements = Elements::of(view)?;
+            let base = elements.lower_bound(key, 0);
+            let (at, count) = clip_relative(view.count, base, *index, *count);
+            row_of(&elements, at, count)
+        }
+        Selector::Rank(rank) => {
+            let rank = resolve(view.count, *rank).ok_or(OUT_OF_RANGE)?;
+            by_rank(view, rank, 1)
+        }
+        Selector::RankRange { start, count } => {
+            let (rank, count) = turned(view, clip(view.count, *start, *count), returns);
+            by_rank(view, rank, count)
+        }
+        Selector::ValueRelative { value, rank, count } => {
+            let order = ByRank::of(view)?;
+            let base = match &order {
+                Some(order) => order.lower_bound(value, 0),
+                None => count_less(view, value)?,
+            };
+            let range = clip_relative(view.count, base, *rank, *count);
+            let (rank, count) = turned(view, range, returns);
+            match order {
+                Some(order) => ranked(view, &order, rank, count),
+                None => sorted_out(view, rank, count),
+            }
+        }
+        Selector::FirstValue(value) => {
+            let matcher = Matcher::new(value);
+            match ByRank::of(view)? {
+                Some(order) => {
+                    let rank = order.lower_bound(value, 0);
+                    let found = rank < view.count
+                        && compare(order.elements.value(order.position(rank)), value).is_eq();
+                    ranked(view, &order, rank, u32::from(found))
+                }
+                None => scan(
+                    view,
+                    |item| matcher.matches(item),
+                    |item| rank_wanted && compare(item, value).is_lt(),
+                    if rank_wanted {
+                        Stop::Never
+                    } else {
+                        Stop::AtFirst
+                    },
+                )
+                .map(first_only),
+            }
+        }
+        Selector::Value(value) => {
+            let matcher = Matcher::new(value);
+            match ByRank::of(view)? {
+                Some(order) => {
+                    let rank = order.lower_bound(value, 0);
+                    let behind = order.upper_bound(value, rank);
+                    ranked(view, &order, rank, behind - rank)
+                }
+                None => scan(
+                    view,
+                    |item| matcher.matches(item),
+                    |item| rank_wanted && compare(item, value).is_lt(),
+                    Stop::Never,
+                ),
+            }
+        }
+        Selector::ValueInterval(begin, end) => match ByRank::of(view)? {
+            Some(order) => {
+                let rank = order.lower_bound(begin, 0);
+                let behind = match end {
+                    Some(_) if is_empty(begin, end) => rank,
+                    Some(end) => order.lower_bound(end, rank),
+                    None => view.count,
+                };
+                ranked(view, &order, rank, behind - rank)
+            }
+            None => scan(
+                view,
+                |item| {
+                    !is_empty(begin, end)
+                        && compare(item, begin).is_ge()
+                        && end.as_ref().is_none_or(|end| compare(item, end).is_lt())
+                },
+                |item| rank_wanted && compare(item, begin).is_lt(),
+                Stop::Never,
+            ),
+        },
+        Selector::Values(values) => {
+            value_list::select(view, &split(values)?, rank_wanted).map(Places::Listed)
+        }
+    }
+}
+
+const OUT_OF_RANGE: CallError =
+    CallError::NotApplicable("there is no element at this index or rank");
+
+/// The one item that a single selection finds.
+pub(crate) fn locate(
+    view: &View<'_>,
+    selector: &Selector<'_>,
+) -> Result<Option<Segment>, CallError> {
+    let places = match selector {
+        Selector::Index(index) => match resolve(view.count, *index) {
+            Some(at) => Places::row(at, 1),
+            None => return Ok(None),
+        },
+        Selector::Rank(rank) => match resolve(view.count, *rank) {
+            Some(rank) => by_rank(view, rank, 1)?,
+            None => return Ok(None),
+        },
+        _ => select(view, selector, &mut Returns::new(What::None))?,
+    };
+    match places {
+        Places::Row { count: 0, .. } => Ok(None),
+        Places::Row {
+            segment: Some(segment),
+            ..
+        } => Ok(Some(segment)),
+        Places::Row { at, .. } => view.segment(at, 1).map(Some),
+        Places::Ranked { items, .. } | Places::Scattered { items, .. } => {
+            Ok(items.first().copied())
+        }
+        Places::Listed(_) => Ok(None),
+    }
+}
+
+/// True if nothing can lie between the ends of an interval, whatever wildcards in them would match.
+fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
+    end.as_ref()
+        .is_some_and(|end| compare(begin, end).is_ge())
+}
+
+/// Everything but a range of ranks in a map, if that is one range too: the entries then come by rank, as if it had been
+/// asked for (which clients rely on). Other inversions stay what they are.
+fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> (u32, u32) {
+    let len = view.count;
+    let other = match (rank, count) {
+        (_, 0) => (0, len),
+        (0, _) => (count, len - count),
+        _ if rank + count == len => (0, rank),
+        _ => return (rank, count),
+    };
+    if view.shape != Shape::Map || !returns.inverted {
+        return (rank, count);
+    }
+    returns.inverted = false;
+    other
+}
+
+fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallError> {
+    Ok(Places::Row {
+        at,
+        count,
+        segment: Some(elements.segment(at, count)?),
+    })
+}
+
+/// Consecutive ranks where the order is known: O(M).
+fn ranked(view: &View<'_>, order: &ByRank<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+    if view.is_ordered_list() {
+        return row_of(&order.elements, rank, count);
+    }
+    let items = (rank..rank + count)
+        .map(|rank| order.elements.segment(order.position(rank), 1))
+        .collect::<Result<_, _>>()?;
+    Ok(Places::Ranked { rank, items })
+}
+
+/// Consecutive ranks.
+fn by_rank(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+    match ByRank::of(view)? {
+        Some(order) => ranked(view, &order, rank, count),
+        None => sorted_out(view, rank, count),
+    }
+}
+
+/// Consecutive ranks where the order is not known: O(N + M log M). Equal values rank by position.
+fn sorted_out(view: &View<'_>, rank: u32, count: u32) -> Result<Places, CallError> {
+    let (low, high) = (rank as usize, (rank + count) as usize);
+    let mut items: Vec<(Segment, &[u8])> = Vec::with_capacity(view.count as usize);
+    if count > 0 {
+        for item in view.walk() {
+            let item = item?;
+            items.push((item, view.value(item)));
+        }
+    }
+    if low < items.len() && low > 0 {
+        items.select_nth_unstable_by(low, value_list::by_value);
+    }
+    let mut items = items.split_off(low.min(items.len()));
+    let count = high - low;
+    if count > 0 && count < items.len() {
+        items.select_nth_unstable_by(count - 1, value_list::by_value);
+    }
+    items.truncate(count);
+    items.sort_unstable_by(value_list::by_value);
+    let items = items.into_iter().map(|(item, _)| item).collect();
+    Ok(Places::Ranked { rank, items })
+}
+
+/// The entries of several keys, by position. O(M log N + M log M), and a walk without index.
+fn by_keys(view: &View<'_>, keys: &[&[u8]]) -> Result<Places, CallError> {
+    let mut items = Vec::new();
+    if !keys.is_empty() {
+        let elements = Elements::of(view)?;
+        for key in keys {
+            if let Ok(at) = elements.find(key, 0) {
+                items.push(elements.segment(at, 1)?);
+            }
+        }
+    }
+    items.sort_unstable_by_key(|item| item.at);
+    items.dedup();
+    Ok(Places::Scattered { rank: 0, items })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Never,
+    AtFirst,
+}
+
+/// The items whose values match, and how many are less. O(N).
+fn scan(
+    view: &View<'_>,
+    matches: impl Fn(&[u8]) -> bool,
+    less: impl Fn(&[u8]) -> bool,
+    stop: Stop,
+) -> Result<Places, CallError> {
+    let (mut items, mut rank) = (Vec::new(), 0);
+    for item in view.walk() {
+        let item = item?;
+        let value = view.value(item);
+        if matches(value) {
+            items.push(item);
+            if stop == Stop::AtFirst {
+                break;
+            }
+        } else if less(value) {
+            rank += 1;
+        }
+    }
+    Ok(Places::Scattered { rank, items })
+}
+
+fn first_only(places: Places) -> Places {
+    match places {
+        Places::Scattered { rank, mut items } => {
+            items.truncate(1);
+            Places::Scattered { rank, items }
+        }
+        places => places,
+    }
+}
+
+/// How many values are less than `value`. O(N).
+fn count_less(view: &View<'_>, value: &[u8]) -> Result<u32, CallError> {
+    let mut less = 0;
+    for item in view.walk() {
+        less += u32::from(compare(view.value(item?), value).is_lt());
+    }
+    Ok(less)
+}

@@ -1,0 +1,242 @@
+//! Lists and maps in tests: calls, and what they do to encoded bytes.
+
+use super::policy::MapWriteFlags;
+use super::table::{By, Does, Many, Row};
+use super::view::{Shape, View};
+use super::{modify, read};
+use crate::call::{Call, CallError, CallWriter, Payload, Trust, below};
+use crate::value::testing::decode;
+use crate::value::{ListOrder, Map, MapOrder, ParticleType, Purpose, Value};
+
+/// An argument of a call.
+#[derive(Clone, Debug)]
+pub(super) enum Arg {
+    Int(i64),
+    Value(Value),
+    List(Vec<Value>),
+    /// Distinct keys only.
+    Map(Vec<(Value, Value)>),
+}
+
+/// A call by number and arguments.
+pub(super) fn call(code: u8, args: &[Arg]) -> Box<[u8]> {
+    let mut call = CallWriter::new(code);
+    for arg in args {
+        call = match arg {
+            Arg::Int(value) => call.int(*value),
+            Arg::Value(value) => call.value(value, Purpose::Lookup),
+            Arg::List(values) => call.list(values, Purpose::Lookup),
+            Arg::Map(entries) => {
+                let map = Map::new(entries.clone(), MapOrder::Unordered);
+                call.value(&map.into(), Purpose::Storage)
+            }
+        };
+    }
+    call.finish().unwrap()
+}
+
+/// The same call below a path of kinds and values.
+pub(super) fn call_below(path: &[(i64, Value)], call: &[u8]) -> Box<[u8]> {
+    let mut list: Vec<Value> = Vec::new();
+    for (kind, value) in path {
+        list.extend([Value::Int(*kind), value.clone()]);
+    }
+    let list = crate::value::List::new(list, ListOrder::Unordered);
+    below(&crate::value::testing::encoded(&list.into()), call)
+}
+
+/// A bin with a list or map, or none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Bin(pub(super) Option<(ParticleType, Vec<u8>)>);
+
+impl Bin {
+    pub(super) fn of(shape: Shape, bytes: Vec<u8>) -> Self {
+        Self(Some((shape.kind(), bytes)))
+    }
+
+    /// A list of these flags and elements, made by appending them.
+    pub(super) fn list(flags: u8, items: &[Value]) -> Self {
+        let mut bin = Self::default();
+        let items = Arg::List(items.to_vec());
+        bin.run(
+            true,
+            &call(
+                super::code::LIST_APPEND_ITEMS,
+                &[items, Arg::Int(flags.into())],
+            ),
+        )
+        .unwrap();
+        bin
+    }
+
+    /// A map of these flags and entries, made by putting them.
+    pub(super) fn map(flags: u8, entries: &[(Value, Value)]) -> Self {
+        let mut bin = Self::default();
+        let entries = Arg::Map(entries.to_vec());
+        bin.run(
+            true,
+            &call(
+                super::code::MAP_PUT_ITEMS,
+                &[entries, Arg::Int(flags.into())],
+            ),
+        )
+        .unwrap();
+        bin
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |(_, bytes)| bytes)
+    }
+
+    pub(super) fn view(&self) -> View<'_> {
+        let (kind, bytes) = self.0.as_ref().unwrap();
+        View::parse(Shape::of_kind(*kind).unwrap(), bytes).unwrap()
+    }
+
+    /// Executes a call; the bin changes unless it fails.
+    pub(super) fn run(&mut self, writes: bool, call: &[u8]) -> Result<Value, CallError> {
+        self.run_as(Trust::Normal, writes, call)
+    }
+
+    pub(super) fn run_as(
+        &mut self,
+        trust: Trust,
+        writes: bool,
+        call: &[u8],
+    ) -> Result<Value, CallError> {
+        let payload = Payload::parse(call, trust)?;
+        let current = self
+            .0
+            .as_ref()
+            .map(|(kind, bytes)| (*kind, bytes.as_slice()));
+        let (new, reply) = if writes {
+            let (edit, reply) = modify(current, &payload)?;
+            let new = edit.map(|edit| {
+                let mut out = vec![0xaa];
+                edit.write(&mut out);
+                assert_eq!(
+                    out.len(),
+                    1 + edit.encoded_len(),
+                    "the length is known beforehand"
+                );
+                (edit.kind(), out.split_off(1))
+            });
+            (new, reply.to_value().map_err(CallError::Stored)?)
+        } else {
+            let Some(current) = current else {
+                return Ok(Value::Nil);
+            };
+            (
+                None,
+                read(current, &payload)?
+                    .to_value()
+                    .map_err(CallError::Stored)?,
+            )
+        };
+        if new.is_some() {
+            self.0 = new;
+        }
+        Ok(reply)
+    }
+
+    pub(super) fn value(&self) -> Value {
+        decode(self.bytes()).unwrap()
+    }
+
+    /// Checks that the index and the ranks say what looking at every item says.
+    pub(super) fn check_index(&self) {
+        let view = self.view();
+        let indexed = view.flags & crate::value::FLAG_PERSIST_INDEX != 0 && view.count > 1;
+        let ranked = indexed && view.flags & crate::value::FLAG_VALUE_ORDERED != 0;
+        assert_eq!(view.ranks.is_some(), ranked && view.shape == Shape::Map);
+        let mut items = Vec::new();
+        for item in view.walk() {
+            let item = item.unwrap();
+            let start = view.start_of(item.at);
+            let expected = Some(item.start).filter(|_| indexed || item.at == 0);
+            assert_eq!(start, expected, "item {} of {view:?}", item.at);
+            items.push((view.value(item), item.at));
+        }
+        assert_eq!(view.segment(0, view.count).unwrap().end, view.content.len());
+        if let Some(ranks) = view.ranks {
+            items.sort_by(|a, b| crate::value::order::compare_total(a.0, b.0).then(a.1.cmp(&b.1)));
+            for (rank, (_, at)) in items.iter().enumerate() {
+                assert_eq!(ranks.position(rank as u32), *at, "rank {rank} of {view:?}");
+            }
+        }
+    }
+}
+
+/// The arguments that an operation needs, in their order; those behind `required` can be left out.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Needs {
+    Int,
+    Count,
+    Returns,
+    Key,
+    Value,
+    Values,
+    Keys,
+    Entries,
+    Number,
+    Create,
+    Flags,
+}
+
+/// What the arguments of an operation are.
+pub(super) fn needs(row: &Row) -> Vec<Needs> {
+    use Needs as N;
+    let item = match row.shape {
+        Shape::List => vec![N::Value],
+        Shape::Map => vec![N::Key, N::Value],
+    };
+    let several = match row.shape {
+        Shape::List => vec![N::Values],
+        Shape::Map => vec![N::Entries],
+    };
+    let items = |many| {
+        if many == Many::One {
+            item.clone()
+        } else {
+            several.clone()
+        }
+    };
+    match row.does {
+        Does::SetType => vec![N::Create],
+        Does::Size | Does::Clear => vec![],
+        Does::Sort => vec![N::Flags],
+        Does::Select(by, fixed) => {
+            let mut needs = if fixed.is_some() {
+                vec![]
+            } else {
+                vec![N::Returns]
+            };
+            needs.extend(match by {
+                By::Index | By::Rank => vec![N::Int],
+                By::IndexRange | By::RankRange => vec![N::Int, N::Count],
+                By::Key => vec![N::Key],
+                By::Keys => vec![N::Keys],
+                By::KeyInterval => vec![N::Key, N::Key],
+                By::KeyRelative => vec![N::Key, N::Int, N::Count],
+                By::FirstValue | By::Value => vec![N::Value],
+                By::Values => vec![N::Values],
+                By::ValueInterval => vec![N::Value, N::Value],
+                By::ValueRelative => vec![N::Value, N::Int, N::Count],
+            });
+            needs
+        }
+        Does::Append(many) => [items(many), vec![N::Create, N::Flags]].concat(),
+        Does::Insert(many) => [vec![N::Int], items(many), vec![N::Flags]].concat(),
+        Does::Set => vec![N::Int, N::Value, N::Flags],
+        Does::IncrementElement => vec![N::Int, N::Number, N::Create, N::Flags],
+        Does::Put(many, None) => [items(many), vec![N::Create, N::Flags]].concat(),
+        Does::Put(many, Some(flags)) if flags == MapWriteFlags::UPDATE_ONLY => items(many),
+        Does::Put(many, Some(_)) => [items(many), vec![N::Create]].concat(),
+        Does::IncrementValue(_) => vec![N::Key, N::Number, N::Create],
+    }
+}
+
+/// True if a call can be taken apart.
+pub(super) fn parses(bytes: &[u8]) -> bool {
+    Call::parse(bytes, Trust::Foreign).is_ok()
+}

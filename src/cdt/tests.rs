@@ -1,0 +1,441 @@
+//! What must hold whatever is asked: an index that is true after every edit, replies that do not depend on it, nothing
+//! changed by what fails, no panic on damaged bytes. What each operation does is told by the tests of the public API.
+
+use proptest::prelude::*;
+
+use super::code;
+use super::table::{Row, rows};
+use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses};
+use super::view::Shape;
+use crate::call::{CallError, Trust};
+use crate::value::testing::{any_value, encoded};
+use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Value};
+
+const ORDERED: u8 = FLAG_ORDERED;
+const PERSISTED: u8 = FLAG_PERSIST_INDEX;
+const BY_VALUE: u8 = FLAG_ORDERED | FLAG_VALUE_ORDERED;
+
+/// Elements that often equal one another, and are of all encoded lengths.
+fn element() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        6 => (0..6_i64).prop_map(Value::Int),
+        2 => (0..400_i64).prop_map(Value::Int),
+        2 => (0..40_usize).prop_map(|len| "x".repeat(len).into()),
+        1 => any_value(),
+        1 => (250..400_usize).prop_map(|len| "y".repeat(len).into()),
+    ]
+}
+
+fn key() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        4 => (0..12_i64).prop_map(Value::Int),
+        2 => (0..300_i64).prop_map(Value::Int),
+        1 => "[a-c]{0,2}".prop_map(Value::from),
+        1 => prop::collection::vec(0..3_u8, 0..2).prop_map(Value::Blob),
+    ]
+}
+
+fn argument(needs: Needs, create: u8) -> BoxedStrategy<Arg> {
+    match needs {
+        Needs::Int => (-12..12_i64).prop_map(Arg::Int).boxed(),
+        Needs::Count => prop_oneof![0..9_i64, Just(-1)].prop_map(Arg::Int).boxed(),
+        Needs::Returns => {
+            let code = prop_oneof![0..=13_i64, 16..=17_i64];
+            let code = (code, prop::sample::select(vec![0, 0x1_0000]));
+            code.prop_map(|(code, inverted)| Arg::Int(code + inverted))
+                .boxed()
+        }
+        Needs::Key => key().prop_map(Arg::Value).boxed(),
+        Needs::Value => element().prop_map(Arg::Value).boxed(),
+        Needs::Values => prop::collection::vec(element(), 0..20)
+            .prop_map(Arg::List)
+            .boxed(),
+        Needs::Keys => prop::collection::vec(key(), 0..9)
+            .prop_map(Arg::List)
+            .boxed(),
+        Needs::Entries => prop::collection::vec((key(), element()), 0..20)
+            .prop_map(|mut entries| {
+                entries.sort_by_key(|entry| encoded(&entry.0));
+                entries.dedup_by_key(|entry| encoded(&entry.0));
+                Arg::Map(entries)
+            })
+            .boxed(),
+        Needs::Number => prop_oneof![
+            (-3..200_i64).prop_map(Value::Int),
+            Just(Value::Float(0.5)),
+            Just(Value::Nil)
+        ]
+        .prop_map(Arg::Value)
+        .boxed(),
+        Needs::Create => Just(Arg::Int(create.into())).boxed(),
+        Needs::Flags => (0..16_i64).prop_map(Arg::Int).boxed(),
+    }
+}
+
+/// A call of any operation on a shape, and whether it writes. Types are set to `flags`.
+fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
+    let rows: Vec<&'static Row> = rows().iter().filter(|row| row.shape == shape).collect();
+    prop::sample::select(rows)
+        .prop_flat_map(move |row| {
+            let arguments: Vec<_> = needs(row)
+                .into_iter()
+                .map(|needs| argument(needs, flags))
+                .collect();
+            (arguments, row.required..=row.allowed).prop_map(move |(args, given)| {
+                (row.writes, call(row.code, &args[..given as usize]))
+            })
+        })
+        .boxed()
+}
+
+/// The same calls, with the flags of two variants where flags are given.
+fn calls_for(
+    shape: Shape,
+    with: u8,
+    without: u8,
+) -> BoxedStrategy<Vec<(bool, Box<[u8]>, Box<[u8]>)>> {
+    let both = any_call(shape, with).prop_filter_map("clearing", move |(writes, call)| {
+        // The flags are small integers of one byte each: give the other variant its own.
+        let cleared = call.get(1) == Some(&code::LIST_CLEAR);
+        let type_set = matches!(
+            call.get(1),
+            Some(&code::LIST_SET_TYPE | &code::MAP_SET_TYPE)
+        );
+        let other = if type_set {
+            self::call(call[1], &[Arg::Int(without.into())])
+        } else {
+            call.clone()
+        };
+        (!cleared).then_some((writes, call, other))
+    });
+    prop::collection::vec(both, 1..30).boxed()
+}
+
+/// The same bin without a persisted index.
+fn stripped(bin: &Bin, flags: u8) -> Bin {
+    let mut bin = bin.clone();
+    let code = match bin.view().shape {
+        Shape::List => code::LIST_SET_TYPE,
+        Shape::Map => code::MAP_SET_TYPE,
+    };
+    bin.run(true, &call(code, &[Arg::Int(flags.into())]))
+        .unwrap();
+    bin
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_list_does_the_same_with_and_without_an_index(
+        order in prop::sample::select(vec![0, ORDERED]),
+        items in prop::collection::vec(element(), 0..30),
+        calls in calls_for(Shape::List, ORDERED | PERSISTED, ORDERED),
+    ) {
+        let mut indexed = Bin::list(order | PERSISTED, &items);
+        let mut plain = Bin::list(order, &items);
+        for (writes, with, without) in calls {
+            let before = indexed.clone();
+            let result = indexed.run(writes, &with);
+            prop_assert_eq!(&result, &plain.run(writes, &without), "{:x?} on {:?}", with, before.value());
+            if result.is_err() {
+                prop_assert_eq!(&indexed, &before);
+            }
+            indexed.check_index();
+            let flags = plain.view().flags;
+            prop_assert_eq!(stripped(&indexed, flags), plain.clone());
+        }
+    }
+
+    #[test]
+    fn a_map_does_the_same_with_and_without_an_index(
+        items in prop::collection::vec((key(), element()), 0..30),
+        calls in calls_for(Shape::Map, ORDERED | PERSISTED, ORDERED),
+    ) {
+        let mut items = items;
+        items.sort_by_key(|entry| encoded(&entry.0));
+        items.dedup_by_key(|entry| encoded(&entry.0));
+        let mut indexed = Bin::map(ORDERED | PERSISTED, &items);
+        let mut plain = Bin::map(ORDERED, &items);
+        for (writes, with, without) in calls {
+            let before = indexed.clone();
+            let result = indexed.run(writes, &with);
+            prop_assert_eq!(&result, &plain.run(writes, &without), "{:x?} on {:?}", with, before.value());
+            indexed.check_index();
+            let flags = plain.view().flags;
+            prop_assert_eq!(stripped(&indexed, flags), plain.clone());
+        }
+    }
+
+    #[test]
+    fn an_index_by_value_holds_after_every_edit(
+        items in prop::collection::vec((key(), element()), 0..30),
+        calls in calls_for(Shape::Map, BY_VALUE | PERSISTED, BY_VALUE),
+    ) {
+        let mut items = items;
+        items.sort_by_key(|entry| encoded(&entry.0));
+        items.dedup_by_key(|entry| encoded(&entry.0));
+        let mut indexed = Bin::map(BY_VALUE | PERSISTED, &items);
+        let mut plain = Bin::map(BY_VALUE, &items);
+        for (writes, with, without) in calls {
+            let result = indexed.run(writes, &with);
+            prop_assert_eq!(result.is_ok(), plain.run(writes, &without).is_ok(), "{:x?}", with);
+            indexed.check_index();
+            let flags = plain.view().flags;
+            prop_assert_eq!(stripped(&indexed, flags), plain.clone());
+        }
+    }
+
+    #[test]
+    fn an_index_of_an_outer_list_or_map_holds_after_edits_below(
+        order in prop::sample::select(vec![0, ORDERED]),
+        children in prop::collection::vec(prop::collection::vec(0..9_i64, 0..9), 1..9),
+        calls in prop::collection::vec(any_call(Shape::List, ORDERED), 1..20),
+        at in 0..9_i64,
+    ) {
+        let child = |items: &Vec<i64>| Value::from(items.iter().map(|i| Value::Int(*i)).collect::<Vec<_>>());
+        let at = at % children.len() as i64;
+        let lists: Vec<Value> = children.iter().map(child).collect();
+        let entries: Vec<(Value, Value)> = (0..).map(Value::Int).zip(lists.clone()).collect();
+        let mut list = Bin::list(order | PERSISTED, &lists);
+        let mut map = Bin::map(BY_VALUE | PERSISTED, &entries);
+        for (writes, call) in calls {
+            let _ = list.run(writes, &call_below(&[(0x10, at.into())], &call));
+            list.check_index();
+            if list.view().flags & ORDERED != 0 {
+                let items: Vec<_> = list.view().walk().map(|item| list.view().bytes(item.unwrap())).collect();
+                prop_assert!(items.is_sorted_by(|a, b| crate::value::order::compare(a, b).is_le()));
+            }
+            let _ = map.run(writes, &call_below(&[(0x22, at.into())], &call));
+            map.check_index();
+        }
+    }
+
+    #[test]
+    fn damaged_bins_are_an_error_or_a_defined_result(
+        bytes in prop::collection::vec(any::<u8>(), 0..48),
+        (list_writes, list_call) in any_call(Shape::List, ORDERED | PERSISTED),
+        (map_writes, map_call) in any_call(Shape::Map, BY_VALUE | PERSISTED),
+        form in prop::sample::select(vec![0, 1, 2, 4]),
+        context in prop::sample::select(vec![0_i64, 1, 3, 0x10, 0x11, 0x22, 0x23, 0x50, 0x62, 0xe2]),
+        at in -3..3_i64,
+    ) {
+        for (shape, first, writes, call) in [
+            (Shape::List, 0x95, list_writes, &list_call),
+            (Shape::Map, 0x85, map_writes, &map_call),
+        ] {
+            // The bytes themselves, and behind a head that says "ordered, with index data".
+            let mut headed = vec![first, 0xc7, 7, BY_VALUE & shape_flags(shape) | PERSISTED, form];
+            headed.extend_from_slice(&bytes);
+            let below = call_below(&[(context, at.into())], call);
+            for bin in [bytes.clone(), headed] {
+                for call in [call, &below] {
+                    let mut bin = Bin::of(shape, bin.clone());
+                    let before = bin.clone();
+                    if bin.run(writes, call).is_err() {
+                        prop_assert_eq!(bin, before);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_calls_are_an_error_or_a_defined_result(
+        bytes in prop::collection::vec(any::<u8>(), 0..48),
+        row in prop::sample::select(rows().iter().collect::<Vec<_>>()),
+    ) {
+        let mut headed = vec![0x90 | row.required as u8 + 1, row.code];
+        headed.extend_from_slice(&bytes);
+        for call in [&bytes, &headed] {
+            let mut bins = [Bin::default(), Bin::list(ORDERED | PERSISTED, &[1.into(), 2.into()]),
+                Bin::map(BY_VALUE | PERSISTED, &[(1.into(), 2.into()), (2.into(), 1.into())])];
+            for bin in &mut bins {
+                let before = bin.clone();
+                let result = bin.run_as(Trust::Foreign, row.writes, call);
+                if result.is_err() || !row.writes {
+                    prop_assert_eq!(&*bin, &before);
+                }
+                if bin.0.is_some() {
+                    bin.check_index();
+                }
+            }
+        }
+    }
+}
+
+fn shape_flags(shape: Shape) -> u8 {
+    match shape {
+        Shape::List => ORDERED,
+        Shape::Map => BY_VALUE,
+    }
+}
+
+#[test]
+fn every_operation_takes_as_many_arguments_as_its_row_says() {
+    for row in rows() {
+        assert_eq!(needs(row).len() as u32, row.allowed, "{row:?}");
+        let int = Arg::Int(0);
+        let few = vec![int.clone(); (row.required as usize).saturating_sub(1)];
+        let many = vec![int; row.allowed as usize + 1];
+        let mut bin = match row.shape {
+            Shape::List => Bin::list(0, &[1.into()]),
+            Shape::Map => Bin::map(0, &[(1.into(), 1.into())]),
+        };
+        for args in [few, many] {
+            if args.len() as u32 == row.required && row.required == 0 {
+                continue;
+            }
+            let result = bin.run(row.writes, &call(row.code, &args));
+            assert!(matches!(result, Err(CallError::Parameter(_))), "{row:?}");
+        }
+        let other = call(row.code, &vec![Arg::Int(0); row.required as usize]);
+        let result = bin.run(!row.writes, &other);
+        assert!(matches!(result, Err(CallError::Parameter(_))), "{row:?}");
+        let mut trailing = other.to_vec();
+        trailing.push(0);
+        let result = bin.run(row.writes, &trailing);
+        assert!(result.is_err(), "{row:?}");
+    }
+}
+
+#[test]
+fn ten_thousand_levels_and_four_gigabytes_are_refused() {
+    let deep = [&[0x92, code::LIST_APPEND][..], &[0x91; 10_000], &[0xc0]].concat();
+    assert!(parses(&deep));
+    let mut bin = Bin::list(0, &[1.into()]);
+    assert!(bin.run_as(Trust::Foreign, true, &deep).is_err());
+
+    let path: Vec<(i64, Value)> = vec![(0x10, 0.into()); 10_000];
+    let append = call(code::LIST_APPEND, &[Arg::Value(1.into())]);
+    assert!(bin.run(true, &call_below(&path, &append)).is_err());
+
+    // A path that creates a hundred levels, and a value of thirty more.
+    let path: Vec<(i64, Value)> = vec![(0x50, 0.into()); 100];
+    let value = (0..30).fold(Value::Nil, |value, _| Value::from(vec![value]));
+    let append = call(code::LIST_APPEND, &[Arg::Value(value)]);
+    let mut none = Bin::default();
+    assert!(none.run(true, &call_below(&path, &append)).is_err());
+    assert_eq!(none, Bin::default());
+    let append = call(code::LIST_APPEND, &[Arg::Value(1.into())]);
+    none.run(true, &call_below(&path, &append)).unwrap();
+    none.value();
+
+    let big = call(
+        code::LIST_INSERT,
+        &[Arg::Int(i64::from(i32::MAX)), Arg::Value(1.into())],
+    );
+    assert!(matches!(bin.run(true, &big), Err(CallError::TooBig { .. })));
+    let path = [(0x90, Value::Int(i64::from(i32::MAX)))];
+    assert!(matches!(
+        bin.run(true, &call_below(&path, &append)),
+        Err(CallError::TooBig { .. })
+    ));
+    for bytes in [
+        &[0xdd, 0xff, 0xff, 0xff, 0xff, 1][..],
+        &[0x91, 0xdb, 0xff, 0xff, 0xff, 0xff],
+    ] {
+        let mut bin = Bin::of(Shape::List, bytes.to_vec());
+        assert!(
+            bin.run(false, &call(code::LIST_GET, &[Arg::Int(0)]))
+                .is_err()
+        );
+        let before = bin.clone();
+        let sort = call(code::LIST_SORT, &[]);
+        let _ = bin.run(true, &sort);
+        assert_eq!(bin.bytes().len(), before.bytes().len());
+    }
+}
+
+#[test]
+fn a_wildcard_finds_all_lists_that_begin_alike() {
+    let list =
+        |items: &[i64]| Value::from(items.iter().map(|i| Value::Int(*i)).collect::<Vec<_>>());
+    let items = [
+        list(&[1]),
+        list(&[1, 1]),
+        list(&[1, 2, 3]),
+        list(&[2, 1]),
+        1.into(),
+    ];
+    let wanted = Value::from(vec![1.into(), Value::Wildcard]);
+    for shape in [0, ORDERED, PERSISTED, ORDERED | PERSISTED] {
+        let mut stored = Bin::list(shape, &items);
+        for (value, count) in [(&wanted, 2), (&Value::Wildcard, 5), (&list(&[1]), 1)] {
+            let args = [Arg::Int(5), Arg::Value(value.clone())];
+            let found = stored.run(false, &call(code::LIST_GET_ALL_BY_VALUE, &args));
+            assert_eq!(found, Ok(count.into()), "{value:?}");
+            let args = [Arg::Int(5), Arg::List(vec![value.clone(), 7.into()])];
+            let found = stored.run(false, &call(code::LIST_GET_BY_VALUE_LIST, &args));
+            assert_eq!(found, Ok(count.into()), "one of {value:?}");
+        }
+    }
+}
+
+#[test]
+fn integers_of_all_lengths_keep_an_index_of_a_few_bytes() {
+    let mut list = Bin::list(ORDERED | PERSISTED, &[]);
+    for power in 0..63 {
+        for value in [1_i64 << power, -(1 << power), (1 << power) + 1] {
+            list.run(true, &call(code::LIST_APPEND, &[Arg::Value(value.into())]))
+                .unwrap();
+        }
+    }
+    list.check_index();
+    let overhead = list.bytes().len() - list.view().content.len();
+    assert!(overhead < 100, "{overhead} bytes of head and index");
+}
+
+#[test]
+fn an_index_has_these_bytes() {
+    let ints: Vec<Value> = [1, 2, 300].map(Value::Int).to_vec();
+    let list = Bin::list(ORDERED | PERSISTED, &ints);
+    let expected = [
+        &[0x94, 0xc7, 17, 0x11, 0][..],
+        &[2, 0, 0, 0, 1, 0, 0, 0],
+        &[1, 0, 0, 0, 3, 0, 0, 0],
+        &[1, 2, 0xcd, 1, 44],
+    ];
+    assert_eq!(list.bytes(), expected.concat());
+
+    let words: Vec<Value> = (0..20).map(|i| "x".repeat(i % 2).into()).collect();
+    let list = Bin::list(PERSISTED, &words);
+    let offsets: Vec<u8> = (0..20).map(|i| i / 2 * 5 + i % 2 * 2).collect();
+    assert_eq!(list.bytes()[..8], [0xdc, 0, 21, 0xc7, 21, 0x10, 1, 0]);
+    assert_eq!(list.bytes()[7..27], offsets);
+
+    // Ranks stand in front: value 1 is at 2, value 5 at 0, value 9 at 1.
+    let map = Bin::map(
+        BY_VALUE | PERSISTED,
+        &[
+            (1.into(), 5.into()),
+            (2.into(), 9.into()),
+            (3.into(), 1.into()),
+        ],
+    );
+    let expected = [
+        &[0x84, 0xc7, 12, 0x13, 2, 0, 1, 0][..],
+        &[3, 0, 0, 0, 2, 0, 0, 0],
+        &[0xc0, 1, 5, 2, 9, 3, 1],
+    ];
+    assert_eq!(map.bytes(), expected.concat());
+}
+
+#[test]
+fn what_a_client_wrote_gets_its_index_when_it_is_edited() {
+    let mut list = Bin::of(
+        Shape::List,
+        vec![0x94, 0xc7, 0, ORDERED | PERSISTED, 1, 2, 3],
+    );
+    list.run(true, &call(code::LIST_APPEND, &[Arg::Value(2.into())]))
+        .unwrap();
+    list.check_index();
+    let mut map = Bin::of(
+        Shape::Map,
+        vec![0x83, 0xc7, 0, BY_VALUE | PERSISTED, 0xc0, 1, 9, 2, 8],
+    );
+    let put = [Arg::Value(3.into()), Arg::Value(1.into())];
+    map.run(true, &call(code::MAP_PUT, &put)).unwrap();
+    map.check_index();
+    assert_eq!(map.0.as_ref().unwrap().0, ParticleType::Map);
+}

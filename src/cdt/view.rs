@@ -1,0 +1,298 @@
+//! An encoded list or map, its head parsed.
+//!
+//! Lists and maps are looked at in the same way: as a row of *items*. An item of a list is one element; an item of a map
+//! is a key and its value, one behind the other.
+
+use super::cost;
+use super::index::Index;
+use super::ranks::Ranks;
+use crate::call::CallError;
+use crate::value::msgpack::element_len;
+use crate::value::{
+    CodecError, Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType,
+};
+
+/// What the items are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// Elements.
+    List,
+    /// Keys with their values, in the order of the keys.
+    Map,
+}
+
+impl Shape {
+    /// The type of a bin that holds it.
+    pub(crate) const fn kind(self) -> ParticleType {
+        match self {
+            Self::List => ParticleType::List,
+            Self::Map => ParticleType::Map,
+        }
+    }
+
+    /// The shape of a value of this type, if it has one.
+    pub(crate) const fn of_kind(kind: ParticleType) -> Option<Self> {
+        match kind {
+            ParticleType::List => Some(Self::List),
+            ParticleType::Map => Some(Self::Map),
+            _ => None,
+        }
+    }
+
+    /// The shape of an encoded element, if it is a list or map.
+    pub(crate) fn of_element(element: &[u8]) -> Option<Self> {
+        match element.first() {
+            Some(0x90..=0x9f | 0xdc | 0xdd) => Some(Self::List),
+            Some(0x80..=0x8f | 0xde | 0xdf) => Some(Self::Map),
+            _ => None,
+        }
+    }
+
+    /// The length in bytes of the item at the front.
+    #[inline]
+    pub(super) fn item_len(self, bytes: &[u8]) -> Result<usize, CodecError> {
+        let first = element_len(bytes)?;
+        match self {
+            Self::List => Ok(first),
+            Self::Map => Ok(first + element_len(bytes.get(first..).unwrap_or_default())?),
+        }
+    }
+
+    /// The bytes from the value of the item at the front on.
+    #[inline]
+    pub(super) fn value_of(self, item: &[u8]) -> &[u8] {
+        match self {
+            Self::List => item,
+            Self::Map => {
+                let key = element_len(item).unwrap_or(item.len());
+                item.get(key..).unwrap_or_default()
+            }
+        }
+    }
+
+    /// The flags that this shape can have.
+    pub(super) const fn legal_flags(self) -> u8 {
+        match self {
+            Self::List => FLAG_ORDERED | FLAG_PERSIST_INDEX,
+            Self::Map => FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX,
+        }
+    }
+
+    /// Flags that a client gave, without what this shape cannot have; an order by value includes that by key.
+    pub(super) const fn flags(self, given: u64) -> u8 {
+        let flags = (given & 0xff) as u8 & self.legal_flags();
+        if flags & FLAG_VALUE_ORDERED != 0 {
+            flags | FLAG_ORDERED
+        } else {
+            flags
+        }
+    }
+}
+
+/// An encoded list or map. Copying it is free.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) shape: Shape,
+    /// How many items there are.
+    pub(crate) count: u32,
+    /// Order, and whether the index is persisted.
+    pub(crate) flags: u8,
+    pub(super) index: Index<'a>,
+    /// The items by value, if that is persisted.
+    pub(super) ranks: Option<Ranks<'a>>,
+    /// The encoded items, and nothing else.
+    pub(super) content: &'a [u8],
+}
+
+/// Consecutive items: their positions and their bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) at: u32,
+    pub(crate) count: u32,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl<'a> View<'a> {
+    /// Reads the head of a list or map. O(1).
+    pub(crate) fn parse(shape: Shape, bytes: &'a [u8]) -> Result<Self, CallError> {
+        let head = match shape {
+            Shape::List => Container::list(bytes),
+            Shape::Map => Container::map(bytes),
+        };
+        let head = head.map_err(CallError::Stored)?;
+        if head.count as usize > head.content.len() {
+            return Err(CallError::Stored(CodecError::Truncated));
+        }
+        let ranked = shape == Shape::Map && head.flags & FLAG_VALUE_ORDERED != 0;
+        let (ranks, data) = match ranked && !head.index.is_empty() {
+            true => Ranks::split(head.index, head.count).map_err(CallError::Stored)?,
+            false => (None, head.index),
+        };
+        let index =
+            Index::parse(data, head.count, head.content.len()).map_err(CallError::Stored)?;
+        Ok(Self {
+            shape,
+            count: head.count,
+            flags: head.flags,
+            index,
+            ranks,
+            content: head.content,
+        })
+    }
+
+    /// A list or map without items.
+    pub(crate) const fn empty(shape: Shape, flags: u8) -> Self {
+        Self {
+            shape,
+            count: 0,
+            flags,
+            index: Index::None,
+            ranks: None,
+            content: &[],
+        }
+    }
+
+    /// True for a list that keeps its elements sorted.
+    pub(super) fn is_ordered_list(&self) -> bool {
+        self.shape == Shape::List && self.flags & FLAG_ORDERED != 0
+    }
+
+    /// The items with their positions and bytes, front to back.
+    pub(crate) const fn walk(&self) -> Walk<'a> {
+        Walk {
+            shape: self.shape,
+            content: self.content,
+            at: 0,
+            count: self.count,
+            start: 0,
+        }
+    }
+
+    /// The bytes of `count` items from position `at`, both in range. O(1) with an index, O(at + count) without.
+    pub(super) fn segment(&self, at: u32, count: u32) -> Result<Segment, CallError> {
+        let end_at = at.saturating_add(count);
+        let (start, end) = match (self.start_of(at), self.start_of(end_at)) {
+            (Some(start), Some(end)) => (start, end),
+            (start, _) => {
+                let mut walk = self.walk();
+                let start = match start {
+                    Some(start) => walk.jump(at, start),
+                    None => walk.skip_to(at)?,
+                };
+                (start, walk.skip_to(end_at)?)
+            }
+        };
+        if start <= end && end <= self.content.len() {
+            Ok(Segment {
+                at,
+                count,
+                start,
+                end,
+            })
+        } else {
+            Err(CallError::Stored(CodecError::BadIndex))
+        }
+    }
+
+    /// Where an item begins, if that is known without walking. The position behind the last one is the end.
+    #[inline]
+    pub(super) fn start_of(&self, at: u32) -> Option<usize> {
+        if at == 0 {
+            Some(0)
+        } else if at >= self.count {
+            Some(self.content.len())
+        } else {
+            self.index.start_of(at)
+        }
+    }
+
+    /// The bytes of a segment.
+    pub(crate) fn bytes(&self, segment: Segment) -> &'a [u8] {
+        self.content
+            .get(segment.start..segment.end)
+            .unwrap_or_default()
+    }
+
+    /// The value of a segment of one item.
+    pub(crate) fn value(&self, segment: Segment) -> &'a [u8] {
+        self.shape.value_of(self.bytes(segment))
+    }
+
+    /// The place behind the last item.
+    pub(super) const fn end(&self) -> Segment {
+        Segment::gap(self.count, self.content.len())
+    }
+}
+
+impl Segment {
+    /// No items, in front of the one at a position.
+    pub(super) const fn gap(at: u32, start: usize) -> Self {
+        Self {
+            at,
+            count: 0,
+            start,
+            end: start,
+        }
+    }
+}
+
+/// Walks over the items of a list or map. Ends after an item that cannot be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Walk<'a> {
+    shape: Shape,
+    content: &'a [u8],
+    at: u32,
+    count: u32,
+    start: usize,
+}
+
+impl Walk<'_> {
+    /// Continues at an item whose place is known, and returns that place.
+    const fn jump(&mut self, at: u32, start: usize) -> usize {
+        self.at = at;
+        self.start = start;
+        start
+    }
+
+    /// Walks to a position and returns where its item begins.
+    fn skip_to(&mut self, at: u32) -> Result<usize, CallError> {
+        while self.at < at.min(self.count) {
+            self.step()?;
+        }
+        Ok(self.start)
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Segment, CallError> {
+        cost::visit();
+        let start = self.start;
+        let rest = self.content.get(start..).unwrap_or_default();
+        let len = self.shape.item_len(rest).map_err(CallError::Stored)?;
+        let segment = Segment {
+            at: self.at,
+            count: 1,
+            start,
+            end: start + len,
+        };
+        self.at += 1;
+        self.start = segment.end;
+        Ok(segment)
+    }
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Result<Segment, CallError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.count {
+            return None;
+        }
+        let item = self.step();
+        if item.is_err() {
+            self.at = self.count;
+        }
+        Some(item)
+    }
+}

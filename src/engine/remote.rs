@@ -1,0 +1,323 @@
+//! Records by digest, for those who have no user key at hand: the wire server.
+//!
+//! The checks come in Aerospike's order, and the first that fails decides: reads by 2.11, writes by 2.4, deletes by 2.12
+//! of the specification. A refusal carries what was found, since answers tell generation and expiry of a record even then.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use spikelet_storage::{Digest, EntryView, NewVersion};
+
+use crate::expression::{Expression, RecordFacts};
+use crate::operation::{Checked, OperationResult};
+use crate::record::{Metadata, RecordView};
+use crate::{Error, Result};
+
+use super::namespace::{Core, Namespace, metadata_of};
+use super::policy::{Expiration, RecordExistsAction, WritePolicy};
+use super::write::{Edited, Refused, Target, Wrote, check_key, expired};
+
+/// A record as a wire client names it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address<'a> {
+    pub(crate) digest: Digest,
+    /// Empty: none is named.
+    pub(crate) set: &'a str,
+    /// The user key in its stored form, if the client sends it.
+    pub(crate) key: Option<&'a [u8]>,
+}
+
+impl<'a> Address<'a> {
+    fn target(&self, set_id: Option<u16>, filter: Option<&'a Expression>) -> Target<'a> {
+        Target {
+            digest: self.digest,
+            set_name: self.set,
+            set_id,
+            key: self.key,
+            store_key: true,
+            filter,
+        }
+    }
+}
+
+/// A record that was found, read in place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RemoteRecord<'a> {
+    entry: EntryView<'a>,
+}
+
+impl<'a> RemoteRecord<'a> {
+    /// The user key in its stored form, if it is stored.
+    pub(crate) fn key(&self) -> Option<&'a [u8]> {
+        self.entry.key()
+    }
+
+    /// The number of its set; 0: none.
+    pub(crate) fn set_id(&self) -> u16 {
+        self.entry.set_id()
+    }
+
+    /// Its generation and times.
+    pub(crate) fn metadata(&self) -> Metadata {
+        metadata_of(&self.entry)
+    }
+
+    /// Its bins.
+    pub(crate) fn view(&self) -> Result<RecordView<'a>> {
+        RecordView::parse(self.entry.payload())
+    }
+}
+
+/// When a read gives the record more time to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadTouch {
+    Never,
+    /// When so many percent (1 to 100) of its time to live have passed, or less.
+    Percent(u32),
+    /// Of a number that is none: refused if the record can expire.
+    Illegal,
+}
+
+impl Namespace {
+    /// The number of a set that is named in a request: 0 for none, `None` if there is no such set.
+    pub(crate) fn set_number(&self, name: &str) -> Option<u16> {
+        if name.is_empty() {
+            return Some(0);
+        }
+        self.core.storage.set_id(name)
+    }
+
+    /// The name of a set.
+    pub(crate) fn set_name_of(&self, id: u16) -> Option<String> {
+        self.core.storage.set_name(id)
+    }
+
+    /// What storage was opened with.
+    pub(crate) fn options(&self) -> &spikelet_storage::Options {
+        self.core.storage.options()
+    }
+
+    /// The largest record with its header, in bytes.
+    pub(crate) fn max_record_bytes(&self) -> u64 {
+        self.core.max_record_bytes
+    }
+
+    /// When records expire whose writer leaves it to the namespace.
+    pub(crate) fn default_time_to_live(&self) -> Option<Duration> {
+        self.core.default_time_to_live
+    }
+
+    /// Has the memory fetched that a request for this digest will touch first.
+    pub(crate) fn prefetch(&self, digest: &Digest) {
+        self.core.storage.prefetch(digest);
+    }
+
+    /// Milliseconds since 2010.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.core.clock.now_ms()
+    }
+
+    /// The name of a record's set; `given` if that is it.
+    pub(crate) fn set_name_or<'a>(&self, id: u16, given: &'a str) -> Cow<'a, str> {
+        match (id, given) {
+            (0, _) => Cow::Borrowed(""),
+            (_, "") => Cow::Owned(self.set_name_of(id).unwrap_or_default()),
+            (_, given) => Cow::Borrowed(given),
+        }
+    }
+
+    /// What expressions see of a record besides its bins.
+    pub(crate) fn facts<'a>(
+        &self,
+        record: &RemoteRecord<'a>,
+        set_name: &'a str,
+    ) -> RecordFacts<'a> {
+        self.core.facts(&record.entry, set_name, self.now_ms())
+    }
+
+    /// Refuses a record for which a filter does not hold. `set_name` is the name of its set.
+    pub(crate) fn check_filter(
+        &self,
+        filter: Option<&Expression>,
+        record: &RemoteRecord<'_>,
+        set_name: &str,
+    ) -> Result<()> {
+        self.core
+            .check_filter(filter, &record.entry, set_name, self.now_ms())
+    }
+
+    /// Lends a record to `read` where it lies. It must be short: space cannot be used again while it runs.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a set or key that is not the record's, and what `read` returns.
+    pub(crate) fn read_at<R>(
+        &self,
+        address: &Address<'_>,
+        filter: Option<&Expression>,
+        touch: ReadTouch,
+        read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
+    ) -> std::result::Result<R, Refused> {
+        let core = &self.core;
+        let mut touch_due = false;
+        let found = core.storage.get(&address.digest, |entry| {
+            let found = Some(metadata_of(&entry));
+            core.check_set(address.set, self.set_number(address.set), &entry)
+                .map_err(Refused::having_found(found))?;
+            if entry.void_time() != 0 {
+                let now_ms = core.clock.now_ms();
+                if expired(&entry, now_ms) {
+                    return Err(Error::NotFound.into());
+                }
+                match touch {
+                    ReadTouch::Never => {}
+                    ReadTouch::Percent(percent) => {
+                        touch_due = touched(&metadata_of(&entry), percent, now_ms).is_some();
+                    }
+                    ReadTouch::Illegal => {
+                        let error = Error::parameter(
+                            "a read-touch percentage is 1 to 100, 0 for the default, or -1 for never",
+                        );
+                        return Err(error).map_err(Refused::having_found(found));
+                    }
+                }
+            }
+            let record = RemoteRecord { entry };
+            self.check_filter(filter, &record, address.set)
+                .and_then(|()| check_key(address.key, entry.key()))
+                .and_then(|()| read(&record))
+                .map_err(Refused::having_found(found))
+        })?;
+        let result = found.unwrap_or(Err(Error::NotFound.into()));
+        if let (true, true, ReadTouch::Percent(percent)) = (result.is_ok(), touch_due, touch) {
+            // A touch that cannot be done now is done by a later read.
+            let _ = core.touch_read(&address.digest, percent);
+        }
+        result
+    }
+
+    /// Executes operations that write. A filter is asked about a record that exists. `body` is a scratch buffer.
+    ///
+    /// # Errors
+    /// What the policy demands, [`Error::KeyBusy`], [`Error::RecordTooBig`], and what an operation may refuse. Nothing was
+    /// changed then.
+    pub(crate) fn write_at(
+        &self,
+        address: &Address<'_>,
+        filter: Option<&Expression>,
+        policy: &WritePolicy,
+        operations: &Checked<'_>,
+        body: &mut Vec<u8>,
+    ) -> std::result::Result<Wrote<Vec<OperationResult>>, Refused> {
+        let set_id = match self.set_number(address.set) {
+            None if !operations.must_exist() && !must_exist(policy) => {
+                Some(self.core.storage.create_set(address.set)?)
+            }
+            known => known,
+        };
+        body.clear();
+        let target = address.target(set_id, filter);
+        self.core.write(
+            body,
+            &target,
+            policy,
+            operations.must_exist(),
+            |old, facts, body| {
+                let outcome = operations.seeing(facts).execute(old, body)?;
+                Ok((Edited::Body(outcome.bin_count), outcome.results))
+            },
+        )
+    }
+
+    /// Deletes a record. Of the policy, generation and timeout count.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], a set or key that is not the record's, [`Error::Generation`], [`Error::KeyBusy`].
+    pub(crate) fn delete_at(
+        &self,
+        address: &Address<'_>,
+        filter: Option<&Expression>,
+        policy: &WritePolicy,
+    ) -> std::result::Result<(), Refused> {
+        let target = address.target(self.set_number(address.set), filter);
+        self.core.delete(&target, policy)
+    }
+
+    /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.
+    pub(crate) fn digests_of(
+        &self,
+        partition: usize,
+        set_id: Option<u16>,
+        after: Option<&Digest>,
+    ) -> Vec<Digest> {
+        let now_ms = self.core.clock.now_ms();
+        let mut digests = Vec::new();
+        self.core.storage.scan_partition(partition, |entry| {
+            let digest = entry.digest();
+            if set_id.is_none_or(|id| entry.set_id() == id)
+                && after.is_none_or(|after| *after < digest)
+                && !expired(&entry, now_ms)
+            {
+                digests.push(digest);
+            }
+        });
+        digests.sort_unstable();
+        digests
+    }
+
+    /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, damaged, or in another set.
+    pub(crate) fn read_scanned<R>(
+        &self,
+        digest: &Digest,
+        set_id: Option<u16>,
+        read: impl FnOnce(&RemoteRecord<'_>) -> R,
+    ) -> Option<R> {
+        let now_ms = self.core.clock.now_ms();
+        let found = self.core.storage.get(digest, |entry| {
+            let wanted = set_id.is_none_or(|id| entry.set_id() == id) && !expired(&entry, now_ms);
+            wanted.then(|| read(&RemoteRecord { entry }))
+        });
+        found.ok().flatten().flatten()
+    }
+}
+
+impl Core {
+    /// Gives a record its time to live again, if that is still due. Its generation stays.
+    fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
+        let lock = self.storage.lock(digest, Some(Duration::ZERO))?;
+        let now_ms = self.clock.now_ms();
+        let Some(entry) = lock.entry()?.filter(|entry| !expired(entry, now_ms)) else {
+            return Ok(());
+        };
+        let metadata = metadata_of(&entry);
+        let Some(live) = touched(&metadata, percent, now_ms) else {
+            return Ok(());
+        };
+        let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
+        let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
+        let payload = entry.payload().to_vec();
+        lock.put(&NewVersion {
+            generation: metadata.generation,
+            void_time,
+            last_update_ms: now_ms.max(metadata.last_update_ms),
+            set_id,
+            key: key.as_deref(),
+            payload: &payload,
+        })?;
+        Ok(())
+    }
+}
+
+const fn must_exist(policy: &WritePolicy) -> bool {
+    matches!(
+        policy.record_exists_action,
+        RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
+    )
+}
+
+/// The time to live that a record was written with, if so many percent of it have passed.
+fn touched(metadata: &Metadata, percent: u32, now_ms: u64) -> Option<Duration> {
+    let void_time = u64::from(metadata.void_time);
+    let live = void_time.checked_sub(metadata.last_update_ms / 1000)?;
+    let due = void_time.checked_sub(live * u64::from(percent) / 100)?;
+    (live > 0 && now_ms / 1000 >= due).then(|| Duration::from_secs(live))
+}

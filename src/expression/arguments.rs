@@ -1,0 +1,159 @@
+//! The operands of one operation, taken off one after the other while it is compiled.
+
+use super::compile::{Compiler, Refusal, Typed, refuse};
+use super::node::Node;
+use super::types::{ExpType, unify};
+use crate::value::msgpack::{Reader, Token};
+
+/// What is left of an operation's operands.
+pub(super) struct Arguments<'r, 'e> {
+    /// The operation, for messages.
+    name: &'static str,
+    left: u32,
+    reader: &'r mut Reader<'e>,
+    /// How deep the operands stand.
+    depth: u32,
+}
+
+impl<'r, 'e> Arguments<'r, 'e> {
+    pub(super) const fn new(
+        name: &'static str,
+        left: u32,
+        reader: &'r mut Reader<'e>,
+        depth: u32,
+    ) -> Self {
+        Self {
+            name,
+            left,
+            reader,
+            depth,
+        }
+    }
+
+    pub(super) const fn left(&self) -> u32 {
+        self.left
+    }
+
+    pub(super) const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Refuses the operation.
+    pub(super) fn refuse<T>(&self, why: &str) -> Result<T, Refusal> {
+        refuse(format!("{}: {why}", self.name))
+    }
+
+    /// Fails unless all operands were taken.
+    pub(super) fn end(&self) -> Result<(), Refusal> {
+        match self.left {
+            0 => Ok(()),
+            left => self.refuse(&format!("{left} operands too many")),
+        }
+    }
+
+    fn take(&mut self) -> Result<(), Refusal> {
+        match self.left.checked_sub(1) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => self.refuse("an operand is missing"),
+        }
+    }
+
+    /// One element as it came.
+    pub(super) fn element(&mut self) -> Result<&'e [u8], Refusal> {
+        self.take()?;
+        self.reader
+            .element()
+            .or_else(|error| self.refuse(&error.to_string()))
+    }
+
+    fn token(&mut self) -> Result<Token<'e>, Refusal> {
+        let element = self.element()?;
+        Reader::new(element)
+            .token()
+            .or_else(|error| self.refuse(&error.to_string()))
+    }
+
+    /// An integer that is no expression.
+    pub(super) fn int(&mut self) -> Result<i64, Refusal> {
+        match self.token()? {
+            Token::Int(value) => Ok(value),
+            Token::BigInt(value) => Ok(value.cast_signed()),
+            _ => self.refuse("an operand is not the integer that belongs there"),
+        }
+    }
+
+    /// The number of a type.
+    pub(super) fn kind(&mut self) -> Result<ExpType, Refusal> {
+        let number = self.int()?;
+        match ExpType::from_number(number) {
+            Some(kind) => Ok(kind),
+            None => self.refuse(&format!("{number} is the number of no type")),
+        }
+    }
+
+    /// Text without the byte that says that it is one: a name, a pattern.
+    pub(super) fn raw(&mut self) -> Result<&'e [u8], Refusal> {
+        match self.token()? {
+            Token::Raw(raw) => Ok(raw),
+            _ => self.refuse("an operand is not the text that belongs there"),
+        }
+    }
+
+    /// An expression.
+    pub(super) fn any(&mut self, compiler: &mut Compiler<'e>) -> Result<Typed, Refusal> {
+        self.take()?;
+        compiler.expression(self.reader, self.depth)
+    }
+
+    /// An expression of this type.
+    pub(super) fn operand(
+        &mut self,
+        compiler: &mut Compiler<'e>,
+        kind: ExpType,
+    ) -> Result<Node, Refusal> {
+        let operand = self.any(compiler)?;
+        match unify(operand.kind, Some(kind)) {
+            Ok(_) => Ok(operand.node),
+            Err((found, wanted)) => self.refuse(&format!(
+                "an operand is a {}, it must be a {}",
+                found.name(),
+                wanted.name()
+            )),
+        }
+    }
+
+    /// All that is left, at least so many, all of this type.
+    pub(super) fn operands(
+        &mut self,
+        compiler: &mut Compiler<'e>,
+        kind: ExpType,
+        least: u32,
+    ) -> Result<Box<[Node]>, Refusal> {
+        if self.left < least {
+            return self.refuse(&format!(
+                "it has {} operands, and needs at least {least}",
+                self.left
+            ));
+        }
+        let mut operands = Vec::new();
+        while self.left > 0 {
+            operands.push(self.operand(compiler, kind)?);
+        }
+        Ok(operands.into())
+    }
+
+    /// An integer or a float.
+    pub(super) fn number(&mut self, compiler: &mut Compiler<'e>) -> Result<Typed, Refusal> {
+        let operand = self.any(compiler)?;
+        match operand.kind {
+            None | Some(ExpType::Int | ExpType::Float) => Ok(operand),
+            Some(other) => self.refuse(&format!(
+                "an operand is a {}, it must be a number",
+                other.name()
+            )),
+        }
+    }
+}

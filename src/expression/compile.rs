@@ -1,0 +1,552 @@
+//! From the encoded form to the compiled one: everything that can be refused before there is a record is refused here.
+//!
+//! An expression is one MessagePack value: a literal, or a list of an operation's number and its operands.
+
+use super::arguments::Arguments;
+use super::code;
+use super::node::{
+    Binary, Builtin, Comparison, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Unary,
+};
+use super::pattern::Pattern;
+use super::types::{ExpType, StaticType, unify};
+use super::unordered::holds_unordered_map;
+use super::value::ExpValue;
+use crate::geo::Geometry;
+use crate::record::BinName;
+use crate::value::msgpack::{
+    Reader, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token,
+};
+use crate::value::{Purpose, from_wire, normalize_element};
+
+/// The longest encoded expression in bytes: Aerospike's limit is the same number of compiled ones.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// How deep operations may nest. Compiling, evaluating and dropping recurse once a level.
+pub(super) const MAX_DEPTH: u32 = 128;
+/// The most operations and literals, so that few bytes cannot become much memory.
+const MAX_NODES: u32 = 1 << 16;
+
+/// Why an expression is refused.
+pub(super) type Refusal = Box<str>;
+
+/// A compiled operation and the type of its value.
+pub(super) struct Typed {
+    pub(super) node: Node,
+    pub(super) kind: StaticType,
+}
+
+fn typed(node: Node, kind: ExpType) -> Typed {
+    Typed {
+        node,
+        kind: Some(kind),
+    }
+}
+
+/// A variable that is visible where the compiler stands.
+struct Variable<'e> {
+    name: &'e [u8],
+    /// `None` while it is being defined.
+    kind: Option<StaticType>,
+}
+
+/// The state of compiling one expression.
+#[derive(Default)]
+pub(super) struct Compiler<'e> {
+    /// Those of outer scopes first: the position is where the value will be kept.
+    visible: Vec<Variable<'e>>,
+    variables: usize,
+    nodes: u32,
+    reads_bins: bool,
+    reads_facts: bool,
+    holds_lookups: bool,
+}
+
+/// Compiles an encoded expression. O(bytes).
+pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
+    if bytes.len() > MAX_BYTES {
+        return refuse(format!(
+            "it has {} bytes, the limit is {MAX_BYTES}",
+            bytes.len()
+        ));
+    }
+    let mut compiler = Compiler::default();
+    let mut reader = Reader::new(bytes);
+    let Typed { node: root, kind } = compiler.expression(&mut reader, 0)?;
+    if !reader.rest().is_empty() {
+        return refuse(format!("{} bytes follow it", reader.rest().len()));
+    }
+    Ok(Program {
+        root,
+        kind,
+        variables: compiler.variables,
+        reads_bins: compiler.reads_bins,
+        reads_facts: compiler.reads_facts,
+        holds_lookups: compiler.holds_lookups,
+    })
+}
+
+pub(super) fn refuse<T>(why: impl Into<Refusal>) -> Result<T, Refusal> {
+    Err(why.into())
+}
+
+impl<'e> Compiler<'e> {
+    /// Compiles the expression at the front of the reader and moves behind it.
+    pub(super) fn expression(
+        &mut self,
+        reader: &mut Reader<'e>,
+        depth: u32,
+    ) -> Result<Typed, Refusal> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return refuse(format!("it has more than {MAX_NODES} operations"));
+        }
+        let before = *reader;
+        let literal = match reader.token().map_err(|error| error.to_string())? {
+            Token::Nil => ExpValue::Nil,
+            Token::Bool(value) => ExpValue::Bool(value),
+            Token::Int(value) => ExpValue::Int(value),
+            Token::BigInt(value) => ExpValue::Int(value.cast_signed()),
+            Token::Float32(value) => ExpValue::Float(f64::from(value)),
+            Token::Float(value) => ExpValue::Float(value),
+            Token::Raw(raw) => raw_literal(raw)?,
+            Token::Map(_) => {
+                *reader = before;
+                let map = reader.element().map_err(|error| error.to_string())?;
+                return self.container(ExpType::Map, map);
+            }
+            Token::Ext(..) => {
+                return refuse(
+                    "wildcard, infinity and other extensions stand only in arguments of calls",
+                );
+            }
+            Token::Array(count) => return self.operation(count, reader, depth),
+        };
+        Ok(Typed {
+            kind: literal.kind(),
+            node: Node::Literal(literal),
+        })
+    }
+
+    /// A list or map that stands for itself.
+    fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, Refusal> {
+        let mut normal = Vec::with_capacity(bytes.len());
+        if from_wire(kind.particle(), bytes, &mut normal).is_err() {
+            normal.clear();
+            normalize_element(bytes, Purpose::Lookup, &mut normal)
+                .map_err(|error| error.to_string())?;
+            self.holds_lookups = true;
+        }
+        let incomparable = holds_unordered_map(&normal);
+        let value = ExpValue::Bytes(kind, normal.into());
+        Ok(typed(
+            if incomparable {
+                Node::Incomparable(value)
+            } else {
+                Node::Literal(value)
+            },
+            kind,
+        ))
+    }
+
+    fn operation(
+        &mut self,
+        count: u32,
+        reader: &mut Reader<'e>,
+        depth: u32,
+    ) -> Result<Typed, Refusal> {
+        if depth >= MAX_DEPTH {
+            return refuse(format!("operations nest deeper than {MAX_DEPTH} levels"));
+        }
+        let code = match reader.token() {
+            Ok(Token::Int(code)) if count > 0 => code,
+            _ => {
+                return refuse(
+                    "a list that does not begin with the number of an operation: list literals are quoted, [126, list]",
+                );
+            }
+        };
+        let Some(name) = code::name(code) else {
+            return refuse(format!("{code} is no operation"));
+        };
+        let mut arguments = Arguments::new(name, count - 1, reader, depth + 1);
+        let compiled = self.dispatch(code, &mut arguments)?;
+        arguments.end()?;
+        Ok(compiled)
+    }
+
+    fn dispatch(&mut self, code: i64, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+        use ExpType::{Bool, Float, Geo, Int, List, String};
+        match code {
+            code::UNKNOWN => Ok(Typed {
+                node: Node::Unknown,
+                kind: None,
+            }),
+            code::RESULT_REMOVE => Ok(Typed {
+                node: Node::Remove,
+                kind: None,
+            }),
+            code::EQ => self.compare(Comparison::Eq, arguments),
+            code::NE => self.compare(Comparison::Ne, arguments),
+            code::GT => self.compare(Comparison::Gt, arguments),
+            code::GE => self.compare(Comparison::Ge, arguments),
+            code::LT => self.compare(Comparison::Lt, arguments),
+            code::LE => self.compare(Comparison::Le, arguments),
+            code::REGEX => {
+                let flags = arguments.int()?;
+                let pattern = Pattern::new(arguments.raw()?, flags)?;
+                let text = arguments.operand(self, String)?;
+                Ok(typed(Node::Matches(Box::new((pattern, text))), Bool))
+            }
+            code::GEO => {
+                let operands = [arguments.operand(self, Geo)?, arguments.operand(self, Geo)?];
+                let known = operands.each_ref().map(known_geometry);
+                let node = GeoNode { operands, known };
+                Ok(typed(Node::Geo(Box::new(node)), Bool))
+            }
+            code::IN_LIST => {
+                let value = arguments.any(self)?.node;
+                let list = arguments.operand(self, List)?;
+                Ok(typed(Node::InList(Box::new([value, list])), Bool))
+            }
+            code::AND => Ok(typed(Node::And(arguments.operands(self, Bool, 2)?), Bool)),
+            code::OR => Ok(typed(Node::Or(arguments.operands(self, Bool, 2)?), Bool)),
+            code::EXCLUSIVE => {
+                let operands = arguments.operands(self, Bool, 2)?;
+                Ok(typed(Node::Exclusive(operands), Bool))
+            }
+            code::NOT => {
+                let operand = arguments.operand(self, Bool)?;
+                Ok(typed(Node::Not(Box::new(operand)), Bool))
+            }
+            code::ADD => self.fold(Fold::Add, arguments),
+            code::SUB => self.fold(Fold::Sub, arguments),
+            code::MUL => self.fold(Fold::Mul, arguments),
+            code::DIV => self.fold(Fold::Div, arguments),
+            code::MIN => self.fold(Fold::Min, arguments),
+            code::MAX => self.fold(Fold::Max, arguments),
+            code::INT_AND => self.fold_ints(Fold::And, arguments),
+            code::INT_OR => self.fold_ints(Fold::Or, arguments),
+            code::INT_XOR => self.fold_ints(Fold::Xor, arguments),
+            code::POW => self.binary(Binary::Pow, Float, arguments),
+            code::LOG => self.binary(Binary::Log, Float, arguments),
+            code::MOD => self.binary(Binary::Mod, Int, arguments),
+            code::LSHIFT => self.binary(Binary::LeftShift, Int, arguments),
+            code::RSHIFT => self.binary(Binary::RightShift, Int, arguments),
+            code::ARSHIFT => self.binary(Binary::ArithmeticRightShift, Int, arguments),
+            code::LSCAN => self.scan(Scan::Left, arguments),
+            code::RSCAN => self.scan(Scan::Right, arguments),
+            code::ABS => {
+                let Typed { node, kind } = arguments.number(self)?;
+                Ok(Typed {
+                    node: Node::Unary(Unary::Abs, Box::new(node)),
+                    kind,
+                })
+            }
+            code::FLOOR => self.unary(Unary::Floor, Float, Float, arguments),
+            code::CEIL => self.unary(Unary::Ceil, Float, Float, arguments),
+            code::TO_INT => self.unary(Unary::ToInt, Float, Int, arguments),
+            code::TO_FLOAT => self.unary(Unary::ToFloat, Int, Float, arguments),
+            code::INT_NOT => self.unary(Unary::Not, Int, Int, arguments),
+            code::INT_COUNT => self.unary(Unary::Count, Int, Int, arguments),
+            code::DIGEST_MODULO => {
+                self.reads_facts = true;
+                // Aerospike keeps the low 32 bits.
+                match arguments.int()? as i32 {
+                    0 => arguments.refuse("the modulus is 0"),
+                    by => Ok(typed(Node::DigestModulo(by), Int)),
+                }
+            }
+            code::DEVICE_SIZE => self.fact(Fact::DeviceSize, Int),
+            code::LAST_UPDATE => self.fact(Fact::LastUpdate, Int),
+            code::SINCE_UPDATE => self.fact(Fact::SinceUpdate, Int),
+            code::VOID_TIME => self.fact(Fact::VoidTime, Int),
+            code::TTL => self.fact(Fact::TimeToLive, Int),
+            code::SET_NAME => self.fact(Fact::SetName, String),
+            code::KEY_EXISTS => self.fact(Fact::KeyExists, Bool),
+            code::IS_TOMBSTONE => self.fact(Fact::IsTombstone, Bool),
+            code::MEMORY_SIZE => self.fact(Fact::MemorySize, Int),
+            code::RECORD_SIZE => self.fact(Fact::RecordSize, Int),
+            code::KEY => {
+                self.reads_facts = true;
+                match arguments.kind()? {
+                    kind @ (Int | String | ExpType::Blob) => Ok(typed(Node::Key(kind), kind)),
+                    kind => arguments.refuse(&format!("no key is a {}", kind.name())),
+                }
+            }
+            code::BIN => {
+                self.reads_bins = true;
+                let kind = arguments.kind()?;
+                Ok(typed(Node::Bin(kind, bin_name(arguments)?), kind))
+            }
+            code::BIN_TYPE => {
+                self.reads_bins = true;
+                Ok(typed(Node::BinType(bin_name(arguments)?), Int))
+            }
+            code::MAP_KEYS => self.map_part(MapPart::Keys, arguments),
+            code::MAP_VALUES => self.map_part(MapPart::Values, arguments),
+            code::VAR_BUILTIN => {
+                let kind = arguments.kind()?;
+                let builtin = match arguments.int()? {
+                    0 => Builtin::Key,
+                    1 => Builtin::Value,
+                    2 if kind == Int => Builtin::Index,
+                    2 => return arguments.refuse("an index is an integer"),
+                    other => {
+                        return arguments.refuse(&format!("there is no loop variable {other}"));
+                    }
+                };
+                Ok(typed(Node::Builtin(kind, builtin), kind))
+            }
+            code::COND => self.cond(arguments),
+            code::VAR => self.var(arguments),
+            code::LET => self.define(arguments),
+            code::QUOTE => {
+                let list = arguments.element()?;
+                match Reader::new(list).token() {
+                    Ok(Token::Array(_)) => self.container(List, list),
+                    _ => arguments.refuse("what is quoted is no list"),
+                }
+            }
+            // The last of them: `name` knows no others.
+            _ => {
+                let call = super::systems::compile(self, arguments)?;
+                let kind = call.kind;
+                Ok(typed(Node::Call(Box::new(call)), kind))
+            }
+        }
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let (a, b) = (arguments.any(self)?, arguments.any(self)?);
+        match unify(a.kind, b.kind) {
+            Ok(Some(kind @ (ExpType::Geo | ExpType::Hll))) => {
+                arguments.refuse(&format!("values of type {} have no order", kind.name()))
+            }
+            Ok(kind) => Ok(typed(
+                Node::Compare(comparison, kind, Box::new([a.node, b.node])),
+                ExpType::Bool,
+            )),
+            Err((a, b)) => arguments.refuse(&format!(
+                "{} and {} are compared: both sides must have one type",
+                a.name(),
+                b.name()
+            )),
+        }
+    }
+
+    /// Numbers, all of one type.
+    fn fold(
+        &mut self,
+        operation: Fold,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let Typed { node, mut kind } = arguments.number(self)?;
+        let mut operands = vec![node];
+        while arguments.left() > 0 {
+            let operand = arguments.number(self)?;
+            kind = match unify(kind, operand.kind) {
+                Ok(kind) => kind,
+                Err((a, b)) => {
+                    return arguments.refuse(&format!(
+                        "its operands are {} and {}: convert with to_int or to_float",
+                        a.name(),
+                        b.name()
+                    ));
+                }
+            };
+            operands.push(operand.node);
+        }
+        Ok(Typed {
+            node: Node::Fold(operation, operands.into()),
+            kind,
+        })
+    }
+
+    fn fold_ints(
+        &mut self,
+        operation: Fold,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let operands = arguments.operands(self, ExpType::Int, 1)?;
+        Ok(typed(Node::Fold(operation, operands), ExpType::Int))
+    }
+
+    fn unary(
+        &mut self,
+        operation: Unary,
+        takes: ExpType,
+        gives: ExpType,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let operand = arguments.operand(self, takes)?;
+        Ok(typed(Node::Unary(operation, Box::new(operand)), gives))
+    }
+
+    fn binary(
+        &mut self,
+        operation: Binary,
+        kind: ExpType,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let operands = [
+            arguments.operand(self, kind)?,
+            arguments.operand(self, kind)?,
+        ];
+        Ok(typed(Node::Binary(operation, Box::new(operands)), kind))
+    }
+
+    fn scan(&mut self, scan: Scan, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+        let operands = [
+            arguments.operand(self, ExpType::Int)?,
+            arguments.operand(self, ExpType::Bool)?,
+        ];
+        Ok(typed(Node::Scan(scan, Box::new(operands)), ExpType::Int))
+    }
+
+    fn fact(&mut self, fact: Fact, kind: ExpType) -> Result<Typed, Refusal> {
+        self.reads_facts = true;
+        Ok(typed(Node::Fact(fact), kind))
+    }
+
+    fn map_part(
+        &mut self,
+        part: MapPart,
+        arguments: &mut Arguments<'_, 'e>,
+    ) -> Result<Typed, Refusal> {
+        let map = arguments.operand(self, ExpType::Map)?;
+        Ok(typed(Node::MapPart(part, Box::new(map)), ExpType::List))
+    }
+
+    fn cond(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+        let count = arguments.left();
+        if count < 3 || count.is_multiple_of(2) {
+            return arguments
+                .refuse("it needs pairs of a condition and a value, at least one, then a default");
+        }
+        let mut kind = None;
+        let mut nodes = Vec::new();
+        while arguments.left() > 0 {
+            if arguments.left() > 1 {
+                nodes.push(arguments.operand(self, ExpType::Bool)?);
+            }
+            let value = arguments.any(self)?;
+            kind = match unify(kind, value.kind) {
+                Ok(kind) => kind,
+                Err((a, b)) => {
+                    return arguments.refuse(&format!(
+                        "its values are {} and {}: all must have one type",
+                        a.name(),
+                        b.name()
+                    ));
+                }
+            };
+            nodes.push(value.node);
+        }
+        Ok(Typed {
+            node: Node::Cond(nodes.into()),
+            kind,
+        })
+    }
+
+    fn var(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+        let name = arguments.raw()?;
+        let found = self
+            .visible
+            .iter()
+            .position(|variable| variable.name == name);
+        let Some((at, variable)) = found.and_then(|at| Some((at, self.visible.get(at)?))) else {
+            return arguments.refuse(&format!("\"{}\" is not defined", shown(name)));
+        };
+        match variable.kind {
+            Some(kind) => Ok(Typed {
+                node: Node::Var(at),
+                kind,
+            }),
+            None => arguments.refuse(&format!("\"{}\" is used to define itself", shown(name))),
+        }
+    }
+
+    /// Names and definitions in turn, then what may use them. A definition may use those before it.
+    fn define(&mut self, arguments: &mut Arguments<'_, 'e>) -> Result<Typed, Refusal> {
+        let count = arguments.left();
+        if count < 3 || count.is_multiple_of(2) {
+            return arguments
+                .refuse("it needs pairs of a name and a definition, at least one, then a scope");
+        }
+        let first = self.visible.len();
+        let mut nodes = Vec::new();
+        while arguments.left() > 1 {
+            let name = arguments.raw()?;
+            check_name(name).or_else(|why| arguments.refuse(&why))?;
+            if self.visible.iter().any(|variable| variable.name == name) {
+                return arguments.refuse(&format!("\"{}\" is defined already", shown(name)));
+            }
+            let at = self.visible.len();
+            self.visible.push(Variable { name, kind: None });
+            let definition = arguments.any(self)?;
+            nodes.push(definition.node);
+            if let Some(variable) = self.visible.get_mut(at) {
+                variable.kind = Some(definition.kind);
+            }
+        }
+        let Typed { node, kind } = arguments.any(self)?;
+        nodes.push(node);
+        self.variables = self.variables.max(self.visible.len());
+        self.visible.truncate(first);
+        Ok(Typed {
+            node: Node::Let(first, nodes.into()),
+            kind,
+        })
+    }
+}
+
+fn raw_literal(raw: &[u8]) -> Result<ExpValue<'static>, Refusal> {
+    let (kind, bytes) = match raw.split_first() {
+        Some((&SUBTYPE_STRING, bytes)) => (ExpType::String, bytes),
+        Some((&SUBTYPE_BLOB, bytes)) => (ExpType::Blob, bytes),
+        Some((&SUBTYPE_HLL, bytes)) => (ExpType::Hll, bytes),
+        Some((&SUBTYPE_GEOJSON, bytes)) => {
+            Geometry::parse(bytes).map_err(|error| error.to_string())?;
+            (ExpType::Geo, bytes)
+        }
+        Some((other, _)) => return refuse(format!("a literal of the unknown type {other}")),
+        None => return refuse("a text or blob without the byte that says which of them it is"),
+    };
+    Ok(ExpValue::Bytes(kind, bytes.to_vec().into()))
+}
+
+fn known_geometry(node: &Node) -> Option<Geometry> {
+    match node {
+        Node::Literal(ExpValue::Bytes(ExpType::Geo, text)) => Geometry::parse(text).ok(),
+        _ => None,
+    }
+}
+
+fn bin_name(arguments: &mut Arguments<'_, '_>) -> Result<BinName, Refusal> {
+    let name = arguments.raw()?;
+    match BinName::from_utf8(name) {
+        Some(name) => Ok(name),
+        None => arguments.refuse(&format!("\"{}\" is no name of a bin", shown(name))),
+    }
+}
+
+fn check_name(name: &[u8]) -> Result<(), String> {
+    let letters = name
+        .iter()
+        .all(|byte| *byte == b'_' || byte.is_ascii_alphanumeric());
+    let digit_first = name.first().is_some_and(u8::is_ascii_digit);
+    if name.is_empty() || !letters || digit_first {
+        return Err(format!(
+            "\"{}\" is no name of a variable: letters, digits and underscores, no digit first",
+            shown(name)
+        ));
+    }
+    Ok(())
+}
+
+fn shown(name: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(name)
+}

@@ -1,0 +1,338 @@
+//! Evaluation: a walk over the compiled expression, on the record's bytes where they lie.
+//!
+//! `None` is the unknown value. An operand that is unknown makes its operation unknown, but for those that can tell
+//! without it: `and`, `or`, `cond`.
+
+use std::borrow::Cow;
+
+use super::node::{Builtin, CallNode, Comparison, Fold, GeoNode, MapPart, Node, Program};
+use super::numbers;
+use super::scope::Scope;
+use super::systems;
+use super::types::{ExpType, StaticType};
+use super::unordered::holds_unordered_map;
+use super::value::ExpValue;
+use crate::geo::Geometry;
+use crate::value::msgpack::{Reader, write_array_header};
+use crate::value::{Container, ParticleType, ValueRef, order};
+
+/// The element that the expressions of a path are asked about, encoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Element<'a> {
+    /// The key of a map's entry; lists have none.
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) index: Option<i64>,
+}
+
+impl Program {
+    /// The value; `None`: unknown.
+    pub(super) fn evaluate<'a>(&'a self, scope: Scope<'a>) -> Option<ExpValue<'a>> {
+        self.evaluate_on(scope, Element::default())
+    }
+
+    /// The value for an element that a path has led to.
+    pub(super) fn evaluate_on<'a>(
+        &'a self,
+        scope: Scope<'a>,
+        element: Element<'a>,
+    ) -> Option<ExpValue<'a>> {
+        let mut run = Run {
+            scope,
+            element,
+            variables: vec![None; self.variables],
+        };
+        run.eval(&self.root)
+    }
+}
+
+struct Run<'a> {
+    scope: Scope<'a>,
+    element: Element<'a>,
+    variables: Vec<Option<ExpValue<'a>>>,
+}
+
+impl<'a> Run<'a> {
+    fn eval(&mut self, node: &'a Node) -> Option<ExpValue<'a>> {
+        match node {
+            Node::Unknown => None,
+            Node::Remove => Some(ExpValue::Remove),
+            Node::Literal(value) | Node::Incomparable(value) => Some(value.reborrow()),
+            Node::Matches(operands) => {
+                let (pattern, text) = &**operands;
+                let text = self.eval(text)?;
+                let text = std::str::from_utf8(text.bytes_of(ExpType::String)?).ok()?;
+                Some(ExpValue::Bool(pattern.is_match(text)))
+            }
+            Node::Geo(node) => self.geo(node).map(ExpValue::Bool),
+            Node::InList(operands) => {
+                let [value, list] = &**operands;
+                let (value, list) = (self.eval(value)?, self.eval(list)?);
+                in_list(&value, list.bytes_of(ExpType::List)?).map(ExpValue::Bool)
+            }
+            Node::Compare(..) | Node::And(_) | Node::Or(_) | Node::Not(_) => {
+                self.bool(node).map(ExpValue::Bool)
+            }
+            Node::Exclusive(operands) => self.exclusive(operands).map(ExpValue::Bool),
+            Node::Fold(operation, operands) => self.fold(*operation, operands),
+            Node::Unary(operation, operand) => numbers::unary(*operation, &self.eval(operand)?),
+            Node::Binary(operation, operands) => {
+                let [a, b] = &**operands;
+                let (a, b) = (self.eval(a)?, self.eval(b)?);
+                numbers::binary(*operation, &a, &b)
+            }
+            Node::Scan(scan, operands) => {
+                let [value, bit] = &**operands;
+                let value = self.int(value)?;
+                let bit = self.bool(bit)?;
+                Some(ExpValue::Int(numbers::scan(*scan, value, bit)))
+            }
+            Node::Fact(fact) => self.scope.facts.map(|facts| facts.get(*fact)),
+            Node::DigestModulo(by) => self.scope.facts?.digest_modulo(*by).map(ExpValue::Int),
+            Node::Key(kind) => self.scope.facts?.key()?.only(*kind),
+            Node::Bin(..) => {
+                let (kind, bytes) = self.bin(node)?;
+                ExpValue::of_stored(kind, Cow::Borrowed(bytes))
+            }
+            Node::BinType(name) => {
+                let bin = self.scope.bins?.particle(name.as_bytes());
+                Some(ExpValue::Int(
+                    bin.map_or(0, |(kind, _)| i64::from(kind.number())),
+                ))
+            }
+            Node::MapPart(part, map) => {
+                let map = self.eval(map)?;
+                map_part(*part, map.bytes_of(ExpType::Map)?)
+            }
+            Node::Builtin(kind, builtin) => self.builtin(*builtin)?.only(*kind),
+            Node::Cond(cases) => self.cond(cases),
+            Node::Var(variable) => self.variables.get(*variable)?.clone(),
+            Node::Let(first, nodes) => {
+                let (scope, definitions) = nodes.split_last()?;
+                for (at, definition) in definitions.iter().enumerate() {
+                    let value = self.eval(definition);
+                    *self.variables.get_mut(first + at)? = value;
+                }
+                self.eval(scope)
+            }
+            Node::Call(call) => self.call(call),
+        }
+    }
+
+    /// The value of an expression that is true or false: what filters are made of takes no detour.
+    fn bool(&mut self, node: &'a Node) -> Option<bool> {
+        match node {
+            Node::Compare(comparison, kind, operands) => {
+                let [a, b] = &**operands;
+                self.compare(*comparison, *kind, a, b)
+            }
+            Node::And(operands) => self.first(operands, false),
+            Node::Or(operands) => self.first(operands, true),
+            Node::Not(operand) => self.bool(operand).map(|value| !value),
+            _ => self.eval(node)?.as_bool(),
+        }
+    }
+
+    fn int(&mut self, node: &'a Node) -> Option<i64> {
+        match node {
+            Node::Literal(value) => value.as_int(),
+            Node::Bin(..) => {
+                let (kind, bytes) = self.bin(node)?;
+                ValueRef::stored(kind, bytes).ok()?.as_int()
+            }
+            _ => self.eval(node)?.as_int(),
+        }
+    }
+
+    /// The bin that a node names, if it is there and of the type.
+    fn bin(&self, node: &'a Node) -> Option<(ParticleType, &'a [u8])> {
+        let Node::Bin(kind, name) = node else {
+            return None;
+        };
+        let bin = self.scope.bins?.particle(name.as_bytes())?;
+        (bin.0 == kind.particle()).then_some(bin)
+    }
+
+    fn compare(
+        &mut self,
+        comparison: Comparison,
+        kind: StaticType,
+        a: &'a Node,
+        b: &'a Node,
+    ) -> Option<bool> {
+        if kind == Some(ExpType::Int) {
+            let ordering = self.int(a)?.cmp(&self.int(b)?);
+            return Some(numbers::holds(comparison, Some(ordering)));
+        }
+        if let (Some(ExpType::String | ExpType::Blob), Node::Bin(..), Node::Literal(value)) =
+            (kind, a, b)
+        {
+            let (_, bytes) = self.bin(a)?;
+            let ordering = bytes.cmp(value.bytes_of(kind?)?);
+            return Some(numbers::holds(comparison, Some(ordering)));
+        }
+        let (a, b) = (self.comparable(a)?, self.comparable(b)?);
+        numbers::compare(comparison, &a, &b)
+    }
+
+    /// An operand of a comparison.
+    fn comparable(&mut self, node: &'a Node) -> Option<ExpValue<'a>> {
+        match node {
+            Node::Literal(value) => Some(value.reborrow()),
+            Node::Incomparable(_) => None,
+            _ => {
+                let value = self.eval(node)?;
+                match &value {
+                    ExpValue::Bytes(ExpType::List | ExpType::Map, bytes)
+                        if holds_unordered_map(bytes) =>
+                    {
+                        None
+                    }
+                    _ => Some(value),
+                }
+            }
+        }
+    }
+
+    /// Decided by the first operand that is `deciding`; undecided by an unknown one; else the opposite.
+    fn first(&mut self, operands: &'a [Node], deciding: bool) -> Option<bool> {
+        let mut result = Some(!deciding);
+        for operand in operands {
+            match self.bool(operand) {
+                Some(value) if value == deciding => return Some(deciding),
+                Some(_) => {}
+                None => result = None,
+            }
+        }
+        result
+    }
+
+    /// Whether exactly one operand is true; the second true one decides.
+    fn exclusive(&mut self, operands: &'a [Node]) -> Option<bool> {
+        let mut one = false;
+        for operand in operands {
+            if self.bool(operand)? {
+                if one {
+                    return Some(false);
+                }
+                one = true;
+            }
+        }
+        Some(one)
+    }
+
+    fn geo(&mut self, node: &'a GeoNode) -> Option<bool> {
+        let [a, b] = &node.operands;
+        let [known_a, known_b] = &node.known;
+        let a = self.geometry(a, known_a.as_ref())?;
+        let b = self.geometry(b, known_b.as_ref())?;
+        Some(a.matches(&b))
+    }
+
+    fn geometry(
+        &mut self,
+        node: &'a Node,
+        known: Option<&'a Geometry>,
+    ) -> Option<Cow<'a, Geometry>> {
+        if let Some(known) = known {
+            return Some(Cow::Borrowed(known));
+        }
+        let text = self.eval(node)?;
+        let geometry = Geometry::parse(text.bytes_of(ExpType::Geo)?).ok()?;
+        Some(Cow::Owned(geometry))
+    }
+
+    fn fold(&mut self, operation: Fold, operands: &'a [Node]) -> Option<ExpValue<'a>> {
+        let (first, rest) = operands.split_first()?;
+        let first = self.eval(first)?.into_owned();
+        // One operand alone is what something neutral is subtracted from or divided by.
+        let (value, mut result, rest) = match (operation, rest.split_first(), &first) {
+            (Fold::Sub, None, ExpValue::Int(value)) => {
+                return Some(ExpValue::Int(value.wrapping_neg()));
+            }
+            (Fold::Sub, None, ExpValue::Float(value)) => return Some(ExpValue::Float(-value)),
+            (Fold::Div, None, ExpValue::Int(_)) => {
+                return numbers::divide(&ExpValue::Int(1), &first);
+            }
+            (Fold::Div, None, ExpValue::Float(_)) => {
+                return numbers::divide(&ExpValue::Float(1.0), &first);
+            }
+            (Fold::Div, Some((divisor, rest)), _) => {
+                (Some(first), self.eval(divisor)?.into_owned(), rest)
+            }
+            _ => (None, first, rest),
+        };
+        for operand in rest {
+            let by = self.eval(operand)?;
+            result = numbers::fold(operation, result, &by)?;
+        }
+        match value {
+            Some(value) => numbers::divide(&value, &result),
+            None => Some(result),
+        }
+    }
+
+    /// Conditions and values in turn, then the default. An unknown condition ends it.
+    fn cond(&mut self, cases: &'a [Node]) -> Option<ExpValue<'a>> {
+        let (default, cases) = cases.split_last()?;
+        for case in cases.chunks_exact(2) {
+            let [condition, value] = case else {
+                return None;
+            };
+            if self.bool(condition)? {
+                return self.eval(value);
+            }
+        }
+        self.eval(default)
+    }
+
+    fn builtin(&self, builtin: Builtin) -> Option<ExpValue<'a>> {
+        match builtin {
+            Builtin::Key => ExpValue::of_element(self.element.key?),
+            Builtin::Value => ExpValue::of_element(self.element.value?),
+            Builtin::Index => self.element.index.map(ExpValue::Int),
+        }
+    }
+
+    fn call(&mut self, node: &'a CallNode) -> Option<ExpValue<'a>> {
+        let mut encoded = Cow::Borrowed(&*node.head);
+        for (argument, after) in &node.tail {
+            let encoded = encoded.to_mut();
+            self.eval(argument)?.write_element(encoded)?;
+            encoded.extend_from_slice(after);
+        }
+        let on = self.eval(&node.on)?;
+        systems::execute(node, encoded, on)?.only(node.kind)
+    }
+}
+
+/// Whether a list holds an element equal to a value, by the order of values.
+fn in_list(value: &ExpValue<'_>, list: &[u8]) -> Option<bool> {
+    let mut sought = Vec::with_capacity(size_of::<u64>() + 1);
+    value.write_element(&mut sought)?;
+    let list = Container::list(list).ok()?;
+    let mut elements = Reader::new(list.content);
+    for _ in 0..list.count {
+        let element = elements.element().ok()?;
+        if order::compare(&sought, element).is_eq() {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+/// The keys or the values of a map, as a list.
+fn map_part<'a>(part: MapPart, map: &[u8]) -> Option<ExpValue<'a>> {
+    let map = Container::map(map).ok()?;
+    let mut out = Vec::new();
+    write_array_header(&mut out, map.count);
+    let mut entries = Reader::new(map.content);
+    for _ in 0..map.count {
+        let (key, value) = (entries.element().ok()?, entries.element().ok()?);
+        out.extend_from_slice(match part {
+            MapPart::Keys => key,
+            MapPart::Values => value,
+        });
+    }
+    Some(ExpValue::Bytes(ExpType::List, Cow::Owned(out)))
+}

@@ -1,0 +1,277 @@
+//! Calls on the bits of blobs. What modifies has the modified blob as its value, and stores nothing. Meanings and costs
+//! are those of [`operations::bits`](crate::operations::bits); what fails there is unknown here.
+
+use super::super::code::CALL_MODIFIES;
+use super::super::{ExpType, Expression};
+use super::call::Call;
+use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, code};
+
+const BITS: i64 = 1;
+
+fn window(code: u8, offset: impl Into<Expression>, size: impl Into<Expression>) -> Call {
+    Call::new(code).with(offset).with(size)
+}
+
+fn with_policy(call: Call, policy: &BitPolicy) -> Call {
+    call.uint(u64::from(policy.write_flags().bits()))
+}
+
+fn modify(call: Call, blob: impl Into<Expression>) -> Expression {
+    call.of(BITS | CALL_MODIFIES, ExpType::Blob, blob, &[])
+}
+
+/// The blob with another length in bytes, filled with 0.
+#[must_use]
+pub fn resize(
+    policy: &BitPolicy,
+    bytes: impl Into<Expression>,
+    flags: BitResizeFlags,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(Call::new(code::RESIZE).with(bytes), policy).uint(u64::from(flags.bits())),
+        blob,
+    )
+}
+
+/// The blob with bytes more, before the one at `byte_offset`.
+#[must_use]
+pub fn insert(
+    policy: &BitPolicy,
+    byte_offset: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(
+            Call::new(code::INSERT).with(byte_offset).with(bytes),
+            policy,
+        ),
+        blob,
+    )
+}
+
+/// The blob without some bytes.
+#[must_use]
+pub fn remove(
+    policy: &BitPolicy,
+    byte_offset: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::REMOVE, byte_offset, bytes), policy),
+        blob,
+    )
+}
+
+/// The blob with some bits overwritten.
+#[must_use]
+pub fn set(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::SET, offset, size).with(bytes), policy),
+        blob,
+    )
+}
+
+/// The blob with those bits set that are 1 in `bytes`.
+#[must_use]
+pub fn or(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::OR, offset, size).with(bytes), policy),
+        blob,
+    )
+}
+
+/// The blob with those bits inverted that are 1 in `bytes`.
+#[must_use]
+pub fn xor(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::XOR, offset, size).with(bytes), policy),
+        blob,
+    )
+}
+
+/// The blob with those bits cleared that are 0 in `bytes`.
+#[must_use]
+pub fn and(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bytes: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::AND, offset, size).with(bytes), policy),
+        blob,
+    )
+}
+
+/// The blob with some bits inverted.
+#[must_use]
+pub fn not(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(with_policy(window(code::NOT, offset, size), policy), blob)
+}
+
+/// The blob with some bits moved towards the front.
+#[must_use]
+pub fn lshift(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    by: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::LSHIFT, offset, size).with(by), policy),
+        blob,
+    )
+}
+
+/// The blob with some bits moved towards the end.
+#[must_use]
+pub fn rshift(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    by: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::RSHIFT, offset, size).with(by), policy),
+        blob,
+    )
+}
+
+/// The blob with a number added to an integer in it.
+#[must_use]
+pub fn add(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    value: impl Into<Expression>,
+    sign: BitSign,
+    overflow: BitOverflow,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::ADD, offset, size).with(value), policy)
+            .uint(sign.to_bits() | overflow.to_bits()),
+        blob,
+    )
+}
+
+/// The blob with a number subtracted from an integer in it.
+#[must_use]
+pub fn subtract(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    value: impl Into<Expression>,
+    sign: BitSign,
+    overflow: BitOverflow,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::SUBTRACT, offset, size).with(value), policy)
+            .uint(sign.to_bits() | overflow.to_bits()),
+        blob,
+    )
+}
+
+/// The blob with an integer in it overwritten.
+#[must_use]
+pub fn set_int(
+    policy: &BitPolicy,
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    value: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    modify(
+        with_policy(window(code::SET_INT, offset, size).with(value), policy),
+        blob,
+    )
+}
+
+/// Some bits, as bytes filled with 0.
+#[must_use]
+pub fn get(
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    window(code::GET, offset, size).of(BITS, ExpType::Blob, blob, &[])
+}
+
+/// How many bits are 1.
+#[must_use]
+pub fn count(
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    window(code::COUNT, offset, size).of(BITS, ExpType::Int, blob, &[])
+}
+
+/// Where the first bit is that is `bit`, from the offset on; -1 if there is none.
+#[must_use]
+pub fn lscan(
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bit: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    window(code::LSCAN, offset, size)
+        .with(bit)
+        .of(BITS, ExpType::Int, blob, &[])
+}
+
+/// Where the last bit is that is `bit`, from the offset on; -1 if there is none.
+#[must_use]
+pub fn rscan(
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    bit: impl Into<Expression>,
+    blob: impl Into<Expression>,
+) -> Expression {
+    window(code::RSCAN, offset, size)
+        .with(bit)
+        .of(BITS, ExpType::Int, blob, &[])
+}
+
+/// Some bits as an integer.
+#[must_use]
+pub fn get_int(
+    offset: impl Into<Expression>,
+    size: impl Into<Expression>,
+    sign: BitSign,
+    blob: impl Into<Expression>,
+) -> Expression {
+    window(code::GET_INT, offset, size)
+        .uint(sign.to_bits())
+        .of(BITS, ExpType::Int, blob, &[])
+}

@@ -1,0 +1,182 @@
+//! Expressions: small programs over a record's metadata and bins, for filters, reads and writes.
+//!
+//! An expression is held in its encoded form, Aerospike's MessagePack, whether it was put together by [`expressions`] or
+//! sent by a client. It is compiled once, when it is first used: types are checked, names are resolved, patterns and
+//! geometries are read. The compiled form is evaluated on the record's bytes where they lie.
+//!
+//! 1. `compile` turns bytes into the tree of `node`; `types`, `arguments`, `pattern` and `systems` help it.
+//! 2. `eval` walks the tree and gives a value of `value`, or the unknown one; it sees a record through `scope`.
+//! 3. `filter` and `operation` are what the layers above use it for; `payload` is how clients send an operation.
+//! 4. `path` selects and edits what expressions choose inside nested lists and maps.
+//!
+//! Data comes in as bytes and goes out as values borrowed from them. Knows calls and their executors; knows neither
+//! operations nor stores.
+
+mod arguments;
+mod base64;
+mod code;
+mod compile;
+mod eval;
+mod filter;
+mod node;
+mod numbers;
+mod operation;
+mod path;
+mod pattern;
+#[cfg(any(feature = "server", test))]
+mod payload;
+mod scope;
+mod systems;
+#[cfg(test)]
+mod tests;
+mod types;
+mod unordered;
+mod value;
+
+pub mod expressions;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use self::compile::Refusal;
+use self::node::Program;
+use crate::call::CallError;
+use crate::{Error, Result};
+
+pub use expressions::{Definition, LoopVariable, PathFlags, PathResult, RegexFlags, Step};
+pub use operation::{ExpReadFlags, ExpWriteFlags};
+pub use types::ExpType;
+
+pub(crate) use operation::{Evaluation, Written};
+pub(crate) use path::{Selected, select};
+pub(crate) use scope::{BinSource, RecordFacts, Scope};
+
+/// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].
+///
+/// Cheap to clone. It is checked when it is first used, or by [`Expression::check`]; all clones share the result.
+#[derive(Clone)]
+pub struct Expression {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// Or why there is no encoded form.
+    encoded: std::result::Result<Box<[u8]>, Refusal>,
+    program: OnceLock<std::result::Result<Program, Refusal>>,
+}
+
+impl Expression {
+    /// An expression in Aerospike's encoding, checked. O(bytes).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the bytes are no expression, or its types do not fit.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let expression = Self::of_encoded(bytes.into());
+        expression.check()?;
+        Ok(expression)
+    }
+
+    /// The same from the Base64 form of info commands.
+    ///
+    /// # Errors
+    /// As for [`Expression::from_bytes`], and for text that is not Base64.
+    pub fn from_base64(text: &str) -> Result<Self> {
+        let bytes = base64::decode(text)
+            .ok_or_else(|| Error::parameter("expression: the text is not Base64"))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Aerospike's encoding.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if a value in it has no encoding.
+    pub fn to_bytes(&self) -> Result<Vec<u8>> {
+        Ok(self.encoded().map_err(refused)?.to_vec())
+    }
+
+    /// The Base64 form.
+    ///
+    /// # Errors
+    /// As for [`Expression::to_bytes`].
+    pub fn to_base64(&self) -> Result<String> {
+        Ok(base64::encode(self.encoded().map_err(refused)?))
+    }
+
+    /// Whether the expression can be evaluated. O(bytes) the first time, then O(1).
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] that names the operation whose operands are wrong.
+    pub fn check(&self) -> Result<()> {
+        self.program().map(drop)
+    }
+
+    /// The type of its value; `None` if it is always unknown.
+    ///
+    /// # Errors
+    /// As for [`Expression::check`].
+    pub fn result_type(&self) -> Result<Option<ExpType>> {
+        Ok(self.program()?.kind)
+    }
+
+    /// An expression of these bytes, to be checked later.
+    pub(crate) fn of_encoded(bytes: Box<[u8]>) -> Self {
+        Self::of(Ok(bytes))
+    }
+
+    fn of(encoded: std::result::Result<Box<[u8]>, Refusal>) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                encoded,
+                program: OnceLock::new(),
+            }),
+        }
+    }
+
+    fn encoded(&self) -> std::result::Result<&[u8], &str> {
+        match &self.inner.encoded {
+            Ok(bytes) => Ok(bytes),
+            Err(why) => Err(why),
+        }
+    }
+
+    fn compiled(&self) -> std::result::Result<&Program, &str> {
+        let compiled = self.inner.program.get_or_init(|| match self.encoded() {
+            Ok(bytes) => compile::compile(bytes),
+            Err(why) => Err(why.into()),
+        });
+        match compiled {
+            Ok(program) => Ok(program),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// The compiled form, or the error of the public API.
+    fn program(&self) -> Result<&Program> {
+        self.compiled().map_err(refused)
+    }
+
+    /// The compiled form, or the error of an operation on a bin.
+    fn checked(&self) -> std::result::Result<&Program, CallError> {
+        self.compiled()
+            .map_err(|why| CallError::parameter(format!("expression: {why}")))
+    }
+}
+
+fn refused(why: &str) -> Error {
+    Error::parameter(format!("expression: {why}"))
+}
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.encoded() == other.encoded()
+    }
+}
+
+impl fmt::Debug for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.encoded() {
+            Ok(bytes) => write!(f, "Expression({})", base64::encode(bytes)),
+            Err(why) => write!(f, "Expression({why})"),
+        }
+    }
+}

@@ -1,0 +1,537 @@
+//! Paths of which each level may choose several elements, by expressions too: selecting what they lead to, and changing
+//! it.
+//!
+//! One walk over the nested lists and maps, front to back, copies what is chosen, or everything with the leaves replaced,
+//! into the result. O(bytes), plus the expressions; nothing is decoded.
+
+use std::borrow::Cow;
+
+use super::compile::compile;
+use super::eval::Element;
+use super::node::Program;
+use super::scope::Scope;
+use super::types::ExpType;
+use super::value::ExpValue;
+use crate::call::{CallError, Path, Reply, normal};
+use crate::value::msgpack::{
+    Reader, Token, write_array_header, write_flags_header, write_map_header,
+};
+use crate::value::order::{compare, compare_total};
+use crate::value::{
+    CodecError, Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, ParticleType, Purpose, from_wire,
+};
+
+/// The most levels: Aerospike's limit.
+const MAX_LEVELS: u32 = 64;
+
+/// The parts of a level's number.
+const BASE: i64 = 0x0f;
+const IN_LIST: i64 = 0x10;
+const IN_MAP: i64 = 0x20;
+const AND: i64 = 0x200;
+const BY_INDEX: i64 = 0;
+const BY_RANK: i64 = 1;
+const BY_KEY: i64 = 2;
+const BY_VALUE: i64 = 3;
+const BY_EXPRESSION: i64 = 4;
+const BY_KEYS: i64 = 0x0a;
+
+/// The parts of the flags.
+const WHAT: i64 = 0x0f;
+const NO_FAIL: i64 = 0x10;
+
+/// What becomes of the elements that a path leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// They are returned in their lists and maps.
+    Tree,
+    Values,
+    Keys,
+    KeysAndValues,
+    /// They are replaced.
+    Apply,
+}
+
+/// One level of a path.
+struct Level<'a> {
+    by: By<'a>,
+    /// For what it is; `None`: lists and maps.
+    only: Option<ExpType>,
+    and: Option<Program>,
+}
+
+/// How a level chooses elements.
+enum By<'a> {
+    Index(i64),
+    Rank(i64),
+    Key(Cow<'a, [u8]>),
+    /// Sorted.
+    Keys(Vec<Cow<'a, [u8]>>),
+    Value(Cow<'a, [u8]>),
+    All,
+    Matching(Program),
+}
+
+/// What a selection comes to.
+pub(crate) enum Selected {
+    Reply(Reply<'static>),
+    /// The new list or map.
+    Applied(ParticleType, Vec<u8>),
+}
+
+/// Executes a selection on a list or map. `writes`: whether it may change it.
+pub(crate) fn select(
+    (kind, bytes): (ParticleType, &[u8]),
+    path: Path<'_>,
+    flags: i64,
+    apply: Option<&[u8]>,
+    writes: bool,
+) -> Result<Selected, CallError> {
+    if !matches!(kind, ParticleType::List | ParticleType::Map) {
+        return Err(CallError::WrongType {
+            found: kind,
+            operation: "a selection by a path",
+        });
+    }
+    let levels = levels(path)?;
+    let what = match flags & WHAT {
+        0 => What::Tree,
+        1 => What::Values,
+        2 => What::Keys,
+        3 => What::KeysAndValues,
+        4 if writes => What::Apply,
+        4 => return Err(CallError::parameter("a read that changes what it selects")),
+        other => {
+            return Err(CallError::parameter(format!(
+                "{other} is no result of a selection"
+            )));
+        }
+    };
+    let apply = match (what, apply) {
+        (What::Apply, Some(apply)) => Some(compiled(apply)?),
+        (What::Apply, None) => {
+            return Err(CallError::parameter(
+                "a selection that changes something needs an expression",
+            ));
+        }
+        (_, None) => None,
+        (_, Some(_)) => {
+            return Err(CallError::parameter(
+                "an expression that is not applied: it belongs to selections that change something",
+            ));
+        }
+    };
+    let mut walk = Walk {
+        what,
+        no_fail: flags & NO_FAIL != 0,
+        apply: apply.as_ref(),
+        out: Vec::with_capacity(bytes.len()),
+        leaves: 0,
+    };
+    walk.container(bytes, &levels)?;
+    let Walk {
+        mut out, leaves, ..
+    } = walk;
+    match what {
+        What::Apply => {
+            let mut normal = Vec::with_capacity(out.len());
+            from_wire(kind, &out, &mut normal).map_err(|error| match error {
+                CodecError::NotStorable => CallError::WrongType {
+                    found: kind,
+                    operation: "storing wildcard or infinity",
+                },
+                other => CallError::Stored(other),
+            })?;
+            Ok(Selected::Applied(kind, normal))
+        }
+        What::Tree => Ok(Selected::Reply(Reply::Element(Cow::Owned(out)))),
+        _ => {
+            put_head(ExpType::List, leaves, 0, 0, &mut out);
+            Ok(Selected::Reply(Reply::Element(Cow::Owned(out))))
+        }
+    }
+}
+
+fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
+    if path.levels() > MAX_LEVELS {
+        return Err(CallError::parameter(format!(
+            "a path of {} levels: at most {MAX_LEVELS} are possible",
+            path.levels()
+        )));
+    }
+    let trust = path.trust();
+    let mut levels: Vec<Level<'_>> = Vec::new();
+    while let Some((kind, value)) = path.next()? {
+        if kind & AND != 0 {
+            let previous = levels.last_mut().filter(|level| {
+                kind == AND | BY_EXPRESSION
+                    && level.and.is_none()
+                    && !matches!(level.by, By::All | By::Matching(_))
+            });
+            let Some(previous) = previous else {
+                return Err(CallError::parameter(
+                    "a further condition belongs behind one level that chooses otherwise than by a condition",
+                ));
+            };
+            // A further condition that is always true is none.
+            if let Condition::Program(program) = condition(value)? {
+                previous.and = Some(program);
+            }
+            continue;
+        }
+        let by = match kind & BASE {
+            BY_INDEX => By::Index(number(value)?),
+            BY_RANK => By::Rank(number(value)?),
+            BY_KEY => By::Key(normal(value, Purpose::Lookup, trust)?),
+            BY_VALUE => By::Value(normal(value, Purpose::Lookup, trust)?),
+            BY_KEYS => By::Keys(keys(value, trust)?),
+            BY_EXPRESSION => match condition(value)? {
+                Condition::Always => By::All,
+                Condition::Program(program) => By::Matching(program),
+            },
+            _ => return Err(unknown_level(kind)),
+        };
+        let only = match kind & !BASE {
+            0 => None,
+            IN_LIST => Some(ExpType::List),
+            IN_MAP => Some(ExpType::Map),
+            _ => return Err(unknown_level(kind)),
+        };
+        levels.push(Level {
+            by,
+            only,
+            and: None,
+        });
+    }
+    Ok(levels)
+}
+
+fn unknown_level(kind: i64) -> CallError {
+    CallError::parameter(format!("{kind:#x} is no level of a selecting path"))
+}
+
+fn number(value: &[u8]) -> Result<i64, CallError> {
+    match Reader::new(value).token().map_err(CallError::Argument)? {
+        Token::Int(value) => Ok(value),
+        _ => Err(CallError::parameter("an index or rank is no integer")),
+    }
+}
+
+fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, CallError> {
+    let list = Container::list(value).map_err(CallError::Argument)?;
+    let mut elements = Reader::new(list.content);
+    let mut keys = Vec::new();
+    for _ in 0..list.count {
+        let key = elements.element().map_err(CallError::Argument)?;
+        keys.push(normal(key, Purpose::Lookup, trust)?);
+    }
+    keys.sort_by(|a, b| compare_total(a, b));
+    Ok(keys)
+}
+
+enum Condition {
+    Always,
+    Program(Program),
+}
+
+fn condition(value: &[u8]) -> Result<Condition, CallError> {
+    match Reader::new(value).token().map_err(CallError::Argument)? {
+        Token::Bool(true) => Ok(Condition::Always),
+        Token::Array(_) => {
+            let program = compiled(value)?;
+            match program.kind {
+                None | Some(ExpType::Bool) => Ok(Condition::Program(program)),
+                Some(other) => Err(CallError::parameter(format!(
+                    "a condition of a path must be true or false, this is a {}",
+                    other.name()
+                ))),
+            }
+        }
+        _ => Err(CallError::parameter(
+            "a condition of a path is neither true nor an expression",
+        )),
+    }
+}
+
+fn compiled(bytes: &[u8]) -> Result<Program, CallError> {
+    compile(bytes).map_err(|why| CallError::parameter(format!("expression: {why}")))
+}
+
+/// The walk over nested lists and maps.
+struct Walk<'p> {
+    what: What,
+    no_fail: bool,
+    apply: Option<&'p Program>,
+    out: Vec<u8>,
+    /// How many elements of a flat result there are.
+    leaves: u32,
+}
+
+impl Walk<'_> {
+    /// Walks over the list or map that `bytes` are, by the levels that are left.
+    fn container(&mut self, bytes: &[u8], levels: &[Level<'_>]) -> Result<(), CallError> {
+        let Some((level, below)) = levels.split_first() else {
+            return Ok(());
+        };
+        let (kind, head) = head_of(bytes)?;
+        let is_leaf = below.is_empty();
+        let start = self.out.len();
+        if head.count > 0 && level.only.is_some_and(|only| only != kind) {
+            return Err(CallError::parameter(format!(
+                "a level of a path is not for a {}",
+                kind.name()
+            )));
+        }
+        let keys_wanted = matches!(self.what, What::Keys | What::KeysAndValues);
+        if is_leaf && keys_wanted && kind == ExpType::List && head.count > 0 {
+            return if self.no_fail {
+                Ok(())
+            } else {
+                Err(CallError::WrongType {
+                    found: ParticleType::List,
+                    operation: "selecting keys",
+                })
+            };
+        }
+        let chosen = level.chosen(kind, &head)?;
+        // Ends of the items of an ordered list whose elements may change.
+        let mut ends = Vec::new();
+        let sorts =
+            self.what == What::Apply && kind == ExpType::List && head.flags & FLAG_ORDERED != 0;
+        let mut kept = 0;
+        let mut items = Reader::new(head.content);
+        for at in 0..head.count {
+            let key = match kind {
+                ExpType::Map => Some(items.element().map_err(CallError::Stored)?),
+                _ => None,
+            };
+            let value = items.element().map_err(CallError::Stored)?;
+            let index = (kind == ExpType::List).then_some(i64::from(at));
+            let element = Element {
+                key,
+                value: Some(value),
+                index,
+            };
+            let is_chosen = match level.chooses(at, chosen, &element) {
+                Some(is_chosen) => is_chosen,
+                None if self.no_fail => false,
+                None => {
+                    return Err(CallError::parameter(
+                        "a condition of a path is unknown for an element; NO_FAIL passes over it",
+                    ));
+                }
+            };
+            kept += u32::from(self.item(&element, is_chosen, below)?);
+            if sorts {
+                ends.push(self.out.len());
+            }
+        }
+        match self.what {
+            // What was selected is put together anew, without flags; where there was nothing, they stay.
+            What::Tree if head.count == 0 => {
+                let flags = head.flags & !FLAG_PERSIST_INDEX;
+                put_head(kind, 0, flags, start, &mut self.out);
+            }
+            What::Tree => put_head(kind, kept, 0, start, &mut self.out),
+            What::Apply => {
+                if sorts {
+                    sort(&mut self.out, start, &ends);
+                }
+                // A persisted index is made anew when the bin is next changed.
+                put_head(kind, kept, head.flags, start, &mut self.out);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Writes what becomes of one item, and returns whether it is one of its container's afterwards.
+    fn item(
+        &mut self,
+        element: &Element<'_>,
+        is_chosen: bool,
+        below: &[Level<'_>],
+    ) -> Result<bool, CallError> {
+        let (key, value) = (
+            element.key.unwrap_or_default(),
+            element.value.unwrap_or_default(),
+        );
+        let copies = matches!(self.what, What::Tree | What::Apply);
+        if !is_chosen {
+            if self.what == What::Apply {
+                self.copy(key, value);
+            }
+            return Ok(self.what == What::Apply);
+        }
+        if !below.is_empty() {
+            if is_container(value) {
+                if copies {
+                    self.out.extend_from_slice(key);
+                }
+                self.container(value, below)?;
+            } else if copies {
+                self.copy(key, value);
+            }
+            return Ok(true);
+        }
+        match self.what {
+            What::Tree => self.copy(key, value),
+            What::Values => self.leaf(value),
+            What::Keys => self.leaf(key),
+            What::KeysAndValues => {
+                self.leaf(key);
+                self.leaf(value);
+            }
+            What::Apply => return self.replace(element),
+        }
+        Ok(true)
+    }
+
+    fn copy(&mut self, key: &[u8], value: &[u8]) {
+        self.out.extend_from_slice(key);
+        self.out.extend_from_slice(value);
+    }
+
+    fn leaf(&mut self, element: &[u8]) {
+        self.out.extend_from_slice(element);
+        self.leaves += 1;
+    }
+
+    /// Replaces an element, or removes it and returns `false`.
+    fn replace(&mut self, element: &Element<'_>) -> Result<bool, CallError> {
+        let (key, value) = (
+            element.key.unwrap_or_default(),
+            element.value.unwrap_or_default(),
+        );
+        let new = self
+            .apply
+            .and_then(|program| program.evaluate_on(Scope::default(), *element));
+        match new {
+            Some(ExpValue::Remove) => return Ok(false),
+            Some(new) => {
+                self.out.extend_from_slice(key);
+                new.write_element(&mut self.out)
+                    .ok_or(CallError::Stored(CodecError::NoValue))?;
+            }
+            None if self.no_fail => self.copy(key, value),
+            None => return Err(CallError::Stored(CodecError::NoValue)),
+        }
+        Ok(true)
+    }
+}
+
+impl Level<'_> {
+    /// The position of the one item that the level chooses, if it chooses by position or rank.
+    fn chosen(&self, kind: ExpType, head: &Container<'_>) -> Result<Option<u32>, CallError> {
+        let resolve = |at: i64| {
+            let at = if at < 0 {
+                at + i64::from(head.count)
+            } else {
+                at
+            };
+            u32::try_from(at).ok().filter(|at| *at < head.count)
+        };
+        match self.by {
+            By::Index(index) => Ok(resolve(index)),
+            By::Rank(rank) => match resolve(rank) {
+                Some(rank) => by_rank(kind, head, rank).map(Some),
+                None => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether an item is chosen; `None`: unknown.
+    fn chooses(&self, at: u32, chosen: Option<u32>, element: &Element<'_>) -> Option<bool> {
+        let value = element.value?;
+        let is_chosen = match &self.by {
+            By::Index(_) | By::Rank(_) => chosen == Some(at),
+            By::Key(key) => compare(element.key?, key).is_eq(),
+            By::Keys(keys) => {
+                let key = element.key?;
+                keys.binary_search_by(|wanted| compare_total(wanted, key))
+                    .is_ok()
+            }
+            By::Value(wanted) => compare(value, wanted).is_eq(),
+            By::All => true,
+            By::Matching(program) => holds(program, element)?,
+        };
+        match &self.and {
+            Some(program) if is_chosen => holds(program, element),
+            _ => Some(is_chosen),
+        }
+    }
+}
+
+/// The conditions of a path see the element, not the record.
+fn holds(program: &Program, element: &Element<'_>) -> Option<bool> {
+    program.evaluate_on(Scope::default(), *element)?.as_bool()
+}
+
+/// The position of the item with a rank. Equal values rank by position.
+fn by_rank(kind: ExpType, head: &Container<'_>, rank: u32) -> Result<u32, CallError> {
+    if kind == ExpType::List && head.flags & FLAG_ORDERED != 0 {
+        return Ok(rank);
+    }
+    let mut items = Reader::new(head.content);
+    let mut values = Vec::new();
+    for at in 0..head.count {
+        if kind == ExpType::Map {
+            items.element().map_err(CallError::Stored)?;
+        }
+        values.push((at, items.element().map_err(CallError::Stored)?));
+    }
+    let by_value = |a: &(u32, &[u8]), b: &(u32, &[u8])| compare_total(a.1, b.1).then(a.0.cmp(&b.0));
+    let (_, found, _) = values.select_nth_unstable_by(rank as usize, by_value);
+    Ok(found.0)
+}
+
+fn head_of(bytes: &[u8]) -> Result<(ExpType, Container<'_>), CallError> {
+    let map = Container::map(bytes).map(|head| (ExpType::Map, head));
+    map.or_else(|_| Container::list(bytes).map(|head| (ExpType::List, head)))
+        .map_err(CallError::Stored)
+}
+
+fn is_container(element: &[u8]) -> bool {
+    matches!(
+        Reader::new(element).token(),
+        Ok(Token::Array(_) | Token::Map(_))
+    )
+}
+
+/// Sorts the elements that have been written from `start` on.
+fn sort(out: &mut Vec<u8>, start: usize, ends: &[usize]) {
+    let mut from = start;
+    let mut elements: Vec<&[u8]> = Vec::with_capacity(ends.len());
+    for end in ends {
+        // What was removed has left nothing.
+        if from < *end {
+            elements.push(out.get(from..*end).unwrap_or_default());
+        }
+        from = *end;
+    }
+    if elements.is_sorted_by(|a, b| compare_total(a, b).is_le()) {
+        return;
+    }
+    elements.sort_by(|a, b| compare_total(a, b));
+    let sorted = elements.concat();
+    out.truncate(start);
+    out.extend_from_slice(&sorted);
+}
+
+/// Puts the head of a list or map before its items, which have been written from `start` on.
+fn put_head(kind: ExpType, count: u32, flags: u8, start: usize, out: &mut Vec<u8>) {
+    let mut head = Vec::new();
+    let counted = count + u32::from(flags != 0);
+    match kind {
+        ExpType::Map => write_map_header(&mut head, counted),
+        _ => write_array_header(&mut head, counted),
+    }
+    if flags != 0 {
+        write_flags_header(&mut head, flags, 0);
+        if kind == ExpType::Map {
+            head.push(0xc0);
+        }
+    }
+    out.splice(start..start, head);
+}

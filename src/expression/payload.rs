@@ -1,0 +1,41 @@
+//! The form in which clients send an expression as an operation.
+
+use super::Expression;
+use super::operation::Evaluation;
+use crate::call::CallError;
+use crate::value::CodecError;
+use crate::value::msgpack::{Reader, Token};
+
+impl Evaluation {
+    /// Takes the form apart in which clients send it: `[expression (, flags)]`.
+    pub(crate) fn parse(payload: &[u8]) -> Result<Self, CallError> {
+        let mut reader = Reader::new(payload);
+        let count = match reader.token().map_err(CallError::Argument)? {
+            Token::Array(count @ 1..=2) => count,
+            _ => {
+                return Err(CallError::parameter(
+                    "an expression and its flags must be a list of one or two elements",
+                ));
+            }
+        };
+        let expression = reader.element().map_err(CallError::Argument)?;
+        let flags = match count {
+            1 => 0,
+            _ => match reader.token().map_err(CallError::Argument)? {
+                Token::Int(flags) => flags.cast_unsigned(),
+                _ => {
+                    return Err(CallError::parameter(
+                        "the flags of an expression are no number",
+                    ));
+                }
+            },
+        };
+        match reader.rest().len() {
+            0 => Ok(Self {
+                expression: Expression::of_encoded(expression.into()),
+                flags,
+            }),
+            left => Err(CallError::Argument(CodecError::TrailingBytes(left))),
+        }
+    }
+}

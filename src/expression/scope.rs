@@ -1,0 +1,112 @@
+//! What an expression sees of the record that it is evaluated on.
+
+use spikelet_storage::Digest;
+
+use super::node::Fact;
+use super::value::ExpValue;
+use crate::record::{Key, Metadata, RecordView};
+use crate::value::ParticleType;
+
+/// The seconds from the Unix epoch to 2010-01-01T00:00:00Z, from which records count.
+const EPOCH_UNIX_SECONDS: i64 = 1_262_304_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_MILLI: i64 = 1_000_000;
+/// Sizes are multiples of this, as Aerospike stores records.
+const SIZE_STEP: u64 = 16;
+
+/// What a record knows about itself besides its bins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RecordFacts<'a> {
+    pub(crate) digest: Digest,
+    /// Empty: in no set.
+    pub(crate) set_name: &'a str,
+    /// The user key in its stored form, if it is stored.
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) metadata: Metadata,
+    /// What time it is, in milliseconds since 2010.
+    pub(crate) now_ms: u64,
+    /// The bytes that the record, as it is stored now, takes.
+    pub(crate) stored_bytes: u64,
+    /// Whether it is stored in memory and on no device.
+    pub(crate) in_memory: bool,
+}
+
+/// BinSource by name, as they lie in a record or as they have become meanwhile.
+pub(crate) trait BinSource {
+    /// The type and the stored value of a bin.
+    fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])>;
+}
+
+impl BinSource for RecordView<'_> {
+    fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])> {
+        self.find(name).map(|bin| (bin.kind, bin.value))
+    }
+}
+
+impl<B: BinSource> BinSource for Option<B> {
+    fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])> {
+        self.as_ref()?.particle(name)
+    }
+}
+
+/// What an expression can see. What it cannot see is unknown.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Scope<'a> {
+    pub(crate) facts: Option<&'a RecordFacts<'a>>,
+    pub(crate) bins: Option<&'a dyn BinSource>,
+}
+
+impl<'a> RecordFacts<'a> {
+    pub(super) fn get(&self, fact: Fact) -> ExpValue<'a> {
+        let Metadata {
+            void_time,
+            last_update_ms,
+            ..
+        } = self.metadata;
+        let void_time = i64::from(void_time);
+        let last_update_ms = signed(last_update_ms);
+        let now_ms = signed(self.now_ms);
+        let size = signed(self.stored_bytes.next_multiple_of(SIZE_STEP));
+        ExpValue::Int(match fact {
+            Fact::SetName => {
+                return ExpValue::Bytes(super::ExpType::String, self.set_name.as_bytes().into());
+            }
+            Fact::KeyExists => return ExpValue::Bool(self.key.is_some()),
+            // A tombstone is no record, so nobody gets to ask it.
+            Fact::IsTombstone => return ExpValue::Bool(false),
+            Fact::LastUpdate => last_update_ms
+                .saturating_mul(NANOS_PER_MILLI)
+                .saturating_add(EPOCH_UNIX_SECONDS * NANOS_PER_SECOND),
+            Fact::SinceUpdate => now_ms.saturating_sub(last_update_ms).max(0),
+            Fact::VoidTime if void_time == 0 => -1,
+            Fact::VoidTime => (void_time + EPOCH_UNIX_SECONDS) * NANOS_PER_SECOND,
+            Fact::TimeToLive if void_time == 0 => -1,
+            Fact::TimeToLive => (void_time - now_ms / 1000).max(0),
+            Fact::DeviceSize if self.in_memory => 0,
+            Fact::MemorySize if !self.in_memory => 0,
+            Fact::DeviceSize | Fact::MemorySize | Fact::RecordSize => size,
+        })
+    }
+
+    /// The bytes 16 to 19 of the digest, little-endian, modulo `by`.
+    pub(super) fn digest_modulo(&self, by: i32) -> Option<i64> {
+        let word = self.digest.as_bytes().last_chunk().copied()?;
+        i64::from(u32::from_le_bytes(word)).checked_rem(i64::from(by))
+    }
+
+    pub(super) fn key(&self) -> Option<ExpValue<'a>> {
+        let (kind, bytes) = self.key?.split_first()?;
+        Some(match Key::from_stored(self.key?).ok()? {
+            Key::Integer(value) => ExpValue::Int(value),
+            // By the stored type, since text that is not UTF-8 is text nevertheless.
+            _ if *kind == ParticleType::String.number() => {
+                ExpValue::Bytes(super::ExpType::String, bytes.into())
+            }
+            _ => ExpValue::Bytes(super::ExpType::Blob, bytes.into()),
+        })
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

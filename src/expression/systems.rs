@@ -1,0 +1,254 @@
+//! Calls of lists and maps, bits and sketches inside expressions.
+
+use std::borrow::Cow;
+
+use super::arguments::Arguments;
+use super::code::{CALL_BELOW, CALL_MODIFIES, CALL_SELECT};
+use super::compile::{Compiler, Refusal, refuse};
+use super::node::{CallNode, Node};
+use super::path::{Selected, select};
+use super::types::ExpType;
+use super::value::ExpValue;
+use crate::call::{Payload, Trust};
+use crate::value::msgpack::{Reader, Token, write_array_header, write_int};
+use crate::value::{CodecError, ParticleType, Purpose, normalize_element};
+use crate::{bits, cdt, hll};
+
+/// Who executes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum System {
+    /// Lists and maps.
+    Collections = 0,
+    /// Bits of blobs.
+    Bits = 1,
+    /// HyperLogLog sketches.
+    Sketches = 2,
+}
+
+impl System {
+    const fn from_number(number: i64) -> Option<Self> {
+        Some(match number {
+            0 => Self::Collections,
+            1 => Self::Bits,
+            2 => Self::Sketches,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is for values of this type. Nil is the bin that is still missing.
+    const fn takes(self, kind: ExpType) -> bool {
+        matches!(
+            (self, kind),
+            (_, ExpType::Nil)
+                | (Self::Collections, ExpType::List | ExpType::Map)
+                | (Self::Bits, ExpType::Blob)
+                | (Self::Sketches, ExpType::Hll)
+        )
+    }
+}
+
+/// Compiles `[result type, system, [operation, argument ..], on what]`. Arguments that are lists are expressions.
+pub(super) fn compile<'e>(
+    compiler: &mut Compiler<'e>,
+    arguments: &mut Arguments<'_, 'e>,
+) -> Result<CallNode, Refusal> {
+    let kind = arguments.kind()?;
+    let number = arguments.int()?;
+    let modifies = number & CALL_MODIFIES != 0;
+    let Some(system) = System::from_number(number & !CALL_MODIFIES) else {
+        return arguments.refuse(&format!("there is no system {number}"));
+    };
+    let call = arguments.element()?;
+    // What modifies gets its arguments as they came, since their executor checks what will be stored.
+    let trust = if modifies {
+        Trust::Foreign
+    } else {
+        Trust::Normal
+    };
+    let Template { head, tail, trust } =
+        Template::compile(compiler, call, trust, arguments.depth())
+            .or_else(|why| arguments.refuse(&why))?;
+    let on = arguments.any(compiler)?;
+    if let Some(on) = on.kind
+        && !system.takes(on)
+    {
+        return arguments.refuse(&format!("its operation is not for a {}", on.name()));
+    }
+    Ok(CallNode {
+        kind,
+        system,
+        modifies,
+        trust,
+        head,
+        tail,
+        on: on.node,
+    })
+}
+
+/// An encoded call with gaps for arguments that are evaluated first.
+struct Template {
+    head: Box<[u8]>,
+    tail: Box<[(Node, Box<[u8]>)]>,
+    trust: Trust,
+}
+
+impl Template {
+    fn compile<'e>(
+        compiler: &mut Compiler<'e>,
+        call: &'e [u8],
+        trust: Trust,
+        depth: u32,
+    ) -> Result<Self, Refusal> {
+        let mut head = Vec::with_capacity(call.len());
+        let mut reader = Reader::new(call);
+        let (mut count, mut operation) = begin(&mut reader, &mut head)?;
+        if operation == CALL_SELECT {
+            // Its expressions are compiled when it is executed: they see the elements, not the record.
+            return Ok(Self {
+                head: call.into(),
+                tail: Box::default(),
+                trust: Trust::Foreign,
+            });
+        }
+        if operation == CALL_BELOW {
+            if count != 3 {
+                return refuse("a path of contexts and one call belong together");
+            }
+            write_argument(reader.element().map_err(text)?, trust, &mut head)?;
+            (count, operation) = begin(&mut reader, &mut head)?;
+            if matches!(operation, CALL_SELECT | CALL_BELOW) {
+                return refuse("a path of contexts leads to a single call");
+            }
+        }
+        let mut tail = Vec::new();
+        let mut encoded = Vec::new();
+        for _ in 1..count {
+            if matches!(Reader::new(reader.rest()).token(), Ok(Token::Array(_))) {
+                // What is left of the arguments stands behind the expression.
+                let argument = compiler.expression(&mut reader, depth)?;
+                tail.push((argument.node, Box::default()));
+                continue;
+            }
+            let argument = reader.element().map_err(text)?;
+            match tail.last_mut() {
+                None => write_argument(argument, trust, &mut head)?,
+                Some((_, after)) => {
+                    encoded.extend_from_slice(after);
+                    write_argument(argument, trust, &mut encoded)?;
+                    *after = std::mem::take(&mut encoded).into();
+                }
+            }
+        }
+        Ok(Self {
+            head: head.into(),
+            tail: tail.into(),
+            trust,
+        })
+    }
+}
+
+/// Copies the head of a list and the number of the operation that it begins with.
+fn begin(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Result<(u32, i64), Refusal> {
+    let count = match reader.token().map_err(text)? {
+        Token::Array(count) if count > 0 => count,
+        _ => return refuse("an operation and its arguments must be a list"),
+    };
+    write_array_header(out, count);
+    match reader.token().map_err(text)? {
+        Token::Int(operation) => {
+            write_int(out, operation);
+            Ok((count, operation))
+        }
+        _ => refuse("an operation is no number"),
+    }
+}
+
+/// Copies an argument that is no expression.
+fn write_argument(argument: &[u8], trust: Trust, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    match trust {
+        Trust::Foreign => out.extend_from_slice(argument),
+        Trust::Normal => normalize_element(argument, Purpose::Lookup, out).map_err(text)?,
+    }
+    Ok(())
+}
+
+fn text(error: CodecError) -> Refusal {
+    error.to_string().into()
+}
+
+/// Executes a call on a value. `None`, the unknown value, also where the call fails or does not apply.
+pub(super) fn execute<'a>(
+    node: &CallNode,
+    call: Cow<'a, [u8]>,
+    on: ExpValue<'a>,
+) -> Option<ExpValue<'a>> {
+    if node.modifies {
+        return modify(node, &call, on);
+    }
+    let ExpValue::Bytes(kind, bytes) = on else {
+        return None;
+    };
+    let kind = kind.particle();
+    match (call, bytes) {
+        (Cow::Borrowed(call), Cow::Borrowed(bytes)) => read(node, call, (kind, bytes)),
+        (call, bytes) => read(node, &call, (kind, &bytes)).map(ExpValue::into_owned),
+    }
+}
+
+fn read<'a>(
+    node: &CallNode,
+    call: &'a [u8],
+    current: (ParticleType, &'a [u8]),
+) -> Option<ExpValue<'a>> {
+    let payload = Payload::parse(call, node.trust).ok()?;
+    let reply = match (node.system, payload) {
+        (System::Collections, Payload::Select { path, flags, apply }) => {
+            match select(current, path, flags, apply, false).ok()? {
+                Selected::Reply(reply) => Ok(reply),
+                Selected::Applied(..) => return None,
+            }
+        }
+        (System::Collections, payload) => cdt::read(current, &payload),
+        (System::Bits, Payload::Call(call)) => bits::read(current, &call),
+        (System::Sketches, Payload::Call(call)) => hll::read(current, &call),
+        (_, Payload::Select { .. }) => return None,
+    };
+    ExpValue::of_reply(reply.ok()?)
+}
+
+/// The value that a call makes of `on`.
+fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue<'a>> {
+    let current = match &on {
+        ExpValue::Nil => None,
+        ExpValue::Bytes(kind, bytes) => Some((kind.particle(), &**bytes)),
+        _ => return None,
+    };
+    let payload = Payload::parse(call, node.trust).ok()?;
+    let (kind, bytes) = match (node.system, payload) {
+        (System::Collections, Payload::Select { path, flags, apply }) => {
+            match select(current?, path, flags, apply, true).ok()? {
+                Selected::Applied(kind, bytes) => (kind, Some(bytes)),
+                Selected::Reply(_) => return Some(on),
+            }
+        }
+        (System::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {
+            Some(edit) => {
+                let mut bytes = Vec::with_capacity(edit.encoded_len());
+                edit.write(&mut bytes);
+                (edit.kind(), Some(bytes))
+            }
+            None => return Some(on),
+        },
+        (System::Bits, Payload::Call(call)) => {
+            (ParticleType::Blob, bits::modify(current, &call).ok()?)
+        }
+        (System::Sketches, Payload::Call(call)) => {
+            (ParticleType::Hll, hll::modify(current, &call).ok()?.0)
+        }
+        (_, Payload::Select { .. }) => return None,
+    };
+    match bytes {
+        Some(bytes) => ExpValue::of_stored(kind, Cow::Owned(bytes)),
+        None => Some(on),
+    }
+}

@@ -1,0 +1,182 @@
+//! The value of an expression.
+
+use std::borrow::Cow;
+
+use super::types::ExpType;
+use crate::call::Reply;
+use crate::value::msgpack::{Reader, Token, write_float, write_int};
+use crate::value::{CodecError, ParticleType, Value, ValueRef, stored_to_element, write_stored};
+
+/// A value, borrowed from the record or the expression where it can be.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExpValue<'a> {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    /// Text, bytes, list, map, GeoJSON or sketch, in the form in which a bin holds it.
+    Bytes(ExpType, Cow<'a, [u8]>),
+    /// Not a value: the element that a path has led to is to be removed.
+    Remove,
+}
+
+impl<'a> ExpValue<'a> {
+    /// The value of a bin; `None` if it is of a type that expressions do not know, or malformed.
+    pub(super) fn of_stored(kind: ParticleType, bytes: Cow<'a, [u8]>) -> Option<Self> {
+        Some(match ExpType::of_particle(kind)? {
+            ExpType::Nil => Self::Nil,
+            ExpType::Bool => match ValueRef::stored(kind, &bytes) {
+                Ok(ValueRef::Bool(value)) => Self::Bool(value),
+                _ => return None,
+            },
+            ExpType::Int => Self::Int(ValueRef::stored(kind, &bytes).ok()?.as_int()?),
+            ExpType::Float => Self::Float(ValueRef::stored(kind, &bytes).ok()?.as_float()?),
+            kind => Self::Bytes(kind, bytes),
+        })
+    }
+
+    /// What a call has returned.
+    pub(super) fn of_reply(reply: Reply<'a>) -> Option<Self> {
+        Some(match reply {
+            Reply::Nil => Self::Nil,
+            Reply::Bool(value) => Self::Bool(value),
+            Reply::Int(value) => Self::Int(value),
+            Reply::Float(value) => Self::Float(value),
+            // A list or map is its own stored form; put together as a result, it is not copied again.
+            Reply::Element(Cow::Owned(element)) if kind_of_container(&element).is_some() => {
+                Self::Bytes(kind_of_container(&element)?, Cow::Owned(element))
+            }
+            reply => {
+                let (kind, bytes) = reply.into_stored().ok()?;
+                Self::of_stored(kind, bytes)?
+            }
+        })
+    }
+
+    /// The value of an encoded element of a list or map.
+    pub(super) fn of_element(element: &'a [u8]) -> Option<Self> {
+        Self::of_reply(Reply::Element(Cow::Borrowed(element)))
+    }
+
+    /// The type; `None` for what is no value.
+    pub(super) const fn kind(&self) -> Option<ExpType> {
+        Some(match self {
+            Self::Nil => ExpType::Nil,
+            Self::Bool(_) => ExpType::Bool,
+            Self::Int(_) => ExpType::Int,
+            Self::Float(_) => ExpType::Float,
+            Self::Bytes(kind, _) => *kind,
+            Self::Remove => return None,
+        })
+    }
+
+    /// The same value, if it is of this type.
+    pub(super) fn only(self, kind: ExpType) -> Option<Self> {
+        (self.kind() == Some(kind)).then_some(self)
+    }
+
+    pub(super) const fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
+    }
+
+    pub(super) const fn as_int(&self) -> Option<i64> {
+        if let Self::Int(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
+    }
+
+    pub(super) const fn as_float(&self) -> Option<f64> {
+        if let Self::Float(value) = self {
+            Some(*value)
+        } else {
+            None
+        }
+    }
+
+    /// The bytes of a value of this type.
+    pub(super) fn bytes_of(&self, wanted: ExpType) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(kind, bytes) if *kind == wanted => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The same value, owning its bytes.
+    pub(super) fn into_owned(self) -> ExpValue<'static> {
+        match self {
+            Self::Nil => ExpValue::Nil,
+            Self::Bool(value) => ExpValue::Bool(value),
+            Self::Int(value) => ExpValue::Int(value),
+            Self::Float(value) => ExpValue::Float(value),
+            Self::Bytes(kind, bytes) => ExpValue::Bytes(kind, Cow::Owned(bytes.into_owned())),
+            Self::Remove => ExpValue::Remove,
+        }
+    }
+
+    /// The same value, borrowed from this one.
+    pub(super) fn reborrow(&self) -> ExpValue<'_> {
+        match self {
+            Self::Bytes(kind, bytes) => ExpValue::Bytes(*kind, Cow::Borrowed(bytes)),
+            Self::Nil => ExpValue::Nil,
+            Self::Bool(value) => ExpValue::Bool(*value),
+            Self::Int(value) => ExpValue::Int(*value),
+            Self::Float(value) => ExpValue::Float(*value),
+            Self::Remove => ExpValue::Remove,
+        }
+    }
+
+    /// The type and the bytes of a bin that holds the value. Nil has none.
+    pub(super) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
+        let scalar = |value: Value| {
+            let mut out = Vec::with_capacity(size_of::<u64>());
+            let kind = write_stored(&value, &mut out)?;
+            Ok((kind, Cow::Owned(out)))
+        };
+        match self {
+            Self::Nil | Self::Remove => scalar(Value::Nil),
+            Self::Bool(value) => scalar(value.into()),
+            Self::Int(value) => scalar(value.into()),
+            Self::Float(value) => scalar(value.into()),
+            Self::Bytes(kind, bytes) => Ok((kind.particle(), bytes)),
+        }
+    }
+
+    /// The value as the result of an operation. What is no value is nil.
+    pub(super) fn into_reply(self) -> Reply<'a> {
+        match self {
+            Self::Nil | Self::Remove => Reply::Nil,
+            Self::Bool(value) => Reply::Bool(value),
+            Self::Int(value) => Reply::Int(value),
+            Self::Float(value) => Reply::Float(value),
+            Self::Bytes(kind, bytes) => Reply::Stored(kind.particle(), bytes),
+        }
+    }
+
+    /// Appends the value as an element of a list or map; `None` for what is no value.
+    pub(super) fn write_element(&self, out: &mut Vec<u8>) -> Option<()> {
+        match self {
+            Self::Nil => out.push(0xc0),
+            Self::Bool(value) => out.push(0xc2 + u8::from(*value)),
+            Self::Int(value) => write_int(out, *value),
+            Self::Float(value) => write_float(out, *value),
+            Self::Bytes(kind, bytes) => stored_to_element(kind.particle(), bytes, out).ok()?,
+            Self::Remove => return None,
+        }
+        Some(())
+    }
+}
+
+/// Whether an encoded element is a list or a map.
+fn kind_of_container(element: &[u8]) -> Option<ExpType> {
+    match Reader::new(element).token().ok()? {
+        Token::Array(_) => Some(ExpType::List),
+        Token::Map(_) => Some(ExpType::Map),
+        _ => None,
+    }
+}

@@ -1,0 +1,137 @@
+//! Points and rings on the unit sphere.
+
+use std::f64::consts::PI;
+use std::iter::zip;
+
+/// A place on the sphere, as a vector of length 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Point(Vector);
+
+/// A vector from the centre of the sphere.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Vector {
+    x: f64,
+    y: f64,
+    z: f64,
+}
+
+/// The place from which rings are judged. Any would do that is not on somebody's border; this one is in the sea.
+const REFERENCE: Vector = Vector {
+    x: 0.309_421_010_899_252_45,
+    y: -0.191_738_728_906_184_2,
+    z: 0.931_394_061_529_020_8,
+};
+
+impl Vector {
+    fn dot(self, other: Self) -> f64 {
+        self.x * other.x + self.y * other.y + self.z * other.z
+    }
+
+    fn cross(self, other: Self) -> Self {
+        Self {
+            x: self.y * other.z - self.z * other.y,
+            y: self.z * other.x - self.x * other.z,
+            z: self.x * other.y - self.y * other.x,
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            x: self.x + other.x,
+            y: self.y + other.y,
+            z: self.z + other.z,
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            x: self.x - other.x,
+            y: self.y - other.y,
+            z: self.z - other.z,
+        }
+    }
+
+    fn len(self) -> f64 {
+        self.dot(self).sqrt()
+    }
+}
+
+impl Point {
+    pub(super) fn from_degrees(longitude: f64, latitude: f64) -> Self {
+        let (sin_longitude, cos_longitude) = longitude.to_radians().sin_cos();
+        let (sin_latitude, cos_latitude) = latitude.to_radians().sin_cos();
+        Self(Vector {
+            x: cos_latitude * cos_longitude,
+            y: cos_latitude * sin_longitude,
+            z: sin_latitude,
+        })
+    }
+
+    /// The angle between two places as seen from the centre of the sphere, in radians; exact for small ones, too.
+    pub(super) fn angle_to(self, other: Self) -> f64 {
+        let (Self(one), Self(other)) = (self, other);
+        2.0 * one.minus(other).len().atan2(one.plus(other).len())
+    }
+}
+
+/// A closed line of great circles, and the smaller of the two parts into which it divides the sphere.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    /// At least three; the last one is joined to the first.
+    points: Vec<Point>,
+    contains_reference: bool,
+}
+
+impl Ring {
+    pub(super) fn new(points: Vec<Point>) -> Self {
+        let mut ring = Self {
+            points,
+            contains_reference: false,
+        };
+        ring.contains_reference = ring.reference_is_on_the_smaller_side();
+        ring
+    }
+
+    /// Whether a point lies inside: the line from there to the reference crosses the ring an odd number of times unless
+    /// both are on the same side. Points on the ring may fall on either side. O(points).
+    pub(super) fn contains(&self, Point(point): Point) -> bool {
+        let crossings = self.sides().filter(|side| crosses(point, *side)).count();
+        (crossings % 2 == 1) != self.contains_reference
+    }
+
+    fn sides(&self) -> impl Iterator<Item = (Vector, Vector)> {
+        let next = self.points.iter().cycle().skip(1);
+        zip(&self.points, next).map(|(Point(from), Point(to))| (*from, *to))
+    }
+
+    /// Goes around the ring once and adds up what a line from the reference to the ring sweeps over: an angle, which is
+    /// that of a full turn if the ring separates the reference from the opposite point, else 0, and an area. The area is
+    /// that of the side with the reference after a full turn, else of the side without it. The smaller side has less
+    /// than half of the sphere.
+    fn reference_is_on_the_smaller_side(&self) -> bool {
+        let (mut turn, mut area) = (0.0_f64, 0.0_f64);
+        for (from, to) in self.sides() {
+            let volume = REFERENCE.dot(from.cross(to));
+            let (near_from, near_to) = (REFERENCE.dot(from), REFERENCE.dot(to));
+            let across = from.dot(to);
+            turn += volume.atan2(across - near_from * near_to);
+            area += 2.0 * volume.atan2(1.0 + near_from + near_to + across);
+        }
+        (turn.abs() > PI) == (area.abs() <= 2.0 * PI)
+    }
+}
+
+/// Whether the line from `point` to the reference crosses a side. A line through a corner crosses exactly one of the two
+/// sides there if it goes from inside to outside: a corner on the line counts as lying to its left.
+fn crosses(point: Vector, (from, to): (Vector, Vector)) -> bool {
+    let line = point.cross(REFERENCE);
+    let from_is_left = line.dot(from) >= 0.0;
+    if from_is_left == (line.dot(to) >= 0.0) {
+        return false;
+    }
+    // The corners are on different sides of the line's great circle. The line itself crosses if its ends are on
+    // different sides of the side's great circle, the right way round: otherwise they meet behind the sphere.
+    let point_is_left = from.minus(point).cross(to.minus(point)).dot(point) >= 0.0;
+    let reference_is_left = from.cross(to).dot(REFERENCE) >= 0.0;
+    point_is_left != from_is_left && reference_is_left == from_is_left
+}

@@ -1,0 +1,234 @@
+//! Calls on sketches, taken apart.
+
+use std::borrow::Cow;
+
+use super::code;
+use super::geometry::{self, Geometry};
+use super::policy::HllWriteFlags;
+use super::sketch::Sketch;
+use crate::call::{Arguments, Call, CallError};
+use crate::value::msgpack::{Reader, Token};
+use crate::value::{Container, Purpose};
+
+/// The bits of a geometry as a call names them; what it leaves out comes from the bin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Bits {
+    pub(super) index: Option<u8>,
+    pub(super) min_hash: Option<u8>,
+}
+
+/// Encoded scalars, one after the other; at least one.
+#[derive(Clone, Debug)]
+pub(super) struct Elements<'a>(Cow<'a, [u8]>);
+
+/// What a call reads.
+#[derive(Clone, Debug)]
+pub(super) enum Read<'a> {
+    Count,
+    Union(Vec<Sketch<'a>>),
+    UnionCount(Vec<Sketch<'a>>),
+    IntersectCount(Vec<Sketch<'a>>),
+    Similarity(Vec<Sketch<'a>>),
+    Describe,
+    MayContain(Elements<'a>),
+}
+
+/// What a call does to a sketch.
+#[derive(Clone, Debug)]
+pub(super) enum Modify<'a> {
+    Init(Bits),
+    Add(Elements<'a>, Bits),
+    SetUnion(Vec<Sketch<'a>>),
+    RefreshCount,
+    /// To so many index bits.
+    Fold(Option<u8>),
+}
+
+impl Elements<'_> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = Reader::new(&self.0);
+        std::iter::from_fn(move || rest.element().ok())
+    }
+}
+
+/// Fails unless the call is without a path and its number one of `numbers`.
+pub(super) fn check(
+    call: &Call<'_>,
+    numbers: std::ops::RangeInclusive<u8>,
+    does: &str,
+) -> Result<(), CallError> {
+    if call.path.levels() > 0 {
+        return Err(CallError::parameter(
+            "operations on sketches work on whole bins: a context cannot be given",
+        ));
+    }
+    match u8::try_from(call.operation) {
+        Ok(number) if numbers.contains(&number) => Ok(()),
+        _ => Err(CallError::parameter(format!(
+            "{} is no number of a sketch operation that {does}",
+            call.operation
+        ))),
+    }
+}
+
+/// Takes a call that reads apart. Its number has been checked.
+pub(super) fn read<'a>(call: &Call<'a>) -> Result<Read<'a>, CallError> {
+    let mut arguments = call.arguments;
+    let arguments = &mut arguments;
+    let read = match call.operation as u8 {
+        code::GET_COUNT => Read::Count,
+        code::GET_UNION => Read::Union(sketches(arguments)?),
+        code::GET_UNION_COUNT => Read::UnionCount(sketches(arguments)?),
+        code::GET_INTERSECT_COUNT => Read::IntersectCount(comparable_sketches(arguments)?),
+        code::GET_SIMILARITY => Read::Similarity(comparable_sketches(arguments)?),
+        code::DESCRIBE => Read::Describe,
+        _ => Read::MayContain(elements(arguments)?),
+    };
+    arguments.end()?;
+    Ok(read)
+}
+
+/// Takes a call that modifies apart. Its number has been checked.
+pub(super) fn modify<'a>(call: &Call<'a>) -> Result<(Modify<'a>, HllWriteFlags), CallError> {
+    let mut arguments = call.arguments;
+    let arguments = &mut arguments;
+    let none = HllWriteFlags::empty();
+    let (modify, allowed) = match call.operation as u8 {
+        code::INIT => {
+            let allowed =
+                HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY | HllWriteFlags::NO_FAIL;
+            (Modify::Init(bits(arguments)?), allowed)
+        }
+        code::ADD => {
+            let elements = elements(arguments)?;
+            let allowed = HllWriteFlags::CREATE_ONLY | HllWriteFlags::NO_FAIL;
+            (Modify::Add(elements, bits(arguments)?), allowed)
+        }
+        code::SET_UNION => (Modify::SetUnion(sketches(arguments)?), HllWriteFlags::all()),
+        code::REFRESH_COUNT => (Modify::RefreshCount, none),
+        _ => (Modify::Fold(index_bits(arguments)?), none),
+    };
+    let flags = if allowed.is_empty() {
+        none
+    } else {
+        write_flags(arguments, allowed)?
+    };
+    arguments.end()?;
+    Ok((modify, flags))
+}
+
+/// Both numbers of bits, if given: -1 stands for one that is not.
+fn bits(arguments: &mut Arguments<'_>) -> Result<Bits, CallError> {
+    let index = arguments.optional(index_bits)?.flatten();
+    let min_hash = arguments.optional(min_hash_bits)?.flatten();
+    if let (Some(index), Some(min_hash)) = (index, min_hash) {
+        Geometry::new(index, min_hash).ok_or_else(|| {
+            CallError::parameter(format!(
+                "{index} index bits and {min_hash} min-hash bits: at most 64 together"
+            ))
+        })?;
+    }
+    Ok(Bits { index, min_hash })
+}
+
+fn index_bits(arguments: &mut Arguments<'_>) -> Result<Option<u8>, CallError> {
+    number_of_bits(arguments, geometry::are_index_bits, "index bits: 4 to 16")
+}
+
+fn min_hash_bits(arguments: &mut Arguments<'_>) -> Result<Option<u8>, CallError> {
+    let allowed = "min-hash bits: none, or 4 to 51";
+    number_of_bits(arguments, geometry::are_min_hash_bits, allowed)
+}
+
+fn number_of_bits(
+    arguments: &mut Arguments<'_>,
+    valid: impl FnOnce(u8) -> bool,
+    what: &str,
+) -> Result<Option<u8>, CallError> {
+    match arguments.int()? {
+        -1 => Ok(None),
+        number => u8::try_from(number)
+            .ok()
+            .filter(|bits| valid(*bits))
+            .map(Some)
+            .ok_or_else(|| CallError::parameter(format!("{number} {what} are possible"))),
+    }
+}
+
+fn elements<'a>(arguments: &mut Arguments<'a>) -> Result<Elements<'a>, CallError> {
+    let (count, elements) = arguments.items(Purpose::Lookup, false)?;
+    not_empty(count)?;
+    let mut rest = Reader::new(&elements);
+    for _ in 0..count {
+        let element = rest.element().map_err(CallError::Argument)?;
+        if let Ok(Token::Array(_) | Token::Map(_)) = Reader::new(element).token() {
+            return Err(CallError::parameter(
+                "a list or map cannot be added to a sketch: add scalars",
+            ));
+        }
+    }
+    Ok(Elements(elements))
+}
+
+/// The sketches of a list, or the only one.
+fn sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
+    let argument = arguments.element()?;
+    let is_list = matches!(Reader::new(argument).token(), Ok(Token::Array(_)));
+    let (count, content) = if is_list {
+        let list = Container::list(argument).map_err(CallError::Argument)?;
+        (list.count, list.content)
+    } else {
+        (1, argument)
+    };
+    not_empty(count)?;
+    let mut rest = Reader::new(content);
+    let mut sketches = Vec::new();
+    for _ in 0..count {
+        let Token::Raw([_, sketch @ ..]) = rest.token().map_err(CallError::Argument)? else {
+            return Err(CallError::parameter("an argument is not a sketch"));
+        };
+        sketches.push(Sketch::parse(sketch).map_err(CallError::Argument)?);
+    }
+    Ok(sketches)
+}
+
+/// Sketches that can be compared: more than two only by their min-hash bits, which must then be as many.
+fn comparable_sketches<'a>(arguments: &mut Arguments<'a>) -> Result<Vec<Sketch<'a>>, CallError> {
+    let sketches = sketches(arguments)?;
+    if let [first, _, _, ..] = &*sketches {
+        let bits = first.geometry().min_hash_bits();
+        let comparable = |sketch: &Sketch<'_>| sketch.geometry().min_hash_bits() == bits;
+        if bits == 0 || !sketches.iter().all(comparable) {
+            return Err(CallError::parameter(
+                "more than two sketches can be intersected only if all have the same number of min-hash bits, and not 0",
+            ));
+        }
+    }
+    Ok(sketches)
+}
+
+fn not_empty(count: u32) -> Result<(), CallError> {
+    match count {
+        0 => Err(CallError::parameter(
+            "an empty list: give at least one item",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn write_flags(
+    arguments: &mut Arguments<'_>,
+    allowed: HllWriteFlags,
+) -> Result<HllWriteFlags, CallError> {
+    let bits = arguments.optional(Arguments::uint)?.unwrap_or(0);
+    let both = HllWriteFlags::CREATE_ONLY | HllWriteFlags::UPDATE_ONLY;
+    u32::try_from(bits)
+        .ok()
+        .and_then(HllWriteFlags::from_bits)
+        .filter(|flags| allowed.contains(*flags) && !flags.contains(both))
+        .ok_or_else(|| {
+            CallError::parameter(format!(
+                "flags {bits:#x} are not allowed for this operation"
+            ))
+        })
+}

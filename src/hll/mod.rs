@@ -1,0 +1,241 @@
+//! Operations on HyperLogLog sketches: counting distinct elements in a few kilobytes.
+//!
+//! * [`read`], [`modify`] and [`validate`] are the entry points. They take bytes and never panic, whatever the bytes are.
+//! * `arguments`: calls, taken apart. `geometry`, `sketch`: what is stored; Aerospike's layout and hash, so that sketches
+//!   can be exchanged with its servers. `estimate`: counts, intersections, similarities. `policy`: the flags, as users
+//!   give them. `murmur3`: the hash.
+//!
+//! Knows calls, values and packed bits; knows neither records nor the names of bins.
+
+mod arguments;
+mod estimate;
+mod geometry;
+mod murmur3;
+mod policy;
+mod sketch;
+#[cfg(test)]
+mod tests;
+
+pub use policy::{HllPolicy, HllWriteFlags};
+
+use std::borrow::Cow;
+
+use self::arguments::{Bits, Modify, Read};
+use self::geometry::Geometry;
+use self::sketch::{Sketch, SketchBuffer};
+use crate::call::{Call, CallError, Reply};
+use crate::value::msgpack::{write_array_header, write_uint};
+use crate::value::{CodecError, ParticleType};
+
+/// Numbers of the operations.
+pub(crate) mod code {
+    pub(crate) const INIT: u8 = 0;
+    pub(crate) const ADD: u8 = 1;
+    pub(crate) const SET_UNION: u8 = 2;
+    pub(crate) const REFRESH_COUNT: u8 = 3;
+    pub(crate) const FOLD: u8 = 4;
+    pub(crate) const GET_COUNT: u8 = 50;
+    pub(crate) const GET_UNION: u8 = 51;
+    pub(crate) const GET_UNION_COUNT: u8 = 52;
+    pub(crate) const GET_INTERSECT_COUNT: u8 = 53;
+    pub(crate) const GET_SIMILARITY: u8 = 54;
+    pub(crate) const DESCRIBE: u8 = 55;
+    pub(crate) const MAY_CONTAIN: u8 = 56;
+}
+
+/// Fails unless the bytes are a sketch. For whole bins that are written. O(1).
+pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {
+    Sketch::parse(bytes).map(drop)
+}
+
+/// The new sketch, if the bin changes, and the result.
+type Modified = (Option<Vec<u8>>, Reply<'static>);
+
+/// Executes a call that reads. O(registers) for each sketch; describing, and a count that is cached, O(1).
+pub(crate) fn read(
+    current: (ParticleType, &[u8]),
+    call: &Call<'_>,
+) -> Result<Reply<'static>, CallError> {
+    arguments::check(call, code::GET_COUNT..=code::MAY_CONTAIN, "reads")?;
+    let sketch = stored(current)?;
+    let read = arguments::read(call)?;
+    Ok(match read {
+        Read::Count => int(estimate::count(&sketch)),
+        Read::Union(others) => {
+            let union = estimate::union(sketch, &others).into_bytes();
+            Reply::Stored(ParticleType::Hll, Cow::Owned(union))
+        }
+        Read::UnionCount(others) => int(estimate::union_count(sketch, &others)),
+        Read::IntersectCount(others) => {
+            check_comparable(&sketch, &others)?;
+            int(estimate::intersect_count(sketch, &others))
+        }
+        Read::Similarity(others) => {
+            check_comparable(&sketch, &others)?;
+            Reply::Float(estimate::similarity(sketch, &others))
+        }
+        Read::Describe => Reply::Element(Cow::Owned(description(sketch.geometry()))),
+        Read::MayContain(elements) => {
+            let all = elements.iter().all(|element| sketch.may_contain(element));
+            Reply::Int(i64::from(all))
+        }
+    })
+}
+
+/// Executes a call that modifies. O(bytes of the sketch), which is copied, and of the arguments.
+pub(crate) fn modify(
+    current: Option<(ParticleType, &[u8])>,
+    call: &Call<'_>,
+) -> Result<Modified, CallError> {
+    arguments::check(call, code::INIT..=code::FOLD, "modifies")?;
+    let sketch = current.map(stored).transpose()?;
+    let (modify, flags) = arguments::modify(call)?;
+    let refused = match sketch {
+        Some(_) if flags.contains(HllWriteFlags::CREATE_ONLY) => Some(CallError::BinExists),
+        None if flags.contains(HllWriteFlags::UPDATE_ONLY) => Some(CallError::BinNotFound),
+        _ => None,
+    };
+    match refused {
+        Some(_) if flags.contains(HllWriteFlags::NO_FAIL) => Ok((None, Reply::Nil)),
+        Some(error) => Err(error),
+        None => match modify {
+            Modify::Init(bits) => init(sketch, bits),
+            Modify::Add(elements, bits) => add(sketch, &elements, bits),
+            Modify::SetUnion(others) => {
+                let allow_fold = flags.contains(HllWriteFlags::ALLOW_FOLD);
+                set_union(sketch, &others, allow_fold)
+            }
+            Modify::RefreshCount => refresh_count(sketch.ok_or(CallError::BinNotFound)?),
+            Modify::Fold(index_bits) => fold(sketch.ok_or(CallError::BinNotFound)?, index_bits),
+        },
+    }
+}
+
+fn init(sketch: Option<Sketch<'_>>, bits: Bits) -> Result<Modified, CallError> {
+    let geometry = match sketch.map(|sketch| sketch.geometry()) {
+        Some(old) => Geometry::new(
+            bits.index.unwrap_or(old.index_bits()),
+            bits.min_hash.unwrap_or(old.min_hash_bits()),
+        )
+        .ok_or(CallError::NotApplicable(
+            "the bin's bits and those given are more than 64 together: give both numbers",
+        ))?,
+        None => new_geometry(bits)?,
+    };
+    changed(SketchBuffer::empty(geometry), Reply::Nil)
+}
+
+fn add(
+    sketch: Option<Sketch<'_>>,
+    elements: &arguments::Elements<'_>,
+    bits: Bits,
+) -> Result<Modified, CallError> {
+    let is_new = sketch.is_none();
+    let mut sketch = match sketch {
+        Some(sketch) => sketch.to_buffer(),
+        None => SketchBuffer::empty(new_geometry(bits)?),
+    };
+    let added = elements
+        .iter()
+        .filter(|element| sketch.add(element))
+        .count();
+    let result = Reply::Int(added as i64);
+    if added == 0 && !is_new {
+        return Ok((None, result));
+    }
+    changed(sketch, result)
+}
+
+fn set_union(
+    sketch: Option<Sketch<'_>>,
+    others: &[Sketch<'_>],
+    allow_fold: bool,
+) -> Result<Modified, CallError> {
+    let all: Vec<Sketch<'_>> = others.iter().copied().chain(sketch).collect();
+    let Some((first, rest)) = all.split_first() else {
+        return Ok((None, Reply::Nil));
+    };
+    let geometry = estimate::common_geometry(first.geometry(), rest);
+    if let Some(old) = sketch.map(|sketch| sketch.geometry())
+        && old != geometry
+        && !allow_fold
+    {
+        return Err(CallError::NotApplicable(
+            "the union would give the bin fewer index or min-hash bits: add ALLOW_FOLD, or fold the sketches first",
+        ));
+    }
+    changed(SketchBuffer::union(geometry, all), Reply::Nil)
+}
+
+fn refresh_count(sketch: Sketch<'_>) -> Result<Modified, CallError> {
+    let count = estimate::count(&sketch);
+    if count == sketch.cached_count().unwrap_or(0) {
+        return Ok((None, int(count)));
+    }
+    let mut buffer = sketch.to_buffer();
+    buffer.set_cached_count(count);
+    changed(buffer, int(count))
+}
+
+fn fold(sketch: Sketch<'_>, index_bits: Option<u8>) -> Result<Modified, CallError> {
+    let old = sketch.geometry();
+    let geometry = index_bits
+        .filter(|bits| *bits <= old.index_bits() && old.min_hash_bits() == 0)
+        .and_then(|bits| Geometry::new(bits, 0))
+        .ok_or(CallError::NotApplicable(
+            "a sketch can be folded to fewer index bits than it has, and only without min-hash bits",
+        ))?;
+    if geometry == old {
+        return Ok((None, Reply::Nil));
+    }
+    changed(SketchBuffer::union(geometry, [sketch]), Reply::Nil)
+}
+
+fn changed(sketch: SketchBuffer, result: Reply<'static>) -> Result<Modified, CallError> {
+    Ok((Some(sketch.into_bytes()), result))
+}
+
+/// The geometry of a sketch that is created.
+fn new_geometry(bits: Bits) -> Result<Geometry, CallError> {
+    bits.index
+        .and_then(|index| Geometry::new(index, bits.min_hash.unwrap_or(0)))
+        .ok_or(CallError::NotApplicable(
+            "the bin does not exist, and cannot be created without a number of index bits",
+        ))
+}
+
+/// More than two sketches can be intersected with the bin's only by min-hash bits, as many as theirs.
+fn check_comparable(sketch: &Sketch<'_>, others: &[Sketch<'_>]) -> Result<(), CallError> {
+    let bits = sketch.geometry().min_hash_bits();
+    match others {
+        [first, _, _, ..] if bits == 0 || bits != first.geometry().min_hash_bits() => {
+            Err(CallError::NotApplicable(
+                "more than two sketches can be intersected with the bin's only if it has as many min-hash bits, and not 0",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn stored((kind, bytes): (ParticleType, &[u8])) -> Result<Sketch<'_>, CallError> {
+    if kind != ParticleType::Hll {
+        return Err(CallError::WrongType {
+            found: kind,
+            operation: "a HyperLogLog operation",
+        });
+    }
+    Sketch::parse(bytes).map_err(CallError::Stored)
+}
+
+fn int(count: u64) -> Reply<'static> {
+    Reply::Int(count.cast_signed())
+}
+
+/// The list of both numbers of bits, encoded.
+fn description(geometry: Geometry) -> Vec<u8> {
+    let mut out = Vec::with_capacity(3);
+    write_array_header(&mut out, 2);
+    write_uint(&mut out, u64::from(geometry.index_bits()));
+    write_uint(&mut out, u64::from(geometry.min_hash_bits()));
+    out
+}

@@ -1,0 +1,213 @@
+//! Operations that are calls: what an operation holds of them, and who executes them.
+
+use super::change::Change;
+use super::operations::ctx::{Context, encode_path};
+use super::read::Answer;
+use super::{Action, Operation};
+use crate::call::{Call, CallError, EncodedCall, Payload, Reply, Trust, below};
+use crate::expression::{Selected, select};
+use crate::record::BinName;
+use crate::value::{ParticleType, Value};
+use crate::{Result, bits, cdt, hll};
+
+/// Who executes a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallSystem {
+    /// Lists and maps.
+    Collections,
+    /// Bits of blobs.
+    Bits,
+    /// HyperLogLog sketches.
+    Hll,
+}
+
+/// A call on a bin.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct BinCall {
+    system: CallSystem,
+    writes: bool,
+    trust: Trust,
+    call: EncodedCall,
+    /// What the last context of a path gets, if contexts are added: bits that create what it names.
+    creates: i64,
+}
+
+impl Operation {
+    /// An operation that is a call of our own making.
+    pub(super) fn on_call(bin: &str, system: CallSystem, writes: bool, call: EncodedCall) -> Self {
+        Self::on_bin(
+            bin,
+            Action::Call(BinCall {
+                system,
+                writes,
+                trust: Trust::Normal,
+                call,
+                creates: 0,
+            }),
+        )
+    }
+
+    /// An operation that is a call as a client sent it.
+    pub(crate) fn encoded_call(
+        bin: &str,
+        system: CallSystem,
+        writes: bool,
+        call: impl Into<Box<[u8]>>,
+    ) -> Self {
+        Self::on_bin(
+            bin,
+            Action::Call(BinCall {
+                system,
+                writes,
+                trust: Trust::Foreign,
+                call: Ok(call.into()),
+                creates: 0,
+            }),
+        )
+    }
+
+    /// The same, and contexts added later create what the last one names.
+    pub(super) fn creating(mut self, bits: i64) -> Self {
+        if let Action::Call(call) = &mut self.action {
+            call.creates = bits;
+        }
+        self
+    }
+
+    /// The same operation on a list or map, applied to the list or map inside the bin that the contexts lead to. For other
+    /// operations, without any context, and the second time, the operation fails when it is executed.
+    #[must_use]
+    pub fn with_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
+        let contexts: Vec<Context> = contexts.into_iter().collect();
+        match &mut self.action {
+            Action::Call(call) if call.system == CallSystem::Collections => {
+                call.add_path(&contexts)
+            }
+            action => {
+                *action = Action::Call(BinCall {
+                    system: CallSystem::Collections,
+                    writes: !matches!(action, Action::Read | Action::ReadAll),
+                    trust: Trust::Normal,
+                    call: Err(CallError::parameter(
+                        "contexts lead into lists and maps: only their operations can have them",
+                    )),
+                    creates: 0,
+                });
+            }
+        }
+        self
+    }
+}
+
+impl BinCall {
+    pub(super) const fn is_write(&self) -> bool {
+        self.writes
+    }
+
+    /// True if it may return something: of those that write, bits never do.
+    pub(super) const fn has_result(&self) -> bool {
+        !self.writes || !matches!(self.system, CallSystem::Bits)
+    }
+
+    fn add_path(&mut self, contexts: &[Context]) {
+        let Ok(call) = &self.call else {
+            return;
+        };
+        let is_plain = matches!(
+            Payload::parse(call, self.trust),
+            Ok(Payload::Call(Call { path, .. })) if path.levels() == 0
+        );
+        self.call = if is_plain {
+            encode_path(contexts, self.creates).map(|path| below(&path, call))
+        } else {
+            Err(CallError::parameter(
+                "an operation has contexts already: give all of them at once",
+            ))
+        };
+    }
+
+    fn payload(&self) -> std::result::Result<Payload<'_>, CallError> {
+        match &self.call {
+            Ok(call) => Payload::parse(call, self.trust),
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// Executes a call that reads a bin.
+    pub(super) fn read(&self, bin: &BinName, kind: ParticleType, value: &[u8]) -> Result<Answer> {
+        let read = self.payload().and_then(|payload| match self.system {
+            CallSystem::Collections => match payload {
+                Payload::Select { path, flags, apply } => {
+                    match select((kind, value), path, flags, apply, false)? {
+                        Selected::Reply(reply) => value_of(reply),
+                        Selected::Applied(..) => Ok(Value::Nil),
+                    }
+                }
+                payload => value_of(cdt::read((kind, value), &payload)?),
+            },
+            CallSystem::Bits => value_of(bits::read((kind, value), &single(payload)?)?),
+            CallSystem::Hll => value_of(hll::read((kind, value), &single(payload)?)?),
+        });
+        match read.map_err(|error| error.in_bin(bin.as_str()))? {
+            Value::Nil => Ok(Answer::Null),
+            value => Ok(Answer::Value(value)),
+        }
+    }
+
+    /// Executes a call that writes a bin, as far as the change that it makes.
+    pub(super) fn write<'a>(
+        &'a self,
+        bin: &BinName,
+        current: Option<(ParticleType, &'a [u8])>,
+    ) -> Result<(Change<'a>, Answer)> {
+        let written = self.payload().and_then(|payload| match self.system {
+            CallSystem::Collections => {
+                if let Payload::Select { path, flags, apply } = payload {
+                    let current = current.unwrap_or((ParticleType::Null, &[]));
+                    return Ok(match select(current, path, flags, apply, true)? {
+                        Selected::Reply(reply) => (Change::None, value_of(reply)?),
+                        Selected::Applied(kind, value) => (Change::Stored(kind, value), Value::Nil),
+                    });
+                }
+                let (edit, reply) = cdt::modify(current, &payload)?;
+                Ok((
+                    edit.map_or(Change::None, Change::Collection),
+                    value_of(reply)?,
+                ))
+            }
+            CallSystem::Bits => {
+                let blob = bits::modify(current, &single(payload)?)?;
+                Ok((stored(ParticleType::Blob, blob), Value::Nil))
+            }
+            CallSystem::Hll => {
+                let (sketch, reply) = hll::modify(current, &single(payload)?)?;
+                Ok((stored(ParticleType::Hll, sketch), value_of(reply)?))
+            }
+        });
+        let (change, value) = written.map_err(|error| error.in_bin(bin.as_str()))?;
+        let answer = match value {
+            Value::Nil => Answer::Nothing,
+            value => Answer::Value(value),
+        };
+        Ok((change, answer))
+    }
+}
+
+fn value_of(reply: Reply<'_>) -> std::result::Result<Value, CallError> {
+    reply.to_value().map_err(CallError::Stored)
+}
+
+/// The change to a new stored value, if there is one.
+fn stored<'a>(kind: ParticleType, value: Option<Vec<u8>>) -> Change<'a> {
+    value.map_or(Change::None, |value| Change::Stored(kind, value))
+}
+
+/// The call of a payload that selects nothing: bits and sketches have nothing inside.
+fn single(payload: Payload<'_>) -> std::result::Result<Call<'_>, CallError> {
+    match payload {
+        Payload::Call(call) => Ok(call),
+        Payload::Select { .. } => Err(CallError::parameter(
+            "a selection by a path: only lists and maps have paths",
+        )),
+    }
+}

@@ -1,0 +1,70 @@
+//! Operations that read the value of an expression, or write it to a bin.
+
+use super::change::Change;
+use super::read::Answer;
+use super::{Action, Operation};
+use crate::Result;
+use crate::call::CallError;
+use crate::expression::{Evaluation, Expression, Scope, Written};
+use crate::record::BinName;
+use crate::value::Value;
+
+/// An expression and its flags, or why there is none, to be told when the operation is executed.
+type Given = std::result::Result<Evaluation, CallError>;
+
+impl Operation {
+    /// An operation that reads or writes the value of an expression.
+    pub(super) fn on_expression(
+        bin: &str,
+        writes: bool,
+        expression: Expression,
+        flags: u32,
+    ) -> Self {
+        let evaluation = Ok(Evaluation::new(expression, flags));
+        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
+    }
+
+    /// The same as a client sent it: a list of the expression and its flags.
+    #[cfg(feature = "server")]
+    pub(crate) fn encoded_expression(bin: &str, writes: bool, payload: &[u8]) -> Self {
+        let evaluation = Evaluation::parse(payload);
+        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
+    }
+}
+
+/// Reads the value. The bin is only its name.
+pub(super) fn read(given: &Given, bin: &BinName, scope: Scope<'_>) -> Result<Answer> {
+    let value = evaluation(given)
+        .and_then(|evaluation| {
+            evaluation
+                .read(scope)?
+                .to_value()
+                .map_err(CallError::Stored)
+        })
+        .map_err(|error| error.in_bin(bin.as_str()))?;
+    Ok(match value {
+        Value::Nil => Answer::Null,
+        value => Answer::Value(value),
+    })
+}
+
+/// What the value makes of a bin that exists, or does not.
+pub(super) fn write<'a>(
+    given: &'a Given,
+    bin: &BinName,
+    exists: bool,
+    scope: Scope<'a>,
+) -> Result<Change<'a>> {
+    let written = evaluation(given)
+        .and_then(|evaluation| evaluation.write(exists, scope))
+        .map_err(|error| error.in_bin(bin.as_str()))?;
+    Ok(match written {
+        Written::Same => Change::None,
+        Written::Removed => Change::Remove,
+        Written::Value(kind, value) => Change::Stored(kind, value.into_owned()),
+    })
+}
+
+fn evaluation(given: &Given) -> std::result::Result<&Evaluation, CallError> {
+    given.as_ref().map_err(CallError::clone)
+}

@@ -1,0 +1,30 @@
+//! What may be written as the value of a whole bin: GeoJSON and sketches are looked into, everything else has a form by
+//! its type. Elements of lists and maps are not looked into, as in Aerospike.
+
+use crate::value::{ParticleType, Value};
+use crate::{Error, Result, geo, hll};
+
+/// Refuses a value that its type does not allow. O(1) but for GeoJSON.
+#[inline]
+pub(crate) fn check_whole(value: &Value) -> Result<()> {
+    match value {
+        Value::GeoJson(text) => check_whole_stored(ParticleType::GeoJson, text.as_bytes()),
+        Value::Hll(sketch) => check_whole_stored(ParticleType::Hll, sketch),
+        _ => Ok(()),
+    }
+}
+
+/// The same for a value in its stored form.
+pub(super) fn check_whole_stored(kind: ParticleType, bytes: &[u8]) -> Result<()> {
+    match kind {
+        ParticleType::GeoJson => {
+            geo::validate(bytes).map_err(|why| Error::GeoJson(why.to_string().into()))
+        }
+        ParticleType::Hll => hll::validate(bytes).map_err(|why| {
+            Error::parameter(format!(
+                "a HyperLogLog value that is none: {why}; make them with operations::hll"
+            ))
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+//! Many requests in one message.
+//!
+//! ```text
+//! batch = count: u32, flags: u8, rows
+//! row   = index: u32, digest: 20 bytes, flags: u8, then, unless it repeats the row before:
+//!         info1: u8, (info2: u8, info3: u8), (info4: u8), (generation: u16), (time to live: u32),
+//!         fields: u16, operations: u16, the fields, the operations
+//! ```
+
+use std::time::{Duration, Instant};
+
+use super::bytes::Cursor;
+use super::command::{Command, result_code};
+use super::fields::{Field, Fields};
+use super::frame::{FrameKind, close_frame, open_frame};
+use super::message::{Head, Info1, Info2, Info3, Message};
+use super::ops::Ops;
+use super::reply::Answer;
+use super::served::Shared;
+use crate::{Digest, Expression};
+
+/// Answers are sent when so many bytes of them are there.
+const CHUNK_BYTES: usize = 128 << 10;
+
+/// Answers are sent after so many rows at the latest.
+const CHUNK_ROWS: usize = 512;
+
+/// So many rows ahead, memory is fetched.
+const FETCHED_AHEAD: usize = 16;
+
+/// How long a batch may take if its client does not say: Aerospike's.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The shortest row: index, digest, flags.
+const ROW_BYTES_MIN: usize = 4 + Digest::LEN + 1;
+
+/// The code of a batch with more rows than are allowed.
+const TOO_MANY_ROWS: u8 = 151;
+
+/// The code of a batch that took too long.
+const TIMEOUT: u8 = 9;
+
+const RESPOND_ALL_KEYS: u8 = 0x04;
+const SEND_FAILED_ROW: u8 = 0x08;
+
+const ROW_REPEATS: u8 = 0x01;
+const ROW_HAS_INFO: u8 = 0x02;
+const ROW_HAS_GENERATION: u8 = 0x04;
+const ROW_HAS_TTL: u8 = 0x08;
+const ROW_HAS_INFO4: u8 = 0x10;
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+struct Row<'a> {
+    index: u32,
+    digest: Digest,
+    content: Content<'a>,
+}
+
+/// What a row may take over from the one before.
+#[derive(Clone, Copy, Debug)]
+struct Content<'a> {
+    head: Head,
+    fields: Fields<'a>,
+    ops: Ops<'a>,
+}
+
+/// The rows that are left, to be read one by one.
+#[derive(Clone, Copy, Debug)]
+struct Rows<'a> {
+    cursor: Cursor<'a>,
+    left: u32,
+    before: Option<Content<'a>>,
+}
+
+impl<'a> Rows<'a> {
+    /// The next row; `None` if it is malformed, or there is none.
+    fn next(&mut self) -> Option<Row<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        let cursor = &mut self.cursor;
+        let index = cursor.u32()?;
+        let digest = Digest::new(*cursor.take(Digest::LEN)?.first_chunk()?);
+        let flags = cursor.u8()?;
+        let content = if flags & ROW_REPEATS != 0 {
+            // A key belongs to one row.
+            self.before
+                .filter(|before| !before.fields.has(Field::Key))?
+        } else {
+            Content::parse(cursor, flags)?
+        };
+        self.before = Some(content);
+        Some(Row {
+            index,
+            digest,
+            content,
+        })
+    }
+}
+
+impl<'a> Content<'a> {
+    fn parse(cursor: &mut Cursor<'a>, flags: u8) -> Option<Self> {
+        let mut head = Head {
+            info1: Info1::from_bits_retain(cursor.u8()?),
+            ..Head::default()
+        };
+        if flags & ROW_HAS_INFO != 0 {
+            head.info2 = Info2::from_bits_retain(cursor.u8()?);
+            head.info3 = Info3::from_bits_retain(cursor.u8()?);
+        }
+        if flags & ROW_HAS_INFO4 != 0 {
+            head.info4 = cursor.u8()?;
+        }
+        if flags & ROW_HAS_GENERATION != 0 {
+            head.generation = u32::from(cursor.u16()?);
+        }
+        if flags & ROW_HAS_TTL != 0 {
+            head.ttl = cursor.u32()?;
+        }
+        // The namespace is there, even if it is not counted.
+        let field_count = cursor.u16()?.max(1);
+        let op_count = cursor.u16()?;
+        let fields = Fields::parse(cursor, field_count)?;
+        let ops = Ops::parse(cursor, op_count)?;
+        Some(Self { head, fields, ops })
+    }
+}
+
+/// A batch under way.
+#[derive(Debug)]
+pub(crate) struct Batch<'a> {
+    shared: &'a Shared,
+    rows: Rows<'a>,
+    /// What must hold for the records of rows that have no condition of their own.
+    filter: Option<Expression>,
+    flags: u8,
+    deadline: Instant,
+    timeout_ms: u32,
+    /// The code of the last message, once no more rows are to be executed.
+    end: Option<u8>,
+}
+
+impl<'a> Batch<'a> {
+    /// Checks all rows of a message before the first is executed. Otherwise the code of the answer to the whole.
+    pub(crate) fn start(shared: &'a Shared, message: &Message<'a>) -> Result<Self, u8> {
+        let fields = &message.fields;
+        let data = fields.get(Field::Batch).or(fields.get(Field::OldBatch));
+        let mut cursor = Cursor(data.ok_or(result_code::PARAMETER)?);
+        let head = (cursor.u32(), cursor.u8());
+        let (Some(count @ 1..), Some(flags)) = head else {
+            return Err(result_code::PARAMETER);
+        };
+        let limit = shared.limits.max_batch_rows;
+        if limit != 0 && count > limit {
+            return Err(TOO_MANY_ROWS);
+        }
+        if count as usize > cursor.len() / ROW_BYTES_MIN {
+            return Err(result_code::PARAMETER);
+        }
+        let rows = Rows {
+            cursor,
+            left: count,
+            before: None,
+        };
+        let mut checked = rows;
+        while checked.left > 0 {
+            checked.next().ok_or(result_code::PARAMETER)?;
+        }
+        let timeout = match message.head.timeout_ms {
+            0 => DEFAULT_TIMEOUT,
+            ms => Duration::from_millis(u64::from(ms)),
+        };
+        Ok(Self {
+            shared,
+            rows,
+            filter: filter_of(fields)?,
+            flags,
+            deadline: Instant::now() + timeout,
+            timeout_ms: message.head.timeout_ms,
+            end: None,
+        })
+    }
+
+    /// Executes some rows and appends their answers to `out`. False: that was the last of it.
+    pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let frame = open_frame(out);
+        for _ in 0..CHUNK_ROWS {
+            if self.end.is_some() || out.len() - start > CHUNK_BYTES {
+                break;
+            }
+            if self.rows.left.is_multiple_of(FETCHED_AHEAD as u32) {
+                self.fetch_ahead();
+            }
+            let Some(row) = self.rows.next() else {
+                self.end = Some(result_code::OK);
+                break;
+            };
+            self.execute(&row, scratch, out);
+            if Instant::now() > self.deadline && self.rows.left > 0 {
+                self.end = Some(TIMEOUT);
+            }
+        }
+        if out.len() - start > super::frame::FRAME_HEADER_BYTES {
+            close_frame(out, frame, FrameKind::Message);
+        } else {
+            out.truncate(start);
+        }
+        let Some(code) = self.end else { return true };
+        let frame = open_frame(out);
+        Answer::last(code).write(out);
+        close_frame(out, frame, FrameKind::Message);
+        false
+    }
+
+    fn execute(&mut self, row: &Row<'a>, scratch: &mut Vec<u8>, out: &mut Vec<u8>) {
+        let Content {
+            mut head,
+            fields,
+            ops,
+        } = row.content;
+        head.timeout_ms = self.timeout_ms;
+        let own = fields
+            .get(Field::Filter)
+            .map(|encoded| Expression::of_encoded(encoded.into()));
+        let start = out.len();
+        let name = fields.get(Field::Namespace).unwrap_or_default();
+        let code = match self.shared.namespace(name) {
+            Some(served) => Command {
+                head,
+                fields,
+                ops,
+                digest: row.digest,
+                filter: own.as_ref().or(self.filter.as_ref()),
+                row: Some(row.index),
+            }
+            .execute(served, scratch, out),
+            None => {
+                let answer = Answer {
+                    row: row.index,
+                    ..Answer::code(result_code::NAMESPACE)
+                };
+                answer.write(out);
+                answer.code
+            }
+        };
+        let failed = !matches!(
+            code,
+            result_code::OK | result_code::NOT_FOUND | result_code::FILTERED_OUT
+        );
+        if failed && self.flags & RESPOND_ALL_KEYS == 0 {
+            if self.flags & SEND_FAILED_ROW == 0 {
+                out.truncate(start);
+            }
+            self.end = Some(code);
+        }
+    }
+
+    fn fetch_ahead(&self) {
+        let mut ahead = self.rows;
+        for _ in 0..FETCHED_AHEAD {
+            let Some(row) = ahead.next() else { break };
+            let name = row.content.fields.get(Field::Namespace);
+            if let Some(served) = self.shared.namespace(name.unwrap_or_default()) {
+                served.namespace.prefetch(&row.digest);
+            }
+        }
+    }
+}
+
+/// The expression that must hold for all records, checked before the first of them; the code of the answer if it is none.
+pub(crate) fn filter_of(fields: &Fields<'_>) -> Result<Option<Expression>, u8> {
+    let Some(bytes) = fields.get(Field::Filter) else {
+        return Ok(None);
+    };
+    let expression = Expression::from_bytes(bytes)
+        .and_then(|expression| expression.filter().map(drop).map(|()| expression));
+    expression.map(Some).map_err(|_| result_code::PARAMETER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three rows: a put, a repetition of it, and a read in the old form.
+    fn rows() -> (Vec<u8>, u32) {
+        let mut out = Vec::new();
+        out.extend([0, 0, 0, 0]);
+        out.extend([1; 20]);
+        out.extend([0x0e, 0, 0x81, 0, 0, 5, 0, 0, 0, 9, 0, 1, 0, 1]);
+        out.extend(b"\0\0\0\x05\0test\0\0\0\x06\x02\x03\0\x01sx");
+        out.extend([0, 0, 0, 1]);
+        out.extend([2; 20]);
+        out.push(1);
+        out.extend([0, 0, 0, 2]);
+        out.extend([3; 20]);
+        out.extend([0, 3, 0, 1, 0, 0]);
+        out.extend(b"\0\0\0\x05\0test");
+        (out, 3)
+    }
+
+    fn read(bytes: &[u8], count: u32) -> Option<Vec<Row<'_>>> {
+        let mut rows = Rows {
+            cursor: Cursor(bytes),
+            left: count,
+            before: None,
+        };
+        (0..count).map(|_| rows.next()).collect()
+    }
+
+    #[test]
+    fn rows_are_read_in_both_layouts_and_repeat_what_came_before() {
+        let (bytes, count) = rows();
+        let rows = read(&bytes, count).unwrap();
+        let head = rows[0].content.head;
+        assert_eq!((head.generation, head.ttl), (5, 9));
+        assert_eq!(head.info2, Info2::WRITE | Info2::RESPOND_ALL_OPS);
+        assert_eq!(rows[1].content.head, head);
+        assert_eq!((rows[1].index, rows[1].digest), (1, Digest::new([2; 20])));
+        assert_eq!(rows[2].content.head.info1, Info1::READ | Info1::GET_ALL);
+        assert_eq!(rows[2].content.head.info2, Info2::empty());
+    }
+
+    #[test]
+    fn malformed_rows_are_refused() {
+        let (bytes, count) = rows();
+        for len in 0..bytes.len() {
+            assert!(read(&bytes[..len], count).is_none(), "{len}");
+        }
+        // A repetition without anything before it.
+        assert!(read(&bytes[59..], 1).is_none());
+    }
+}

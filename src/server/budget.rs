@@ -1,0 +1,90 @@
+//! Memory for large messages, shared by all connections: what one connection may take is bounded by the protocol, what
+//! all of them take together by this.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most that buffers beyond [`FREE_BYTES`] may take together.
+const BUDGET_BYTES: usize = 1 << 30;
+
+/// What a connection's buffer may take without asking.
+pub(crate) const FREE_BYTES: usize = 1 << 20;
+
+/// What is taken of the budget.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    taken: AtomicUsize,
+}
+
+/// What one connection has taken; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share<'b> {
+    budget: &'b Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    /// A share of nothing yet.
+    pub(crate) const fn share(&self) -> Share<'_> {
+        Share {
+            budget: self,
+            bytes: 0,
+        }
+    }
+
+    /// What all have taken, in bytes.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+impl Share<'_> {
+    /// Has the share cover a buffer of so many bytes, or fewer than before. False, and unchanged, if the budget does not
+    /// allow it.
+    pub(crate) fn resize(&mut self, buffer_bytes: usize) -> bool {
+        let wanted = if buffer_bytes <= FREE_BYTES {
+            0
+        } else {
+            buffer_bytes
+        };
+        if wanted > self.bytes {
+            let more = wanted - self.bytes;
+            let before = self.budget.taken.fetch_add(more, Ordering::Relaxed);
+            if before + more > BUDGET_BYTES {
+                self.budget.taken.fetch_sub(more, Ordering::Relaxed);
+                return false;
+            }
+        } else {
+            self.budget
+                .taken
+                .fetch_sub(self.bytes - wanted, Ordering::Relaxed);
+        }
+        self.bytes = wanted;
+        true
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.resize(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_buffers_are_counted_and_refused_beyond_the_budget() {
+        let budget = Budget::default();
+        let mut one = budget.share();
+        let mut other = budget.share();
+        assert!(one.resize(FREE_BYTES));
+        assert_eq!(budget.taken(), 0);
+        assert!(one.resize(BUDGET_BYTES));
+        assert!(!other.resize(FREE_BYTES + 1));
+        assert!(one.resize(1000));
+        assert!(other.resize(FREE_BYTES + 1));
+        drop(other);
+        assert_eq!(budget.taken(), 0);
+    }
+}

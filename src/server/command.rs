@@ -1,0 +1,423 @@
+//! One request about one record, whether it came alone or as a row of a batch.
+
+use std::time::Duration;
+
+use super::counters::Outcome;
+use super::fields::{Field, Fields};
+use super::message::{Head, Info1, Info2, Info3};
+use super::operation::{bin_name, operations_of};
+use super::ops::{Ops, code};
+use super::reply::{Answer, Reply};
+use super::served::Served;
+use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
+use crate::operation::{Checked, Mode, OperationResult};
+use crate::record::Metadata;
+use crate::value::{ParticleType, write_stored};
+use crate::{Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result, WritePolicy};
+
+/// Codes that answer requests and have no [`Error`].
+pub(crate) mod result_code {
+    pub(crate) const OK: u8 = 0;
+    pub(crate) const NOT_FOUND: u8 = 2;
+    pub(crate) const PARAMETER: u8 = 4;
+    pub(crate) const UNSUPPORTED: u8 = 16;
+    pub(crate) const NAMESPACE: u8 = 20;
+    pub(crate) const ENTERPRISE_ONLY: u8 = 25;
+    pub(crate) const FILTERED_OUT: u8 = 27;
+    pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
+    pub(crate) const UDF: u8 = 100;
+    pub(crate) const INDEX_NOT_FOUND: u8 = 201;
+}
+
+/// How long a writer may wait for others if its client does not say: Aerospike's default.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The special values of a time to live.
+const TTL_DEFAULT: u32 = 0;
+const TTL_NEVER: u32 = u32::MAX;
+const TTL_DONT_UPDATE: u32 = u32::MAX - 1;
+
+/// A request about one record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Command<'a> {
+    pub(crate) head: Head,
+    pub(crate) fields: Fields<'a>,
+    pub(crate) ops: Ops<'a>,
+    pub(crate) digest: Digest,
+    /// What must hold for the record.
+    pub(crate) filter: Option<&'a Expression>,
+    /// The row of a batch; answers of rows name it.
+    pub(crate) row: Option<u32>,
+}
+
+/// What kind of request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Read,
+    Write,
+    Delete,
+}
+
+impl Command<'_> {
+    pub(crate) const fn verb(&self) -> Verb {
+        if !self.head.info2.contains(Info2::WRITE) {
+            Verb::Read
+        } else if self.head.info2.contains(Info2::DELETE) {
+            Verb::Delete
+        } else {
+            Verb::Write
+        }
+    }
+
+    /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
+    /// call. Returns the answer's code.
+    pub(crate) fn execute(&self, served: &Served, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> u8 {
+        let mut reply = Reply::begin(out);
+        let answer = self.answer(served, scratch, &mut reply);
+        let answer = answer.unwrap_or_else(|refused| {
+            reply.clear();
+            refused.answer()
+        });
+        // Of a user-defined function clients want to be told in a bin what went wrong.
+        if answer.code == result_code::UDF {
+            let text = b"this server runs no user-defined functions";
+            let _ = reply.op(code::READ, b"FAILURE", ParticleType::String, text);
+        }
+        reply.finish(&Answer {
+            row: self.row.unwrap_or_default(),
+            ..answer
+        });
+        served
+            .counters
+            .count(self.verb(), self.row.is_some(), Outcome::of(answer.code));
+        answer.code
+    }
+
+    fn answer(
+        &self,
+        served: &Served,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        if self.fields.has(Field::Transaction) || self.head.info4 & MULTI_RECORD != 0 {
+            return Err(Refusal::Code(result_code::ENTERPRISE_ONLY));
+        }
+        let address = Address {
+            digest: self.digest,
+            set: self.set()?,
+            key: self.key()?,
+        };
+        match self.verb() {
+            Verb::Delete => self.delete(served, &address),
+            Verb::Write if self.fields.has(Field::UdfPackage) => {
+                Err(Refusal::Code(result_code::UDF))
+            }
+            Verb::Write => self.write(served, &address, scratch, reply),
+            Verb::Read if self.head.info1.contains(Info1::READ) => {
+                self.read(served, &address, reply)
+            }
+            Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
+        }
+    }
+
+    fn set(&self) -> Result<&str> {
+        set_of(&self.fields)
+    }
+
+    /// The user key; code 16 if it is none.
+    fn key(&self) -> std::result::Result<Option<&[u8]>, Refusal> {
+        match self.fields.get(Field::Key) {
+            Some(key) if !is_key(key) => Err(Refusal::Code(result_code::UNSUPPORTED)),
+            key => Ok(key),
+        }
+    }
+
+    fn read(
+        &self,
+        served: &Served,
+        address: &Address<'_>,
+        reply: &mut Reply<'_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let metadata = served.namespace.read_at(
+            address,
+            self.filter,
+            read_touch(self.head.ttl),
+            |record| {
+                if !self.head.info1.contains(Info1::NO_BINS) {
+                    self.read_bins(served, record, reply)?;
+                }
+                Ok(record.metadata())
+            },
+        )?;
+        Ok(found(&metadata))
+    }
+
+    /// Reads what the request asks for.
+    fn read_bins(
+        &self,
+        served: &Served,
+        record: &RemoteRecord<'_>,
+        reply: &mut Reply<'_>,
+    ) -> Result<()> {
+        let view = record.view()?;
+        if self.head.info1.contains(Info1::GET_ALL) {
+            return view
+                .raw_bins()
+                .try_for_each(|bin| Ok(reply.op(code::READ, bin.name, bin.kind, bin.value)?));
+        }
+        if self.ops.is_empty() {
+            return Err(Error::parameter("a read of neither bins nor operations"));
+        }
+        // Names alone are answered straight from the record.
+        if self.ops.iter().all(|op| op.code == code::READ) {
+            for op in self.ops.iter() {
+                let name = bin_name(op.name)?;
+                match view.find(name.as_bytes()) {
+                    Some(bin) => reply.op(code::READ, op.name, bin.kind, bin.value)?,
+                    None if self.respond_all() => {
+                        reply.op(code::READ, op.name, ParticleType::Null, &[])?;
+                    }
+                    None => {}
+                }
+            }
+            return Ok(());
+        }
+        let operations = operations_of(&self.head, &self.ops)?;
+        let set_name = served.namespace.set_name_or(record.set_id(), self.set()?);
+        let facts = served.namespace.facts(record, &set_name);
+        let results = Checked::new(&operations, self.mode())?
+            .seeing(&facts)
+            .read(view)?;
+        self.write_results(&results, reply)
+    }
+
+    fn write(
+        &self,
+        served: &Served,
+        address: &Address<'_>,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        self.check_reads()?;
+        let operations = operations_of(&self.head, &self.ops)?;
+        let checked = Checked::new(&operations, self.mode())?;
+        let policy = self.policy(served)?;
+        let wrote =
+            served
+                .namespace
+                .write_at(address, self.filter, &policy, &checked, scratch)?;
+        self.write_results(&wrote.results, reply)?;
+        Ok(Answer {
+            generation: u32::from(wrote.generation),
+            void_time: wrote.void_time,
+            ..Answer::default()
+        })
+    }
+
+    fn delete(
+        &self,
+        served: &Served,
+        address: &Address<'_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let policy = WritePolicy::default()
+            .generation(self.generation())
+            .total_timeout(Some(self.timeout()));
+        served
+            .namespace
+            .delete_at(address, self.filter, &policy)?;
+        Ok(Answer::code(result_code::OK))
+    }
+
+    /// Reads among writes must be announced, and so must a read of all bins (2.7).
+    fn check_reads(&self) -> Result<()> {
+        let is_read = |code| {
+            matches!(
+                code,
+                code::READ | code::CDT_READ | code::EXP_READ | code::BITS_READ | code::HLL_READ
+            )
+        };
+        if !self.head.info1.contains(Info1::READ) && self.ops.iter().any(|op| is_read(op.code)) {
+            return Err(Error::parameter(
+                "an operation that reads in a request that only writes",
+            ));
+        }
+        let reads_all = self
+            .ops
+            .iter()
+            .any(|op| op.code == code::READ && op.name.is_empty());
+        if self.head.info1.contains(Info1::GET_ALL) && !reads_all {
+            return Err(Error::parameter(
+                "a request for all bins among writes needs an operation that says when they are read",
+            ));
+        }
+        Ok(())
+    }
+
+    fn respond_all(&self) -> bool {
+        self.head.info2.contains(Info2::RESPOND_ALL_OPS)
+    }
+
+    fn mode(&self) -> Mode {
+        let mut mode = Mode::empty();
+        mode.set(Mode::RESPOND_ALL, self.respond_all());
+        mode.set(
+            Mode::REPLACE,
+            self.head
+                .info3
+                .intersects(Info3::CREATE_OR_REPLACE | Info3::REPLACE_ONLY),
+        );
+        mode
+    }
+
+    /// Adds the results of operations, each with the code of its operation; rows of a batch say "read".
+    fn write_results(&self, results: &[OperationResult], reply: &mut Reply<'_>) -> Result<()> {
+        let mut codes = self.ops.iter().enumerate();
+        let mut current = None;
+        let mut stored = Vec::new();
+        for result in results {
+            // Results come in the order of the operations.
+            while current.is_none_or(|(at, _)| at < result.operation) {
+                match codes.next() {
+                    Some((at, op)) => current = Some((at, op.code)),
+                    None => break,
+                }
+            }
+            let code = match current {
+                Some((_, code)) if self.row.is_none() => code,
+                _ => code::READ,
+            };
+            stored.clear();
+            let kind = write_stored(&result.value, &mut stored)?;
+            reply.op(code, result.bin.as_bytes(), kind, &stored)?;
+        }
+        Ok(())
+    }
+
+    /// How to write.
+    fn policy(&self, served: &Served) -> Result<WritePolicy> {
+        use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
+        let head = &self.head;
+        let action = if head.info2.contains(Info2::CREATE_ONLY) {
+            CreateOnly
+        } else if head.info3.contains(Info3::UPDATE_ONLY) {
+            UpdateOnly
+        } else if head.info3.contains(Info3::REPLACE_ONLY) {
+            ReplaceOnly
+        } else if head.info3.contains(Info3::CREATE_OR_REPLACE) {
+            Replace
+        } else {
+            Update
+        };
+        Ok(WritePolicy::default()
+            .record_exists_action(action)
+            .generation(self.generation())
+            .expiration(expiration(head.ttl, served)?)
+            .total_timeout(Some(self.timeout())))
+    }
+
+    fn generation(&self) -> GenerationPolicy {
+        let head = &self.head;
+        if head.info2.contains(Info2::GENERATION_EQUAL) {
+            GenerationPolicy::ExpectEqual(head.generation)
+        } else if head.info2.contains(Info2::GENERATION_GREATER) {
+            GenerationPolicy::ExpectGreater(head.generation)
+        } else {
+            GenerationPolicy::None
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        match self.head.timeout_ms {
+            0 => DEFAULT_TIMEOUT,
+            ms => Duration::from_millis(u64::from(ms)),
+        }
+    }
+}
+
+/// Flags of transactions over several records: verify, roll forward, roll back, by a monitor, while locking.
+const MULTI_RECORD: u8 = 0x1f;
+
+/// Why a request about one record was refused.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    Code(u8),
+    Refused(Refused),
+}
+
+impl Refusal {
+    /// What the client is told: the code, and generation and expiry of the record that was met.
+    fn answer(&self) -> Answer {
+        match self {
+            Self::Code(code) => Answer::code(*code),
+            Self::Refused(Refused { error, found }) => {
+                tracing::debug!(%error, "refused");
+                Answer {
+                    code: error.result_code(),
+                    ..found.as_ref().map(self::found).unwrap_or_default()
+                }
+            }
+        }
+    }
+}
+
+impl<E: Into<Refused>> From<E> for Refusal {
+    fn from(refused: E) -> Self {
+        Self::Refused(refused.into())
+    }
+}
+
+/// The answer that tells a record's generation and expiry.
+fn found(metadata: &Metadata) -> Answer {
+    Answer {
+        generation: u32::from(metadata.generation),
+        void_time: metadata.void_time,
+        ..Answer::default()
+    }
+}
+
+/// The set that a request names; empty if it names none.
+pub(crate) fn set_of<'a>(fields: &Fields<'a>) -> Result<&'a str> {
+    let name = fields.get(Field::Set).unwrap_or_default();
+    match std::str::from_utf8(name) {
+        Ok(name) if name.len() <= crate::MAX_SET_NAME_BYTES && !name.contains('\0') => Ok(name),
+        _ => Err(Error::parameter(
+            "the name of a set has at most 63 bytes of UTF-8, none of them NUL",
+        )),
+    }
+}
+
+/// True for a type that a key may have, and a value of it.
+fn is_key(key: &[u8]) -> bool {
+    match key {
+        [1 | 2, value @ ..] => value.len() == size_of::<u64>(),
+        [3 | 4 | 7..=12, ..] => true,
+        _ => false,
+    }
+}
+
+/// What a write's time to live says.
+pub(crate) fn expiration(ttl: u32, served: &Served) -> Result<Expiration> {
+    let expiration = match ttl {
+        TTL_DEFAULT => Expiration::NamespaceDefault,
+        TTL_NEVER => Expiration::Never,
+        TTL_DONT_UPDATE => Expiration::DontUpdate,
+        seconds => Expiration::After(Duration::from_secs(u64::from(seconds))),
+    };
+    if matches!(expiration, Expiration::After(live) if live <= crate::MAX_TIME_TO_LIVE)
+        && !served.expires
+    {
+        return Err(Error::Forbidden(
+            "the namespace expires no records: set nsup-period".into(),
+        ));
+    }
+    Ok(expiration)
+}
+
+/// What a read's time to live says.
+fn read_touch(percent: u32) -> ReadTouch {
+    match percent {
+        0 | u32::MAX => ReadTouch::Never,
+        1..=100 => ReadTouch::Percent(percent),
+        _ => ReadTouch::Illegal,
+    }
+}

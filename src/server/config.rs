@@ -1,0 +1,453 @@
+//! Aerospike's configuration file, as far as it applies.
+//!
+//! ```text
+//! namespace test {            a context, by kind and perhaps name
+//!     default-ttl 30d         a parameter: name and value; # begins a comment
+//!     storage-engine device { a context whose name is a choice
+//!         filesize 4G
+//!     }
+//! }
+//! ```
+//!
+//! [`PARAMETERS`] is all that applies. What stands in a context of [`PASSED_OVER`] has no meaning for a store of one node,
+//! and the rest is not known: both are listed in [`ServerConfig::ignored`] and [`ServerConfig::unknown`].
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::{Durability, Error, KeyHash, NamespaceConfig, Result};
+
+/// Parts of the file that are about what one node in one process does not have, or does by itself.
+const PASSED_OVER: &[&str] = &[
+    "network.fabric",
+    "network.heartbeat",
+    "network.info",
+    "network.admin",
+    "logging",
+    "mod-lua",
+    "service.user",
+    "service.group",
+    "service.pidfile",
+    "service.run-as-daemon",
+    "service.work-directory",
+    "service.service-threads",
+    "service.migrate-threads",
+    "service.info-threads",
+    "service.node-id",
+    "service.node-id-interface",
+    "service.feature-key-file",
+    "namespace.replication-factor",
+    "namespace.memory-size",
+    "namespace.index-stage-size",
+    "namespace.sindex-stage-size",
+    "namespace.partition-tree-sprigs",
+    "namespace.high-water-memory-pct",
+    "namespace.high-water-disk-pct",
+    "namespace.stop-writes-pct",
+    "namespace.storage-engine.data-in-memory",
+    "namespace.storage-engine.read-page-cache",
+    "namespace.storage-engine.flush-size",
+    "namespace.storage-engine.write-block-size",
+    "namespace.storage-engine.max-write-cache",
+    "namespace.storage-engine.post-write-cache",
+    "namespace.storage-engine.post-write-queue",
+    "namespace.storage-engine.stop-writes-used-pct",
+    "namespace.storage-engine.stop-writes-avail-pct",
+];
+
+/// What a parameter does to the configuration, by its value.
+type Apply = fn(&mut ServerConfig, &str) -> std::result::Result<(), String>;
+
+/// The parameters that apply. Those of namespaces change the namespace that was begun last.
+const PARAMETERS: &[(&str, Apply)] = &[
+    ("network.service.address", |config, value| {
+        config.host = match value {
+            "any" => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            other => parsed(other)?,
+        };
+        Ok(())
+    }),
+    ("network.service.port", |config, value| {
+        config.port = parsed(value)?;
+        Ok(())
+    }),
+    ("service.cluster-name", |config, value| {
+        config.cluster_name = Some(value.to_owned());
+        Ok(())
+    }),
+    ("service.proto-fd-max", |config, value| {
+        config.max_connections = Some(parsed(value)?);
+        Ok(())
+    }),
+    ("service.proto-fd-idle-ms", |config, value| {
+        let ms: u64 = parsed(value)?;
+        config.idle_timeout = (ms > 0).then(|| Duration::from_millis(ms));
+        Ok(())
+    }),
+    ("service.batch-max-requests", |config, value| {
+        config.max_batch_rows = parsed(value)?;
+        Ok(())
+    }),
+    ("namespace.default-ttl", |config, value| {
+        let seconds = seconds(value)?;
+        let live = (seconds > 0).then(|| Duration::from_secs(seconds));
+        config.namespace()?.default_time_to_live = live;
+        Ok(())
+    }),
+    ("namespace.nsup-period", |config, value| {
+        let seconds = seconds(value)?;
+        let namespace = config.namespace()?;
+        let name = namespace.name.clone();
+        if seconds > 0 {
+            namespace.expiry_period = Duration::from_secs(seconds);
+        } else {
+            config.no_expiry.push(name);
+        }
+        Ok(())
+    }),
+    ("namespace.allow-ttl-without-nsup", |config, value| {
+        let name = config.namespace()?.name.clone();
+        if truth(value)? {
+            config.allow_expiry.push(name);
+        }
+        Ok(())
+    }),
+    ("namespace.max-record-size", |config, value| {
+        config.namespace()?.max_record_bytes = bytes(value)?;
+        Ok(())
+    }),
+    ("namespace.transaction-pending-limit", |config, value| {
+        // In Aerospike 0 is no limit.
+        let limit = parsed(value)?;
+        config.namespace()?.max_waiters = if limit == 0 { usize::MAX } else { limit };
+        Ok(())
+    }),
+    ("namespace.storage-engine.data-size", |config, value| {
+        config.namespace()?.max_device_bytes = bytes(value)?;
+        Ok(())
+    }),
+    ("namespace.storage-engine.filesize", |config, value| {
+        config.namespace()?.max_device_bytes = bytes(value)?;
+        Ok(())
+    }),
+    (
+        "namespace.storage-engine.defrag-lwm-pct",
+        |config, value| {
+            config.namespace()?.defrag_threshold_percent = parsed(value)?;
+            Ok(())
+        },
+    ),
+    (
+        "namespace.storage-engine.commit-to-device",
+        |config, value| {
+            if truth(value)? {
+                config.namespace()?.durability = Durability::Commit;
+            }
+            Ok(())
+        },
+    ),
+    ("namespace.storage-engine.file", |config, _| {
+        let name = config.namespace()?.name.clone();
+        config.files.push(name);
+        Ok(())
+    }),
+    ("namespace.storage-engine.device", |config, _| {
+        let name = config.namespace()?.name.clone();
+        config.files.push(name);
+        Ok(())
+    }),
+];
+
+/// What a configuration file of Aerospike says.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The address to listen on. Default: all, as in Aerospike.
+    pub host: IpAddr,
+    /// The port to listen on. Default: 3000.
+    pub port: u16,
+    /// The name of the cluster.
+    pub cluster_name: Option<String>,
+    /// The most connections at once.
+    pub max_connections: Option<usize>,
+    /// How long a connection may be without a request.
+    pub idle_timeout: Option<Duration>,
+    /// The most rows of one batch; 0: no limit.
+    pub max_batch_rows: u32,
+    /// The namespaces, which hash keys as clients do. Files and devices that are named are counted, and are kept in the
+    /// store's directory.
+    pub namespaces: Vec<NamespaceConfig>,
+    /// Namespaces in which nothing may expire.
+    pub no_expiry: Vec<String>,
+    /// Parameters that are known and have no meaning here, each with its line.
+    pub ignored: Vec<String>,
+    /// Parameters that are not known, each with its line.
+    pub unknown: Vec<String>,
+    /// The namespace of each file that is named.
+    files: Vec<String>,
+    /// Namespaces in which records may expire though nothing looks for them.
+    allow_expiry: Vec<String>,
+}
+
+impl ServerConfig {
+    /// Reads the text of a configuration file.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for text that is no configuration, or a value that a parameter cannot have; with the line.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut config = Self {
+            host: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            port: 3000,
+            cluster_name: None,
+            max_connections: None,
+            idle_timeout: None,
+            max_batch_rows: 0,
+            namespaces: Vec::new(),
+            no_expiry: Vec::new(),
+            ignored: Vec::new(),
+            unknown: Vec::new(),
+            files: Vec::new(),
+            allow_expiry: Vec::new(),
+        };
+        let mut contexts: Vec<String> = Vec::new();
+        for (line, text) in (1..).zip(text.lines()) {
+            let at = |why: String| Error::parameter(format!("configuration, line {line}: {why}"));
+            config.line(text, line, &mut contexts).map_err(at)?;
+        }
+        if let Some(open) = contexts.last() {
+            return Err(Error::parameter(format!(
+                "configuration: the braces of \"{open}\" are not closed"
+            )));
+        }
+        for namespace in &mut config.namespaces {
+            let files = config.files.iter().filter(|name| **name == namespace.name);
+            namespace.devices = files.count().max(1);
+        }
+        let allowed = std::mem::take(&mut config.allow_expiry);
+        config.no_expiry.retain(|name| !allowed.contains(name));
+        Ok(config)
+    }
+
+    /// The address to listen on.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+
+    fn line(
+        &mut self,
+        text: &str,
+        number: u32,
+        contexts: &mut Vec<String>,
+    ) -> std::result::Result<(), String> {
+        let text = text.split('#').next().unwrap_or_default();
+        let mut words: Vec<&str> = Vec::new();
+        for word in text.split_whitespace() {
+            match word {
+                "{" => {
+                    let (kind, name) = words.split_first().ok_or("a brace without a name")?;
+                    self.open(kind, name, contexts)?;
+                    words.clear();
+                }
+                "}" => {
+                    self.parameter(contexts, &words, number)?;
+                    words.clear();
+                    contexts.pop().ok_or("a brace closes nothing")?;
+                }
+                _ => words.push(word),
+            }
+        }
+        self.parameter(contexts, &words, number)
+    }
+
+    fn open(
+        &mut self,
+        kind: &str,
+        name: &[&str],
+        contexts: &mut Vec<String>,
+    ) -> std::result::Result<(), String> {
+        if kind == "namespace" && contexts.is_empty() {
+            let [name] = name else {
+                return Err("a namespace needs one name".to_owned());
+            };
+            let mut namespace = NamespaceConfig::new(name);
+            namespace.key_hash = KeyHash::Ripemd160;
+            self.namespaces.push(namespace);
+        }
+        contexts.push(kind.to_owned());
+        Ok(())
+    }
+
+    /// Takes a parameter over: its name and its value, or nothing.
+    fn parameter(
+        &mut self,
+        contexts: &[String],
+        words: &[&str],
+        line: u32,
+    ) -> std::result::Result<(), String> {
+        let Some((name, value)) = words.split_first() else {
+            return Ok(());
+        };
+        let context: String = contexts
+            .iter()
+            .map(|context| format!("{context}."))
+            .collect();
+        let (path, value) = (format!("{context}{name}"), value.join(" "));
+        if let Some((_, apply)) = PARAMETERS.iter().find(|(name, _)| *name == path) {
+            return apply(self, &value).map_err(|why| format!("{path} = \"{value}\": {why}"));
+        }
+        let passed_over = PASSED_OVER.iter().any(|prefix| {
+            path.strip_prefix(prefix)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        });
+        let text = format!("line {line}: {path} {value}");
+        if passed_over {
+            self.ignored.push(text);
+        } else {
+            self.unknown.push(text);
+        }
+        Ok(())
+    }
+
+    /// The namespace that was begun last.
+    fn namespace(&mut self) -> std::result::Result<&mut NamespaceConfig, String> {
+        let last = self.namespaces.last_mut();
+        last.ok_or_else(|| "it belongs into a namespace".to_owned())
+    }
+}
+
+fn parsed<T: std::str::FromStr>(value: &str) -> std::result::Result<T, String>
+where
+    T::Err: std::fmt::Display,
+{
+    value.parse().map_err(|error: T::Err| error.to_string())
+}
+
+fn truth(value: &str) -> std::result::Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err("true or false is expected".to_owned()),
+    }
+}
+
+/// A number that may have a unit behind it.
+fn with_unit(value: &str, units: &[(char, u64)]) -> std::result::Result<u64, String> {
+    let unit = value.chars().last().unwrap_or_default();
+    let unit = units
+        .iter()
+        .find(|(letter, _)| letter.eq_ignore_ascii_case(&unit));
+    let (digits, factor) = match unit {
+        Some((_, factor)) => (value.get(..value.len() - 1).unwrap_or_default(), *factor),
+        None => (value, 1),
+    };
+    let number: u64 = parsed(digits)?;
+    number
+        .checked_mul(factor)
+        .ok_or_else(|| "the number is too large".to_owned())
+}
+
+fn seconds(value: &str) -> std::result::Result<u64, String> {
+    with_unit(value, &[('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)])
+}
+
+fn bytes(value: &str) -> std::result::Result<u64, String> {
+    with_unit(
+        value,
+        &[
+            ('k', 1 << 10),
+            ('m', 1 << 20),
+            ('g', 1 << 30),
+            ('t', 1 << 40),
+        ],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "
+# A file as they are.
+service {
+    cluster-name docker
+    proto-fd-max 1000   # many
+    proto-fd-idle-ms 60000
+    user root
+}
+logging { console { context any info } }
+network {
+    service { address any
+        port 4000
+    }
+    heartbeat {
+        mode mesh
+    }
+}
+namespace test {
+    replication-factor 2
+    default-ttl 30d
+    nsup-period 2m
+    max-record-size 8M
+    storage-engine device {
+        file /opt/aerospike/data/a.dat
+        file /opt/aerospike/data/b.dat
+        filesize 4G
+        commit-to-device true
+    }
+    wibble 7
+}
+namespace bar { nsup-period 0 }
+";
+
+    #[test]
+    fn what_applies_is_taken_and_what_does_not_is_told() {
+        let config = ServerConfig::parse(FILE).unwrap();
+        assert_eq!(config.addr(), "0.0.0.0:4000".parse().unwrap());
+        assert_eq!(config.cluster_name.as_deref(), Some("docker"));
+        assert_eq!(config.max_connections, Some(1000));
+        assert_eq!(config.idle_timeout, Some(Duration::from_secs(60)));
+        let [test, bar] = &config.namespaces[..] else {
+            panic!("{config:?}")
+        };
+        assert_eq!(test.name, "test");
+        assert_eq!(
+            test.default_time_to_live,
+            Some(Duration::from_secs(2_592_000))
+        );
+        assert_eq!(test.expiry_period, Duration::from_secs(120));
+        assert_eq!(test.max_record_bytes, 8 << 20);
+        assert_eq!((test.devices, test.max_device_bytes), (2, 4 << 30));
+        assert_eq!(test.durability, Durability::Commit);
+        assert_eq!((bar.name.as_str(), bar.devices), ("bar", 1));
+        assert_eq!(config.no_expiry, ["bar"]);
+        assert_eq!(config.unknown.len(), 1);
+        assert!(config.unknown[0].contains("namespace.wibble 7"));
+        let ignored = config.ignored.join("\n");
+        for name in [
+            "service.user root",
+            "network.heartbeat.mode",
+            "logging.console.context any info",
+        ] {
+            assert!(ignored.contains(name), "{ignored}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        for (text, why) in [
+            ("service {\n", "not closed"),
+            ("}\n", "line 1"),
+            ("\nnamespace {\n}\n", "line 2: a namespace needs one name"),
+            (
+                "network {\nservice {\nport x\n}\n}\n",
+                "line 3: network.service.port = \"x\"",
+            ),
+            ("namespace a {\nmax-record-size 9E\n}\n", "line 2"),
+        ] {
+            let error = ServerConfig::parse(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! The fields of a message: what it is about.
+//!
+//! ```text
+//! field = size: u32 (type and data), type: u8, data
+//! ```
+
+use super::bytes::Cursor;
+
+/// The types of fields that mean something here. Others are passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    Namespace = 0,
+    Set = 1,
+    /// The user key: type and value.
+    Key = 2,
+    Digest = 4,
+    /// The number of a transaction over several records.
+    Transaction = 5,
+    /// The number of a query.
+    Query = 7,
+    /// How long a query may wait for its client, in milliseconds.
+    SocketTimeout = 9,
+    RecordsPerSecond = 10,
+    /// Partitions to be visited from their beginning.
+    Partitions = 11,
+    /// Partitions to be visited from behind these digests.
+    Digests = 12,
+    /// How many records a query may return.
+    MaxRecords = 13,
+    /// Values of an index behind which to go on.
+    IndexValues = 15,
+    IndexName = 21,
+    IndexRange = 22,
+    IndexExpression = 24,
+    UdfPackage = 30,
+    /// What a user-defined function is to do: 1 aggregates, 2 runs in the background.
+    UdfKind = 33,
+    /// The bins that a query of an old client is to return.
+    Bins = 40,
+    /// The rows of a batch.
+    Batch = 41,
+    /// The rows of a batch, in the layout of old clients.
+    OldBatch = 42,
+    /// An expression that must hold.
+    Filter = 43,
+}
+
+/// The shortest field: its size and type.
+const FIELD_BYTES_MIN: usize = 5;
+
+/// The fields of a message, checked: each lies within it. Looking one up visits them all; messages have a handful.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    /// Takes `count` fields off the front of `cursor`; `None` if they are malformed.
+    pub(crate) fn parse(cursor: &mut Cursor<'a>, count: u16) -> Option<Self> {
+        let all = cursor.0;
+        if usize::from(count) > all.len() / FIELD_BYTES_MIN {
+            return None;
+        }
+        for _ in 0..count {
+            next(cursor)?;
+        }
+        let bytes = all.get(..all.len() - cursor.len())?;
+        Some(Self { bytes })
+    }
+
+    /// The data of the first field of this type.
+    pub(crate) fn get(&self, field: Field) -> Option<&'a [u8]> {
+        let mut cursor = Cursor(self.bytes);
+        while let Some((kind, data)) = next(&mut cursor) {
+            if kind == field as u8 {
+                return Some(data);
+            }
+        }
+        None
+    }
+
+    /// True if there is a field of this type.
+    pub(crate) fn has(&self, field: Field) -> bool {
+        self.get(field).is_some()
+    }
+
+    /// A big-endian number of 32 bits.
+    pub(crate) fn u32(&self, field: Field) -> Option<u32> {
+        let data = self.get(field)?.first_chunk()?;
+        Some(u32::from_be_bytes(*data))
+    }
+
+    /// A big-endian number of 64 bits.
+    pub(crate) fn u64(&self, field: Field) -> Option<u64> {
+        let data = self.get(field)?.first_chunk()?;
+        Some(u64::from_be_bytes(*data))
+    }
+}
+
+/// Type and data of the next field.
+fn next<'a>(cursor: &mut Cursor<'a>) -> Option<(u8, &'a [u8])> {
+    let size = cursor.u32()? as usize;
+    let (kind, data) = cursor.take(size)?.split_first()?;
+    Some((*kind, data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_type() {
+        let bytes = b"\0\0\0\x05\0test\0\0\0\x01\x01\0\0\0\x02\x63x\0\0\0\x05\x0a\0\0\0\x07rest";
+        let mut cursor = Cursor(bytes);
+        let fields = Fields::parse(&mut cursor, 4).unwrap();
+        assert_eq!(cursor.0, b"rest");
+        assert_eq!(fields.get(Field::Namespace), Some(&b"test"[..]));
+        assert_eq!(fields.get(Field::Set), Some(&b""[..]));
+        assert_eq!(fields.get(Field::Digest), None);
+        assert_eq!(fields.u32(Field::RecordsPerSecond), Some(7));
+        assert_eq!(fields.u64(Field::RecordsPerSecond), None);
+    }
+
+    #[test]
+    fn malformed_fields_are_refused() {
+        let table: [(&[u8], u16); 5] = [
+            (b"", 1),
+            (b"\0\0\0\0\0", 1),
+            (b"\0\0\0\x06\0test", 1),
+            (b"\xff\xff\xff\xff\0test", 1),
+            (b"\0\0\0\x01\0", 2),
+        ];
+        for (bytes, count) in table {
+            assert!(Fields::parse(&mut Cursor(bytes), count).is_none());
+        }
+    }
+}

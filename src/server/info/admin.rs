@@ -1,0 +1,124 @@
+//! Truncation, and what is asked about indexes, functions and jobs.
+
+use std::time::{Duration, SystemTime};
+
+use super::{Answer, Ask, InfoError};
+use crate::Error;
+
+/// The code of what this server does not have.
+const UNSUPPORTED: u8 = 16;
+
+/// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
+pub(super) fn truncate(ask: &mut Ask<'_>) -> Answer {
+    let Some(set) = ask.parameter(&["set"]).filter(|set| !set.is_empty()) else {
+        return Err(InfoError::parameter("missing set"));
+    };
+    run_truncate(ask, Some(set))
+}
+
+/// `truncate-namespace:namespace=N;lut=NANOSECONDS`.
+pub(super) fn truncate_namespace(ask: &mut Ask<'_>) -> Answer {
+    if ask.parameter(&["set"]).is_some() {
+        return Err(InfoError::parameter("a set: use truncate"));
+    }
+    run_truncate(ask, None)
+}
+
+fn run_truncate(ask: &Ask<'_>, set: Option<&str>) -> Answer {
+    let name = ask
+        .namespace_name()
+        .ok_or_else(|| InfoError::parameter("missing namespace"))?;
+    if name.is_empty() {
+        return Err(InfoError::new(20, "a namespace without a name"));
+    }
+    let before = ask.parameter(&["lut"]).map(time_of).transpose()?;
+    let ok = || Ok("ok".to_owned());
+    // What is not there holds nothing.
+    let Some(served) = ask.served(name) else {
+        return ok();
+    };
+    let failed = |error: Error| InfoError::new(error.result_code(), error.to_string());
+    let truncated = match set {
+        Some(set) => served
+            .namespace
+            .set(set)
+            .and_then(|set| set.truncate(before)),
+        None => served.namespace.truncate(before),
+    };
+    truncated.map_err(failed)?;
+    ok()
+}
+
+/// A time in nanoseconds since 1970.
+fn time_of(text: &str) -> Result<SystemTime, InfoError> {
+    let bad = || InfoError::parameter("bad lut: nanoseconds since 1970 are expected");
+    let nanos = text.parse().map_err(|_| bad())?;
+    SystemTime::UNIX_EPOCH
+        .checked_add(Duration::from_nanos(nanos))
+        .ok_or_else(bad)
+}
+
+/// There are no secondary indexes.
+pub(super) fn sindex(ask: &mut Ask<'_>) -> Answer {
+    // `sindex/NAMESPACE/NAME` asks for one.
+    if ask.parameters.contains('/') {
+        return sindex_stat(ask);
+    }
+    Ok(String::new())
+}
+
+pub(super) fn sindex_create(_: &mut Ask<'_>) -> Answer {
+    Err(InfoError::new(
+        UNSUPPORTED,
+        "this server has no secondary indexes",
+    ))
+}
+
+pub(super) fn sindex_exists(_: &mut Ask<'_>) -> Answer {
+    Ok("false".to_owned())
+}
+
+pub(super) fn sindex_stat(_: &mut Ask<'_>) -> Answer {
+    Err(InfoError::new(201, "no index"))
+}
+
+pub(super) fn udf_put(_: &mut Ask<'_>) -> Answer {
+    Err(InfoError::new(
+        UNSUPPORTED,
+        "this server runs no user-defined functions",
+    ))
+}
+
+pub(super) fn udf_get(_: &mut Ask<'_>) -> Answer {
+    Ok("error=not_found".to_owned())
+}
+
+/// All jobs, or the one that is named.
+pub(super) fn jobs(ask: &mut Ask<'_>) -> Answer {
+    if ask.parameter(&["id", "trid"]).is_none() {
+        return Ok(ask.shared.jobs.describe_all());
+    }
+    job_id(ask)
+        .and_then(|id| ask.shared.jobs.describe(id))
+        .ok_or_else(no_job)
+}
+
+pub(super) fn query_abort(ask: &mut Ask<'_>) -> Answer {
+    match job_id(ask) {
+        Some(id) if ask.shared.jobs.abort(id) => Ok("ok".to_owned()),
+        _ => Err(no_job()),
+    }
+}
+
+pub(super) fn query_abort_all(ask: &mut Ask<'_>) -> Answer {
+    let count = ask.shared.jobs.abort_all();
+    Ok(format!("number-of-queries-killed:{count}"))
+}
+
+fn job_id(ask: &Ask<'_>) -> Option<u64> {
+    ask.parameter(&["id", "trid"])?.parse().ok()
+}
+
+fn no_job() -> InfoError {
+    InfoError::new(2, "job not found")
+}

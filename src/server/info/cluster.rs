@@ -1,0 +1,79 @@
+//! The cluster of one node that clients look for: peers, and who has which partition.
+
+use super::{Answer, Ask, InfoError};
+
+/// The map of a node that has all 4,096 partitions: 512 bytes of ones, in base64.
+fn all_partitions() -> String {
+    let mut map = "/".repeat(682);
+    map.push_str("8=");
+    map
+}
+
+pub(super) fn name(ask: &mut Ask<'_>) -> Answer {
+    Ok(ask
+        .shared
+        .cluster_name
+        .as_deref()
+        .unwrap_or("null")
+        .to_owned())
+}
+
+pub(super) fn stable(ask: &mut Ask<'_>) -> Answer {
+    if ask.parameter(&["size"]).is_some_and(|size| size != "1") {
+        return Err(InfoError::new(7, "unstable cluster"));
+    }
+    if let Some(name) = ask.namespace_name()
+        && ask.served(name).is_none()
+    {
+        return Err(InfoError::parameter("unknown namespace"));
+    }
+    Ok(format!("{:X}", ask.shared.cluster_key))
+}
+
+/// The map of partitions never changes.
+pub(super) fn partition_generation(_: &mut Ask<'_>) -> Answer {
+    Ok("1".to_owned())
+}
+
+/// Of what never happens: peers come and go, data moves between nodes.
+pub(super) fn generation(_: &mut Ask<'_>) -> Answer {
+    Ok("0".to_owned())
+}
+
+pub(super) fn peers(ask: &mut Ask<'_>) -> Answer {
+    Ok(format!("0,{},[]", ask.shared.port))
+}
+
+/// The address that this client has reached: others may not lead here.
+pub(super) fn service(ask: &mut Ask<'_>) -> Answer {
+    Ok(ask.session.local.to_string())
+}
+
+/// Everything is in one rack.
+pub(super) fn rack_ids(ask: &mut Ask<'_>) -> Answer {
+    Ok(each(ask, |name| format!("{name}:0")))
+}
+
+/// Regime 0 (no strong consistency), one copy, and its map.
+pub(super) fn replicas(ask: &mut Ask<'_>) -> Answer {
+    let map = all_partitions();
+    Ok(each(ask, |name| format!("{name}:0,1,{map}")))
+}
+
+pub(super) fn replicas_all(ask: &mut Ask<'_>) -> Answer {
+    let map = all_partitions();
+    Ok(each(ask, |name| format!("{name}:1,{map}")))
+}
+
+pub(super) fn replicas_master(ask: &mut Ask<'_>) -> Answer {
+    let map = all_partitions();
+    Ok(each(ask, |name| format!("{name}:{map}")))
+}
+
+fn each(ask: &Ask<'_>, of: impl Fn(&str) -> String) -> String {
+    let namespaces = ask.shared.namespaces.iter();
+    let all: Vec<String> = namespaces
+        .map(|served| of(served.namespace.name()))
+        .collect();
+    all.join(";")
+}

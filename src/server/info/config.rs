@@ -1,0 +1,113 @@
+//! How the server and its namespaces are kept.
+
+use super::{Answer, Ask, InfoError, Pairs};
+use crate::Durability;
+use crate::server::served::{Served, Shared};
+use spikelet_storage::Storage;
+
+/// `get-config:context=service|network|namespace|logging|security`.
+pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
+    let mut pairs = Pairs::default();
+    match ask.parameter(&["context"]) {
+        Some("namespace") => {
+            let name = ask
+                .namespace_name()
+                .ok_or_else(|| InfoError::parameter("missing namespace"))?;
+            let served = ask
+                .served(name)
+                .ok_or_else(|| InfoError::parameter("unknown namespace"))?;
+            add_namespace_config(served, &mut pairs);
+        }
+        Some("service") => add_service_config(ask.shared, &mut pairs),
+        Some("network") => add_network_config(ask, &mut pairs),
+        Some("logging" | "security") => {}
+        None if ask.parameters.is_empty() => {
+            add_service_config(ask.shared, &mut pairs);
+            add_network_config(ask, &mut pairs);
+        }
+        _ => return Err(InfoError::parameter("bad context")),
+    }
+    Ok(pairs.0)
+}
+
+/// Nothing can be changed while the server runs.
+pub(super) fn set(ask: &mut Ask<'_>) -> Answer {
+    let wanted = ask.parameters;
+    Err(InfoError::parameter(format!(
+        "bad parameter: {wanted} cannot be changed while the server runs"
+    )))
+}
+
+fn add_service_config(shared: &Shared, pairs: &mut Pairs) {
+    let idle = shared.limits.idle_timeout.unwrap_or_default();
+    pairs.add("batch-max-requests", shared.limits.max_batch_rows);
+    pairs.add(
+        "cluster-name",
+        shared.cluster_name.as_deref().unwrap_or("null"),
+    );
+    pairs.add("node-id", &shared.node);
+    pairs.add("proto-fd-idle-ms", idle.as_millis());
+    pairs.add("proto-fd-max", shared.limits.max_connections);
+    pairs.add("query-max-done", 100);
+    pairs.add("query-threads-limit", 128);
+    pairs.add("transaction-max-ms", 1000);
+}
+
+fn add_network_config(ask: &Ask<'_>, pairs: &mut Pairs) {
+    pairs.add("service.address", ask.session.local.ip());
+    pairs.add("service.port", ask.shared.port);
+}
+
+/// What the namespace may grow to, in bytes.
+pub(crate) fn capacity_bytes(served: &Served) -> u64 {
+    let options = served.namespace.options();
+    let devices = match &options.storage {
+        Storage::Memory => 1,
+        Storage::Files { devices, .. } => *devices,
+        Storage::Devices(devices) => devices.len(),
+    };
+    options.max_device_bytes.saturating_mul(devices as u64)
+}
+
+/// The configuration of a namespace, by Aerospike's names.
+pub(super) fn add_namespace_config(served: &Served, pairs: &mut Pairs) {
+    let namespace = &served.namespace;
+    let options = namespace.options();
+    let default_ttl = namespace
+        .default_time_to_live()
+        .unwrap_or_default()
+        .as_secs();
+    let nsup_period = if served.expires {
+        // Whole seconds, and not the number that means never.
+        options.expiry_period.as_secs().max(1)
+    } else {
+        0
+    };
+    let in_memory = matches!(options.storage, Storage::Memory);
+    pairs.add("allow-ttl-without-nsup", "false");
+    pairs.add("apply-ttl-reductions", "true");
+    pairs.add("background-query-max-rps", 10_000);
+    pairs.add("conflict-resolution-policy", "generation");
+    pairs.add("default-read-touch-ttl-pct", 0);
+    pairs.add("default-ttl", default_ttl);
+    pairs.add("disallow-null-setname", "false");
+    pairs.add("max-record-size", namespace.max_record_bytes());
+    pairs.add("nsup-period", nsup_period);
+    pairs.add("replication-factor", 1);
+    pairs.add("strong-consistency", "false");
+    pairs.add("strong-consistency-allow-expunge", "false");
+    pairs.add("transaction-pending-limit", options.max_waiters);
+    pairs.add(
+        "storage-engine",
+        if in_memory { "memory" } else { "device" },
+    );
+    pairs.add("storage-engine.data-size", capacity_bytes(served));
+    pairs.add(
+        "storage-engine.defrag-lwm-pct",
+        options.defrag_threshold_percent,
+    );
+    pairs.add(
+        "storage-engine.commit-to-device",
+        options.durability == Durability::Commit,
+    );
+}

@@ -1,0 +1,249 @@
+//! Queries under way and the last ones done: what `query-show` tells, and what `query-abort` ends.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::served::Served;
+
+/// How many finished jobs are remembered: Aerospike's `query-max-done`.
+const DONE_MAX: usize = 100;
+
+/// What kind of query a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JobKind {
+    /// Records are returned.
+    Basic,
+    /// Operations are done on records.
+    Background,
+}
+
+impl JobKind {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Basic => "basic",
+            Self::Background => "background-ops",
+        }
+    }
+}
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Complete,
+    Aborted,
+    /// The client went away, or would not read.
+    Abandoned,
+}
+
+/// A query.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) id: u64,
+    kind: JobKind,
+    namespace: String,
+    set: String,
+    partitions: usize,
+    digests: usize,
+    pub(crate) records_per_second: u32,
+    socket_timeout_ms: u32,
+    client: String,
+    started: Instant,
+    abort: AtomicBool,
+    /// How much of the partitions is visited, in hundredths of a percent.
+    progress: AtomicU64,
+    pub(crate) succeeded: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) filtered: AtomicU64,
+    pub(crate) throttled: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+    end: Mutex<Option<(End, Instant)>>,
+}
+
+/// What a job is begun with.
+#[derive(Debug)]
+pub(crate) struct JobStart<'a> {
+    pub(crate) id: u64,
+    pub(crate) kind: JobKind,
+    pub(crate) served: &'a Served,
+    pub(crate) set: &'a str,
+    pub(crate) partitions: usize,
+    pub(crate) digests: usize,
+    pub(crate) records_per_second: u32,
+    pub(crate) socket_timeout_ms: u32,
+    pub(crate) client: &'a str,
+}
+
+impl Job {
+    /// Whether somebody asked to end it.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.abort.load(Ordering::Relaxed)
+    }
+
+    /// Notes that `done` of `all` partitions are visited.
+    pub(crate) fn progress(&self, done: usize, all: usize) {
+        let hundredths = done as u64 * 10_000 / all.max(1) as u64;
+        self.progress.store(hundredths, Ordering::Relaxed);
+    }
+
+    /// Notes the end, once.
+    pub(crate) fn finish(&self, how: End) {
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
+        if end.is_none() {
+            *end = Some((how, Instant::now()));
+        }
+    }
+
+    fn ended(&self) -> Option<(End, Instant)> {
+        *self.end.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The job as info commands show it: `key=value` pairs between colons, in Aerospike's order.
+    fn describe(&self) -> String {
+        use std::fmt::Write;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let end = self.ended();
+        let status = match end {
+            None => "active(ok)",
+            Some((End::Complete, _)) => "done(ok)",
+            Some((End::Aborted, _)) => "done(user-aborted)",
+            Some((End::Abandoned, _)) => "done(abandoned-response-error)",
+        };
+        let until = end.map_or_else(Instant::now, |(_, at)| at);
+        let mut text = format!("trid={}:ns={}", self.id, self.namespace);
+        // Writing to a string does not fail.
+        if !self.set.is_empty() {
+            let _ = write!(text, ":set={}", self.set);
+        }
+        if self.kind == JobKind::Basic {
+            let _ = write!(
+                text,
+                ":n-pids-requested={}:n-keyds-requested={}",
+                self.partitions, self.digests
+            );
+        }
+        let progress = read(&self.progress);
+        let _ = write!(
+            text,
+            ":rps={}:active-threads={}:status={status}:job-progress={}.{:02}:run-time={}:time-since-done={}",
+            self.records_per_second,
+            u8::from(end.is_none()),
+            progress / 100,
+            progress % 100,
+            until.duration_since(self.started).as_millis(),
+            end.map_or(0, |(_, at)| at.elapsed().as_millis()),
+        );
+        let _ = write!(
+            text,
+            ":recs-throttled={}:recs-filtered-meta=0:recs-filtered-bins={}:recs-succeeded={}:recs-failed={}:from={}:job-type={}:net-io-bytes={}:socket-timeout={}",
+            read(&self.throttled),
+            read(&self.filtered),
+            read(&self.succeeded),
+            read(&self.failed),
+            self.client.replace(':', "+"),
+            self.kind.name(),
+            read(&self.bytes),
+            self.socket_timeout_ms,
+        );
+        text
+    }
+}
+
+/// All jobs that are known.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    /// The oldest first.
+    known: Mutex<VecDeque<Arc<Job>>>,
+}
+
+impl Jobs {
+    fn known(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Job>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a job; `None` if one of this number is running.
+    pub(crate) fn begin(&self, start: &JobStart<'_>) -> Option<Arc<Job>> {
+        let mut known = self.known();
+        let is_running = |job: &Arc<Job>| job.ended().is_none();
+        if known
+            .iter()
+            .any(|job| job.id == start.id && is_running(job))
+        {
+            return None;
+        }
+        known.retain(|job| job.id != start.id);
+        let done = known.iter().filter(|job| !is_running(job)).count();
+        if done > DONE_MAX
+            && let Some(oldest) = known.iter().position(|job| !is_running(job))
+        {
+            known.remove(oldest);
+        }
+        let job = Arc::new(Job {
+            id: start.id,
+            kind: start.kind,
+            namespace: start.served.namespace.name().to_owned(),
+            set: start.set.to_owned(),
+            partitions: start.partitions,
+            digests: start.digests,
+            records_per_second: start.records_per_second,
+            socket_timeout_ms: start.socket_timeout_ms,
+            client: start.client.to_owned(),
+            started: Instant::now(),
+            abort: AtomicBool::new(false),
+            progress: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            end: Mutex::new(None),
+        });
+        known.push_back(Arc::clone(&job));
+        Some(job)
+    }
+
+    /// All jobs as text, between semicolons.
+    pub(crate) fn describe_all(&self) -> String {
+        let all: Vec<String> = self.known().iter().map(|job| job.describe()).collect();
+        all.join(";")
+    }
+
+    /// One job as text.
+    pub(crate) fn describe(&self, id: u64) -> Option<String> {
+        let known = self.known();
+        known
+            .iter()
+            .find(|job| job.id == id)
+            .map(|job| job.describe())
+    }
+
+    /// Asks a running job to end. False if there is none.
+    pub(crate) fn abort(&self, id: u64) -> bool {
+        let known = self.known();
+        let running = known
+            .iter()
+            .find(|job| job.id == id && job.ended().is_none());
+        if let Some(job) = running {
+            job.abort.store(true, Ordering::Relaxed);
+        }
+        running.is_some()
+    }
+
+    /// Asks all running jobs to end. Returns how many there are.
+    pub(crate) fn abort_all(&self) -> usize {
+        let known = self.known();
+        let running = known.iter().filter(|job| job.ended().is_none());
+        running
+            .map(|job| job.abort.store(true, Ordering::Relaxed))
+            .count()
+    }
+
+    /// How many jobs are running.
+    pub(crate) fn running(&self) -> usize {
+        self.known()
+            .iter()
+            .filter(|job| job.ended().is_none())
+            .count()
+    }
+}

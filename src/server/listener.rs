@@ -1,0 +1,293 @@
+//! The server: its runtime, accepting connections, and stopping.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, watch};
+
+use super::connection::{self, Open};
+use super::metrics;
+use super::served::{Limits, Shared};
+use crate::{Error, Result, Store};
+
+/// How long stopping waits for requests that are being executed.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long accepting pauses when the process has no more files to open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Serves a store to Aerospike clients. Begin with [`Server::builder`].
+#[derive(Debug)]
+pub struct Server {
+    _private: (),
+}
+
+/// How a server is started. From [`Server::builder`].
+#[derive(Clone, Debug)]
+pub struct ServerBuilder {
+    store: Store,
+    listen: SocketAddr,
+    metrics: Option<SocketAddr>,
+    cluster_name: Option<String>,
+    no_expiry: Vec<String>,
+    limits: Limits,
+}
+
+/// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
+#[derive(Debug)]
+pub struct ServerHandle {
+    addr: SocketAddr,
+    metrics: Option<SocketAddr>,
+    shared: Arc<Shared>,
+    stopping: watch::Sender<bool>,
+    /// Ends when the last connection has.
+    ended: Option<mpsc::Receiver<()>>,
+    runtime: Option<Runtime>,
+}
+
+impl Server {
+    /// A server of a store, on a free port of 127.0.0.1 unless [`ServerBuilder::listen`] says otherwise.
+    ///
+    /// All namespaces that the store has when the server starts are served. They must hash keys as clients do, by
+    /// [`KeyHash::Ripemd160`](crate::KeyHash::Ripemd160).
+    ///
+    /// ```
+    /// use spikelet::{KeyHash, NamespaceConfig, Server, Store};
+    ///
+    /// # fn main() -> spikelet::Result<()> {
+    /// let mut config = NamespaceConfig::new("test");
+    /// config.key_hash = KeyHash::Ripemd160;
+    /// let store = Store::builder().namespace(config).open()?;
+    /// let server = Server::builder(&store).start()?;
+    /// println!("point a client at {}", server.addr());
+    /// server.stop();
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn builder(store: &Store) -> ServerBuilder {
+        ServerBuilder {
+            store: store.clone(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            metrics: None,
+            cluster_name: None,
+            no_expiry: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl ServerBuilder {
+    /// Listens on this address; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it names no address.
+    pub fn listen(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
+        self.listen = resolve(addr)?;
+        Ok(self)
+    }
+
+    /// Serves metrics as text in Prometheus' form over HTTP on this address. Default: none.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it names no address.
+    pub fn metrics(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
+        self.metrics = Some(resolve(addr)?);
+        Ok(self)
+    }
+
+    /// The most connections at once; more are closed as they come. Default: 15,000, Aerospike's.
+    #[must_use]
+    pub const fn max_connections(mut self, most: usize) -> Self {
+        self.limits.max_connections = most;
+        self
+    }
+
+    /// Closes connections without a request for so long. Default: never, Aerospike's.
+    #[must_use]
+    pub const fn idle_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.limits.idle_timeout = limit;
+        self
+    }
+
+    /// The most rows of one batch; 0, the default: as many as fit into a message.
+    #[must_use]
+    pub const fn max_batch_rows(mut self, most: u32) -> Self {
+        self.limits.max_batch_rows = most;
+        self
+    }
+
+    /// The name of the cluster, for clients that ask for one. Default: none.
+    #[must_use]
+    pub fn cluster_name(mut self, name: impl Into<String>) -> Self {
+        self.cluster_name = Some(name.into());
+        self
+    }
+
+    /// Refuses times to live in this namespace, as Aerospike does where `nsup-period` is 0.
+    #[must_use]
+    pub fn without_expiry(mut self, namespace: impl Into<String>) -> Self {
+        self.no_expiry.push(namespace.into());
+        self
+    }
+
+    /// Starts the server on threads of its own. It answers when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the address cannot be listened on, or a namespace hashes keys differently from clients.
+    pub fn start(self) -> Result<ServerHandle> {
+        let cannot = |what: &str, error: &io::Error| Error::parameter(format!("{what}: {error}"));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("spikelet-server")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| cannot("cannot start the server's threads", &error))?;
+        let bind = |addr: SocketAddr| {
+            bind(addr, &runtime)
+                .map_err(|error| cannot(&format!("cannot listen on {addr}"), &error))
+        };
+        let (addr, listener) = bind(self.listen)?;
+        let metrics = self.metrics.map(bind).transpose()?;
+        let shared = Arc::new(Shared::new(
+            &self.store,
+            &self.no_expiry,
+            addr.port(),
+            self.cluster_name,
+            self.limits,
+        )?);
+        let (stopping, watching) = watch::channel(false);
+        let (alive, ended) = mpsc::channel(1);
+        let metrics = metrics.map(|(addr, listener)| {
+            runtime.spawn(metrics::serve(Arc::clone(&shared), listener));
+            addr
+        });
+        runtime.spawn(accept(Arc::clone(&shared), listener, watching, alive));
+        tracing::info!(%addr, node = %shared.node, "listening");
+        Ok(ServerHandle {
+            addr,
+            metrics,
+            shared,
+            stopping,
+            ended: Some(ended),
+            runtime: Some(runtime),
+        })
+    }
+}
+
+impl ServerHandle {
+    /// Where the server listens.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Where it serves metrics, if it does.
+    #[must_use]
+    pub const fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    /// How many connections are open.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.shared.connections.open.load(Ordering::Relaxed)
+    }
+
+    /// Stops the server: no more connections, no more requests. Requests that are being executed are answered, if that
+    /// takes no longer than 5 s. The store stays open.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    fn shut_down(&mut self) {
+        let (Some(runtime), Some(mut ended)) = (self.runtime.take(), self.ended.take()) else {
+            return;
+        };
+        self.shared.closing.store(true, Ordering::Relaxed);
+        // Nobody may be listening any more.
+        let _ = self.stopping.send(true);
+        // On a thread of its own, since the caller may be one of another runtime, which must not be blocked by ours.
+        let wait = move || {
+            let all_ended = async { tokio::time::timeout(STOP_TIMEOUT, ended.recv()).await };
+            if runtime.block_on(all_ended).is_err() {
+                tracing::warn!("requests are still being executed after {STOP_TIMEOUT:?}");
+            }
+            runtime.shutdown_timeout(STOP_TIMEOUT);
+        };
+        // It has nothing to return, and a panic of it has been reported.
+        let _ = std::thread::spawn(wait).join();
+    }
+}
+
+impl Drop for ServerHandle {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+/// Accepts connections until the server stops. Each holds a clone of `alive`.
+async fn accept(
+    shared: Arc<Shared>,
+    listener: TcpListener,
+    mut stopping: watch::Receiver<bool>,
+    alive: mpsc::Sender<()>,
+) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stopping.changed() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => open(&shared, stream, &stopping, &alive),
+            // The client is gone already, or there are no more files to open: others must close first.
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+fn open(
+    shared: &Arc<Shared>,
+    stream: TcpStream,
+    stopping: &watch::Receiver<bool>,
+    alive: &mpsc::Sender<()>,
+) {
+    let Some(open) = Open::count(shared) else {
+        tracing::warn!("too many connections: one is refused");
+        return;
+    };
+    let (shared, stopping, alive) = (Arc::clone(shared), stopping.clone(), alive.clone());
+    tokio::spawn(async move {
+        connection::serve(shared, stream, stopping).await;
+        drop((open, alive));
+    });
+}
+
+/// A listener, known to the runtime.
+fn bind(addr: SocketAddr, runtime: &Runtime) -> io::Result<(SocketAddr, TcpListener)> {
+    let listener = std::net::TcpListener::bind(addr)?;
+    listener.set_nonblocking(true)?;
+    let addr = listener.local_addr()?;
+    let _entered = runtime.enter();
+    Ok((addr, TcpListener::from_std(listener)?))
+}
+
+fn resolve(addr: impl ToSocketAddrs) -> Result<SocketAddr> {
+    let found = addr.to_socket_addrs().map_err(|error| {
+        Error::parameter(format!(
+            "not an address to listen on: {error}; give host:port"
+        ))
+    })?;
+    found
+        .into_iter()
+        .next()
+        .ok_or_else(|| Error::parameter("the host to listen on has no address"))
+}

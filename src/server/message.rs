@@ -1,0 +1,149 @@
+//! A message about records: header, fields, operations.
+
+use bitflags::bitflags;
+
+use super::bytes::Cursor;
+use super::fields::Fields;
+use super::ops::Ops;
+
+/// The length of a message's header in bytes.
+pub(crate) const MESSAGE_HEADER_BYTES: usize = 22;
+
+bitflags! {
+    /// How to read. Bits without a name mean nothing here.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Info1: u8 {
+        const READ = 0x01;
+        const GET_ALL = 0x02;
+        const SHORT_QUERY = 0x04;
+        const BATCH = 0x08;
+        const NO_BINS = 0x20;
+        const COMPRESS_RESPONSE = 0x80;
+        const _ = !0;
+    }
+
+    /// How to write.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Info2: u8 {
+        const WRITE = 0x01;
+        const DELETE = 0x02;
+        const GENERATION_EQUAL = 0x04;
+        const GENERATION_GREATER = 0x08;
+        const CREATE_ONLY = 0x20;
+        const RESPOND_ALL_OPS = 0x80;
+        const _ = !0;
+    }
+
+    /// What else there is to say.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Info3: u8 {
+        /// In responses: the last of several.
+        const LAST = 0x01;
+        /// A query by partitions.
+        const PARTITIONS = 0x04;
+        const UPDATE_ONLY = 0x08;
+        const CREATE_OR_REPLACE = 0x10;
+        const REPLACE_ONLY = 0x20;
+        const _ = !0;
+    }
+}
+
+/// What stands in front of fields and operations, of a message or of a row of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) info1: Info1,
+    pub(crate) info2: Info2,
+    pub(crate) info3: Info3,
+    /// Flags of transactions over several records.
+    pub(crate) info4: u8,
+    pub(crate) generation: u32,
+    pub(crate) ttl: u32,
+    /// How long the server may take, in milliseconds; 0: as it likes.
+    pub(crate) timeout_ms: u32,
+}
+
+/// A message, checked: fields and operations fill it exactly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message<'a> {
+    pub(crate) head: Head,
+    pub(crate) fields: Fields<'a>,
+    pub(crate) ops: Ops<'a>,
+}
+
+impl<'a> Message<'a> {
+    /// Parses the body of a frame; `None` if it is malformed.
+    pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
+        let mut cursor = Cursor(body);
+        let _header_len = cursor.u8()?;
+        let head = Head {
+            info1: Info1::from_bits_retain(cursor.u8()?),
+            info2: Info2::from_bits_retain(cursor.u8()?),
+            info3: Info3::from_bits_retain(cursor.u8()?),
+            info4: cursor.u8()?,
+            ..Head::default()
+        };
+        let _result_code = cursor.u8()?;
+        let head = Head {
+            generation: cursor.u32()?,
+            ttl: cursor.u32()?,
+            timeout_ms: cursor.u32()?,
+            ..head
+        };
+        let (field_count, op_count) = (cursor.u16()?, cursor.u16()?);
+        let fields = Fields::parse(&mut cursor, field_count)?;
+        let ops = Ops::parse(&mut cursor, op_count)?;
+        cursor.is_empty().then_some(Self { head, fields, ops })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::fields::Field;
+    use proptest::prelude::*;
+
+    /// A put of `i` = 7 with generation 3, a time to live of 100 s and a timeout of a second.
+    fn put() -> Vec<u8> {
+        let mut body = vec![22, 0, 5, 8, 0, 0];
+        body.extend([0, 0, 0, 3, 0, 0, 0, 100, 0, 0, 3, 0xe8, 0, 1, 0, 1]);
+        body.extend(b"\0\0\0\x05\0test\0\0\0\x0d\x02\x01\0\x01i\0\0\0\0\0\0\0\x07");
+        body
+    }
+
+    #[test]
+    fn a_put_is_read_whole() {
+        let body = put();
+        let message = Message::parse(&body).unwrap();
+        let head = message.head;
+        assert_eq!(head.info2, Info2::WRITE | Info2::GENERATION_EQUAL);
+        assert_eq!(head.info3, Info3::UPDATE_ONLY);
+        assert_eq!((head.generation, head.ttl, head.timeout_ms), (3, 100, 1000));
+        assert_eq!(message.fields.get(Field::Namespace), Some(&b"test"[..]));
+        assert_eq!(message.ops.iter().next().unwrap().name, b"i");
+    }
+
+    #[test]
+    fn a_message_cut_short_or_lengthened_is_refused() {
+        let body = put();
+        for len in 0..body.len() {
+            assert!(Message::parse(&body[..len]).is_none(), "{len}");
+        }
+        let longer = [&body[..], &[0]].concat();
+        assert!(Message::parse(&longer).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_messages_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..128), at in 0_usize..200, byte: u8) {
+            let _ = Message::parse(&bytes);
+            let mut body = put();
+            if let Some(slot) = body.get_mut(at) {
+                *slot = byte;
+            }
+            if let Some(message) = Message::parse(&body) {
+                let _ = message.ops.iter().count();
+                let _ = message.fields.get(Field::Filter);
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Metrics as text in Prometheus' form, over HTTP.
+//!
+//! What Aerospike's exporter knows has its names (`aerospike_namespace_*`, `aerospike_node_stats_*`, `aerospike_sets_*`,
+//! `aerospike_latencies_*`), so that its dashboards work. What only this server has begins with `spikelet_`.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::counters::Latency;
+use super::info::{BUILD, namespace_statistics, node_statistics};
+use super::served::{Served, Shared};
+
+/// How long a scraper may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest request that is read.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// How long accepting pauses when the process has no more files to open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers scrapers, one after the other, until the runtime ends.
+pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Whoever hangs or goes away is not waited for.
+                let _ = timeout(PATIENCE, answer(&shared, stream)).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a scraper");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn answer(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
+    let mut request = Vec::with_capacity(1024);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() >= REQUEST_BYTES_MAX || stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let (status, body) = if request.starts_with(b"GET /metrics ") || request.starts_with(b"GET / ")
+    {
+        ("200 OK", render(shared))
+    } else {
+        ("404 Not Found", "GET /metrics\n".to_owned())
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// Samples by metric: those of one metric must stand together.
+#[derive(Debug, Default)]
+struct Metrics {
+    text: String,
+    last: String,
+}
+
+impl Metrics {
+    /// Adds a sample. `labels` as they stand between braces.
+    fn add(&mut self, name: &str, kind: &str, labels: &str, value: impl std::fmt::Display) {
+        if name != self.last {
+            let _ = writeln!(self.text, "# TYPE {name} {kind}");
+            self.last = name.to_owned();
+        }
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
+    }
+}
+
+/// All metrics.
+fn render(shared: &Shared) -> String {
+    let mut metrics = Metrics::default();
+    let cluster = shared.cluster_name.as_deref().unwrap_or("null");
+    let node = format!(
+        "cluster_name=\"{}\",service=\"{}\"",
+        escaped(cluster),
+        escaped(&shared.node)
+    );
+    let up = format!("{node},build=\"{BUILD}\"");
+    metrics.add("aerospike_node_up", "gauge", &up, 1);
+    for (key, value) in node_statistics(shared) {
+        if let Some(value) = number(&value) {
+            let name = format!("aerospike_node_stats_{key}");
+            metrics.add(&name, kind(key), &node, value);
+        }
+    }
+    render_namespaces(shared, &node, &mut metrics);
+    render_sets(shared, &node, &mut metrics);
+    render_latencies(shared, &node, &mut metrics);
+    metrics.text
+}
+
+fn labels_of(node: &str, served: &Served) -> String {
+    format!("{node},ns=\"{}\"", escaped(served.namespace.name()))
+}
+
+fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
+    let all: Vec<_> = shared
+        .namespaces
+        .iter()
+        .map(|served| (labels_of(node, served), namespace_statistics(served)))
+        .collect();
+    let keys = all.first().map_or(&[][..], |(_, pairs)| pairs);
+    for (at, (key, _)) in keys.iter().enumerate() {
+        for (labels, pairs) in &all {
+            if let Some(value) = pairs.get(at).and_then(|(_, value)| number(value)) {
+                let name = format!("aerospike_namespace_{key}");
+                metrics.add(&name, kind(key), labels, value);
+            }
+        }
+    }
+    type Own = (&'static str, &'static str, fn(&crate::Stats) -> u64);
+    let own: [Own; 12] = [
+        ("waits", "counter", |stats| stats.waits),
+        ("wait_timeouts", "counter", |stats| stats.timeouts),
+        ("syncs", "counter", |stats| stats.syncs),
+        ("damaged", "counter", |stats| stats.damaged),
+        ("defragmented_blocks", "counter", |stats| {
+            stats.defragmented_blocks
+        }),
+        ("dropped_tombstones", "counter", |stats| {
+            stats.dropped_tombstones
+        }),
+        ("device_bytes", "gauge", |stats| stats.device_bytes),
+        ("used_blocks", "gauge", |stats| stats.used_blocks),
+        ("requested_bytes", "counter", |stats| {
+            stats.traffic.requested_bytes
+        }),
+        ("appended_bytes", "counter", |stats| {
+            stats.traffic.appended_bytes
+        }),
+        ("recycled_bytes", "counter", |stats| {
+            stats.traffic.recycled_bytes
+        }),
+        ("moved_bytes", "counter", |stats| stats.traffic.moved_bytes),
+    ];
+    let stats: Vec<_> = shared
+        .namespaces
+        .iter()
+        .map(|served| (labels_of(node, served), served.namespace.stats()))
+        .collect();
+    for (key, kind, of) in own {
+        for (labels, stats) in &stats {
+            metrics.add(&format!("spikelet_{key}"), kind, labels, of(stats));
+        }
+    }
+}
+
+fn render_sets(shared: &Shared, node: &str, metrics: &mut Metrics) {
+    let mut sets = Vec::new();
+    for served in &shared.namespaces {
+        for usage in served.namespace.sets() {
+            if !usage.name.is_empty() {
+                let labels = format!(
+                    "{},set=\"{}\"",
+                    labels_of(node, served),
+                    escaped(&usage.name)
+                );
+                sets.push((labels, usage));
+            }
+        }
+    }
+    for (labels, usage) in &sets {
+        metrics.add("aerospike_sets_objects", "gauge", labels, usage.records);
+    }
+    for (labels, usage) in &sets {
+        let name = "aerospike_sets_data_used_bytes";
+        metrics.add(name, "gauge", labels, usage.stored_bytes);
+    }
+}
+
+fn render_latencies(shared: &Shared, node: &str, metrics: &mut Metrics) {
+    type Of = fn(&Served) -> &Latency;
+    let all: [(&str, Of); 3] = [
+        ("read", |served| &served.reads),
+        ("write", |served| &served.writes),
+        ("pi_query", |served| &served.queries),
+    ];
+    for (what, of) in all {
+        let name = format!("aerospike_latencies_{what}_ms_bucket");
+        for served in &shared.namespaces {
+            let labels = labels_of(node, served);
+            let latency = of(served);
+            let count = latency.count();
+            for (bucket, longer) in latency.at_least().into_iter().enumerate() {
+                let labels = format!("{labels},le=\"{}\"", 1_u64 << bucket);
+                metrics.add(&name, "counter", &labels, count.saturating_sub(longer));
+            }
+            metrics.add(&name, "counter", &format!("{labels},le=\"+Inf\""), count);
+        }
+        let name = format!("aerospike_latencies_{what}_ms_count");
+        for served in &shared.namespaces {
+            metrics.add(
+                &name,
+                "counter",
+                &labels_of(node, served),
+                of(served).count(),
+            );
+        }
+        let name = format!("spikelet_{what}_seconds_total");
+        for served in &shared.namespaces {
+            let seconds = of(served).micros() as f64 / 1e6;
+            metrics.add(&name, "counter", &labels_of(node, served), seconds);
+        }
+    }
+}
+
+/// The value as a number, if it is one or a truth value.
+fn number(text: &str) -> Option<u64> {
+    match text {
+        "true" => Some(1),
+        "false" => Some(0),
+        other => other.parse().ok(),
+    }
+}
+
+/// Whether a value only ever grows.
+fn kind(key: &str) -> &'static str {
+    let counts = [
+        "_success",
+        "_error",
+        "_timeout",
+        "_not_found",
+        "_filtered_out",
+        "_complete",
+        "_abort",
+    ];
+    let grows = counts.iter().any(|end| key.ends_with(end))
+        || matches!(
+            key,
+            "uptime"
+                | "expired_objects"
+                | "evicted_objects"
+                | "fail_key_busy"
+                | "client_connections_opened"
+                | "client_connections_closed"
+                | "client_connections_refused"
+        );
+    if grows { "counter" } else { "gauge" }
+}
+
+/// The text inside the quotes of a label.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

@@ -1,0 +1,39 @@
+//! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
+//!
+//! * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
+//!   `compression`: the same, compressed. `reply`, `particle`: answers, put together.
+//! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `job`: partitions, and
+//!   operations on all records of a set.
+//! * `info`: questions and commands as text. `config`: Aerospike's configuration file.
+//! * `served`: what connections share. `counters`, `metrics`: what has happened. `budget`: memory for large messages.
+//! * `connection`: one client. `listener`: the runtime, accepting and stopping.
+//!
+//! It asks the engine by digest (`engine::remote`), since digests are what clients send.
+
+mod batch;
+mod budget;
+mod bytes;
+mod command;
+mod compression;
+mod config;
+mod connection;
+mod counters;
+mod fields;
+mod frame;
+mod info;
+mod job;
+mod listener;
+mod message;
+mod metrics;
+mod operation;
+mod ops;
+mod particle;
+mod query;
+mod reply;
+mod served;
+
+pub use config::ServerConfig;
+pub use listener::{Server, ServerBuilder, ServerHandle};
+
+#[cfg(doc)]
+use crate::Store;

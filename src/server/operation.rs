@@ -1,0 +1,84 @@
+//! From a client's operations to ours.
+
+use super::message::{Head, Info1};
+use super::ops::{Ops, WireOp, code};
+use crate::operation::{CallSystem, Operation, operations};
+use crate::value::{ParticleType, Value, ValueRef, from_wire};
+use crate::{BinName, Error, Result};
+
+/// The operations of a request that writes, or that reads by more than names.
+///
+/// # Errors
+/// [`Error::Parameter`] for an operation or a value that is not known, [`Error::BinName`] for a name that is none.
+pub(crate) fn operations_of(head: &Head, ops: &Ops<'_>) -> Result<Vec<Operation>> {
+    let reads_all = head.info1.contains(Info1::GET_ALL);
+    ops.iter().map(|op| operation(&op, reads_all)).collect()
+}
+
+fn operation(op: &WireOp<'_>, reads_all: bool) -> Result<Operation> {
+    let bin = bin_name(op.name)?;
+    let name = bin.as_str();
+    let call = |system, writes| Operation::encoded_call(name, system, writes, op.value);
+    Ok(match op.code {
+        code::READ if op.name.is_empty() && reads_all => operations::get(),
+        code::READ => operations::get_bin(name),
+        code::WRITE => operations::put_encoded(name, value_type(op)?, op.value),
+        code::ADD => operations::add(name, value(op)?),
+        code::APPEND => operations::append(name, value(op)?),
+        code::PREPEND => operations::prepend(name, value(op)?),
+        code::TOUCH => operations::touch(),
+        code::DELETE_ALL => operations::delete_all_bins(),
+        code::CDT_READ => call(CallSystem::Collections, false),
+        code::CDT_MODIFY => call(CallSystem::Collections, true),
+        code::EXP_READ => Operation::encoded_expression(name, false, op.value),
+        code::EXP_MODIFY => Operation::encoded_expression(name, true, op.value),
+        code::BITS_READ => call(CallSystem::Bits, false),
+        code::BITS_MODIFY => call(CallSystem::Bits, true),
+        code::HLL_READ => call(CallSystem::Hll, false),
+        code::HLL_MODIFY => call(CallSystem::Hll, true),
+        other => {
+            return Err(Error::parameter(format!(
+                "operation {other} is not known to this server"
+            )));
+        }
+    })
+}
+
+/// The name of a bin as it came.
+pub(crate) fn bin_name(name: &[u8]) -> Result<BinName> {
+    BinName::from_utf8(name)
+        .ok_or_else(|| Error::BinName(String::from_utf8_lossy(name).into_owned().into()))
+}
+
+/// The type of an operation's value, if the value can be of it: sizes are a question of the request (code 4), contents are
+/// judged when they are written.
+fn value_type(op: &WireOp<'_>) -> Result<ParticleType> {
+    let kind =
+        ParticleType::from_number(op.kind).map_err(|error| Error::parameter(error.to_string()))?;
+    let fits = match kind {
+        ParticleType::Integer => matches!(op.value.len(), 1 | 2 | 4 | 8),
+        ParticleType::Float => op.value.len() == size_of::<f64>(),
+        ParticleType::Bool => matches!(op.value, [0 | 1]),
+        _ => true,
+    };
+    if fits {
+        Ok(kind)
+    } else {
+        Err(Error::parameter(format!(
+            "{} bytes are no {}",
+            op.value.len(),
+            kind.name()
+        )))
+    }
+}
+
+/// The operand of an operation.
+fn value(op: &WireOp<'_>) -> Result<Value> {
+    let kind = value_type(op)?;
+    if kind == ParticleType::Null {
+        return Ok(Value::Nil);
+    }
+    let mut stored = Vec::with_capacity(op.value.len());
+    from_wire(kind, op.value, &mut stored)?;
+    Ok(ValueRef::stored(kind, &stored)?.to_value()?)
+}

@@ -1,0 +1,173 @@
+//! Putting a message together: what is answered about a record.
+
+use super::bytes::patch;
+use super::fields::Field;
+use super::message::{Info3, MESSAGE_HEADER_BYTES};
+use super::particle::write_wire;
+use crate::value::{CodecError, ParticleType};
+
+/// What stands in the header of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Aerospike's result code.
+    pub(crate) code: u8,
+    pub(crate) info3: Info3,
+    /// The record's generation; 0 without a record.
+    pub(crate) generation: u32,
+    /// When the record expires, in seconds since 2010; 0: never.
+    pub(crate) void_time: u32,
+    /// The row of a batch.
+    pub(crate) row: u32,
+}
+
+impl Answer {
+    /// An answer that is a code and nothing else.
+    pub(crate) fn code(code: u8) -> Self {
+        Self {
+            code,
+            ..Self::default()
+        }
+    }
+
+    /// The end of several messages.
+    pub(crate) fn last(code: u8) -> Self {
+        Self {
+            info3: Info3::LAST,
+            ..Self::code(code)
+        }
+    }
+
+    /// Appends the message that has a header only.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        Reply::begin(out).finish(self);
+    }
+}
+
+/// A message under way at the end of a buffer.
+#[derive(Debug)]
+pub(crate) struct Reply<'o> {
+    out: &'o mut Vec<u8>,
+    at: usize,
+    fields: u16,
+    ops: u16,
+}
+
+impl<'o> Reply<'o> {
+    /// Begins a message.
+    pub(crate) fn begin(out: &'o mut Vec<u8>) -> Self {
+        let at = out.len();
+        out.extend_from_slice(&[0; MESSAGE_HEADER_BYTES]);
+        Self {
+            out,
+            at,
+            fields: 0,
+            ops: 0,
+        }
+    }
+
+    /// Adds a field. All fields come before the first operation.
+    pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
+        debug_assert_eq!(self.ops, 0);
+        self.out
+            .extend_from_slice(&(data.len() as u32 + 1).to_be_bytes());
+        self.out.push(field as u8);
+        self.out.extend_from_slice(data);
+        self.fields += 1;
+    }
+
+    /// Adds the value of a bin, or the result of an operation, from its stored form.
+    pub(crate) fn op(
+        &mut self,
+        code: u8,
+        name: &[u8],
+        kind: ParticleType,
+        stored: &[u8],
+    ) -> Result<(), CodecError> {
+        let at = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        self.out
+            .extend_from_slice(&[code, kind.number(), 0, name.len() as u8]);
+        self.out.extend_from_slice(name);
+        write_wire(kind, stored, self.out)?;
+        let size = (self.out.len() - at - 4) as u32;
+        patch(self.out, at, &size.to_be_bytes());
+        self.ops += 1;
+        Ok(())
+    }
+
+    /// How many operations it has.
+    pub(crate) const fn op_count(&self) -> u16 {
+        self.ops
+    }
+
+    /// Takes back what was added.
+    pub(crate) fn clear(&mut self) {
+        self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
+        (self.fields, self.ops) = (0, 0);
+    }
+
+    /// Takes back the whole message.
+    pub(crate) fn abandon(self) {
+        self.out.truncate(self.at);
+    }
+
+    /// Ends the message.
+    pub(crate) fn finish(self, answer: &Answer) {
+        let mut header = [0_u8; MESSAGE_HEADER_BYTES];
+        patch(
+            &mut header,
+            0,
+            &[
+                MESSAGE_HEADER_BYTES as u8,
+                0,
+                0,
+                answer.info3.bits(),
+                0,
+                answer.code,
+            ],
+        );
+        patch(&mut header, 6, &answer.generation.to_be_bytes());
+        patch(&mut header, 10, &answer.void_time.to_be_bytes());
+        patch(&mut header, 14, &answer.row.to_be_bytes());
+        patch(&mut header, 18, &self.fields.to_be_bytes());
+        patch(&mut header, 20, &self.ops.to_be_bytes());
+        patch(self.out, self.at, &header);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::message::Message;
+
+    #[test]
+    fn a_reply_can_be_read_as_a_message() {
+        let mut out = vec![1];
+        let mut reply = Reply::begin(&mut out);
+        reply.op(1, b"gone", ParticleType::Null, &[]).unwrap();
+        reply.clear();
+        reply.field(Field::Digest, &[7; 20]);
+        reply.op(5, b"i", ParticleType::Integer, &[7]).unwrap();
+        reply.op(1, b"n", ParticleType::Null, &[]).unwrap();
+        reply.finish(&Answer {
+            code: 2,
+            generation: 3,
+            void_time: 4,
+            row: 5,
+            info3: Info3::LAST,
+        });
+        assert_eq!(out[..7], [1, 22, 0, 0, 1, 0, 2]);
+        let message = Message::parse(&out[1..]).unwrap();
+        let head = message.head;
+        assert_eq!((head.generation, head.ttl, head.timeout_ms), (3, 4, 5));
+        assert_eq!(message.fields.get(Field::Digest), Some(&[7; 20][..]));
+        let ops: Vec<_> = message.ops.iter().collect();
+        assert_eq!(
+            (ops[0].code, ops[0].value),
+            (5, &[0, 0, 0, 0, 0, 0, 0, 7][..])
+        );
+        assert_eq!((ops[1].kind, ops[1].value), (0, &[][..]));
+        Reply::begin(&mut out).abandon();
+        assert_eq!(out.len(), 1 + 22 + 25 + 17 + 9);
+    }
+}

@@ -1,0 +1,244 @@
+//! Drives a served store through the Aerospike Rust client and ends with a panic at the first thing that is not as it
+//! should be.
+//!
+//! Usage: `spikelet-conformance HOST:PORT`
+
+use std::collections::HashMap;
+
+use aerospike::expressions::{eq, gt, int_bin, int_val, num_add};
+use aerospike::operations::exp::{ExpReadFlags, read_exp};
+use aerospike::operations::lists::{self, ListReturnType};
+use aerospike::operations::maps::{self, MapReturnType};
+use aerospike::operations::{self, Operation};
+use aerospike::{
+    BatchDeletePolicy, BatchOperation, BatchPolicy, BatchReadPolicy, BatchWritePolicy, Bins,
+    Client, ClientPolicy, Error, Expiration, GenerationPolicy, Key, ListPolicy, MapPolicy,
+    PartitionFilter, QueryPolicy, ReadPolicy, Record, RecordExistsAction, ResultCode, Statement,
+    Value, WritePolicy, as_bin, as_blob, as_key, as_list, as_map, as_val,
+};
+use futures::StreamExt;
+
+const NAMESPACE: &str = "test";
+const SET: &str = "rust";
+
+/// Whether a request was refused with this code.
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, code: ResultCode) {
+    let error = result.expect_err("a refusal");
+    assert!(error.matches(&[code]), "{code:?} expected, found {error}");
+}
+
+fn value(record: &Record, bin: &str) -> Value {
+    record.bins.get(bin).cloned().unwrap_or_else(|| panic!("no bin {bin} in {record:?}"))
+}
+
+fn key(id: impl Into<Value>) -> Key {
+    Key::new(NAMESPACE, SET, id.into()).expect("a key")
+}
+
+struct Served {
+    client: Client,
+    read: ReadPolicy,
+    write: WritePolicy,
+}
+
+impl Served {
+    async fn get(&self, key: &Key) -> Result<Record, Error> {
+        self.client.get(&self.read, key, Bins::All).await
+    }
+
+    async fn operate(&self, key: &Key, operations: &[Operation]) -> Result<Record, Error> {
+        self.client.operate(&self.write, key, operations).await
+    }
+
+    async fn records(&self) {
+        let key = key("record");
+        let _ = self.client.delete(&self.write, &key).await;
+        let bins = [
+            as_bin!("int", -7),
+            as_bin!("float", 1.5),
+            as_bin!("text", "h\u{e9}llo"),
+            as_bin!("blob", as_blob!(vec![0_u8, 255])),
+            as_bin!("bool", true),
+            as_bin!("list", as_list!(1, "a", as_list!(2))),
+            as_bin!("map", as_map!("a" => 1, "b" => as_list!(true))),
+        ];
+        self.client.put(&self.write, &key, &bins).await.expect("a put");
+        let record = self.get(&key).await.expect("a record");
+        for bin in &bins {
+            assert_eq!(value(&record, &bin.name), bin.value);
+        }
+        assert_eq!(record.generation, 1);
+        let some = self.client.get(&self.read, &key, Bins::from(["int", "none"])).await;
+        assert_eq!(some.expect("a record").bins.len(), 1);
+        let header = self.client.get(&self.read, &key, Bins::None).await;
+        assert!(header.expect("a header").bins.is_empty());
+        assert!(self.client.exists(&self.read, &key).await.expect("an answer"));
+        self.client.touch(&self.write, &key).await.expect("a touch");
+        assert_eq!(self.get(&key).await.expect("a record").generation, 2);
+        assert!(self.client.delete(&self.write, &key).await.expect("an answer"));
+        assert!(!self.client.delete(&self.write, &key).await.expect("an answer"));
+        refused(self.get(&key).await, ResultCode::KeyNotFoundError);
+    }
+
+    async fn policies(&self) {
+        let key = key("policies");
+        let _ = self.client.delete(&self.write, &key).await;
+        let put = async |policy: &WritePolicy| {
+            self.client.put(policy, &key, &[as_bin!("i", 1)]).await
+        };
+        let with = |change: fn(&mut WritePolicy)| {
+            let mut policy = WritePolicy::default();
+            change(&mut policy);
+            policy
+        };
+        let update_only = with(|policy| policy.record_exists_action = RecordExistsAction::UpdateOnly);
+        refused(put(&update_only).await, ResultCode::KeyNotFoundError);
+        let create_only = with(|policy| policy.record_exists_action = RecordExistsAction::CreateOnly);
+        put(&create_only).await.expect("a put");
+        refused(put(&create_only).await, ResultCode::KeyExistsError);
+        let generation = with(|policy| {
+            policy.generation_policy = GenerationPolicy::ExpectGenEqual;
+            policy.generation = 9;
+        });
+        refused(put(&generation).await, ResultCode::GenerationError);
+        put(&with(|policy| policy.expiration = Expiration::Seconds(1000))).await.expect("a put");
+        let left = self.get(&key).await.expect("a record").time_to_live().expect("a time to live");
+        assert!((990..=1000).contains(&left.as_secs()), "{left:?}");
+        let filter = with(|policy| {
+            policy.base_policy.filter_expression = Some(eq(int_bin("i".into()), int_val(2)));
+        });
+        refused(put(&filter).await, ResultCode::FilteredOut);
+    }
+
+    async fn collections(&self) {
+        let key = key("collections");
+        let _ = self.client.delete(&self.write, &key).await;
+        let (list, map) = (ListPolicy::default(), MapPolicy::default());
+        let items = HashMap::from([(as_val!("a"), as_val!(3)), (as_val!("b"), as_val!(1))]);
+        let record = self
+            .operate(
+                &key,
+                &[
+                    lists::append_items(&list, "l", vec![as_val!(5), as_val!(1), as_val!(4)]),
+                    maps::put_items(&map, "m", items),
+                ],
+            )
+            .await
+            .expect("an answer");
+        assert_eq!((value(&record, "l"), value(&record, "m")), (as_val!(3), as_val!(2)));
+        let table = [
+            (lists::size("l"), "l", as_val!(3)),
+            (lists::get_by_rank("l", 0, ListReturnType::VALUES), "l", as_val!(1)),
+            (lists::get_by_index_range("l", 1, ListReturnType::VALUES), "l", as_list!(1, 4)),
+            (maps::get_by_key("m", as_val!("a"), MapReturnType::VALUE), "m", as_val!(3)),
+            (maps::get_by_rank("m", 0, MapReturnType::KEY), "m", as_val!("b")),
+            (maps::increment_value(&map, "m", as_val!("b"), as_val!(41)), "m", as_val!(42)),
+            (maps::remove_by_key("m", as_val!("a"), MapReturnType::COUNT), "m", as_val!(1)),
+            (maps::size("m"), "m", as_val!(1)),
+        ];
+        for (operation, bin, expected) in table {
+            let record = self.operate(&key, &[operation]).await.expect("an answer");
+            assert_eq!(value(&record, bin), expected);
+        }
+        refused(self.operate(&key, &[lists::get("l", 99)]).await, ResultCode::OpNotApplicable);
+        refused(
+            self.operate(&key, &[lists::append(&list, "m", as_val!(1))]).await,
+            ResultCode::BinTypeError,
+        );
+    }
+
+    async fn expressions(&self) {
+        let key = key("expressions");
+        self.client.put(&self.write, &key, &[as_bin!("i", 7)]).await.expect("a put");
+        let mut policy = ReadPolicy::default();
+        policy.base_policy.filter_expression = Some(gt(int_bin("i".into()), int_val(8)));
+        let filtered = self.client.get(&policy, &key, Bins::All).await;
+        refused(filtered, ResultCode::FilteredOut);
+        let sum = num_add(vec![int_bin("i".into()), int_val(3)]);
+        let record = self
+            .operate(&key, &[read_exp("sum", &sum, ExpReadFlags::Default)])
+            .await
+            .expect("an answer");
+        assert_eq!(value(&record, "sum"), as_val!(10));
+    }
+
+    async fn batches(&self) {
+        let keys: Vec<Key> = (0..100).map(|n: i64| as_key!(NAMESPACE, "rusts", n)).collect();
+        let bins: Vec<_> = (0..100).map(|n: i64| as_bin!("n", n)).collect();
+        let policy = BatchPolicy::default();
+        let (read, write) = (BatchReadPolicy::default(), BatchWritePolicy::default());
+        let mut writes: Vec<BatchOperation> = keys
+            .iter()
+            .zip(&bins)
+            .map(|(key, bin)| BatchOperation::write(&write, key.clone(), vec![operations::put(bin)]))
+            .collect();
+        self.client.batch(&policy, &mut writes).await.expect("a batch");
+        let mut reads: Vec<BatchOperation> = keys
+            .iter()
+            .map(|key| BatchOperation::read(&read, key.clone(), Bins::All))
+            .collect();
+        reads.push(BatchOperation::read(&read, as_key!(NAMESPACE, "rusts", -1), Bins::All));
+        reads.push(BatchOperation::delete(&BatchDeletePolicy::default(), keys[99].clone()));
+        self.client.batch(&policy, &mut reads).await.expect("a batch");
+        for (n, operation) in (0..100_i64).zip(&reads) {
+            let row = operation.batch_record();
+            // The last one is deleted beside its read.
+            if n < 99 {
+                assert_eq!(value(row.record.as_ref().expect("a record"), "n"), as_val!(n));
+            }
+        }
+        assert!(reads[100].batch_record().record.is_none());
+    }
+
+    async fn queries(&self) {
+        let everything = self.pages(0).await;
+        assert_eq!(everything, (0..99).collect::<Vec<i64>>());
+        assert_eq!(self.pages(25).await, everything);
+        self.client
+            .truncate(&aerospike::AdminPolicy::default(), NAMESPACE, "rusts", 0)
+            .await
+            .expect("a truncation");
+        assert!(self.pages(0).await.is_empty());
+    }
+
+    /// The numbers of all records, in pages of so many, in order.
+    async fn pages(&self, most: u64) -> Vec<i64> {
+        let mut policy = QueryPolicy::default();
+        policy.max_records = most;
+        let mut numbers = Vec::new();
+        let mut rest = PartitionFilter::all();
+        while !rest.done() {
+            let statement = Statement::new(NAMESPACE, "rusts", Bins::All);
+            let records = self.client.query(&policy, rest, statement).await.expect("a query");
+            let mut stream = records.clone().into_stream();
+            while let Some(record) = stream.next().await {
+                match value(&record.expect("a record"), "n") {
+                    Value::Int(n) => numbers.push(n),
+                    other => panic!("{other:?} is no number"),
+                }
+            }
+            rest = records.partition_filter().expect("a cursor");
+        }
+        numbers.sort_unstable();
+        numbers
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let host = std::env::args().nth(1).expect("HOST:PORT");
+    let client = Client::new(&ClientPolicy::default(), &host).await.expect("a connection");
+    let served = Served {
+        client,
+        read: ReadPolicy::default(),
+        write: WritePolicy::default(),
+    };
+    served.records().await;
+    served.policies().await;
+    served.collections().await;
+    served.expressions().await;
+    served.batches().await;
+    served.queries().await;
+    served.client.close().await.expect("an end");
+    println!("rust: well");
+}
