@@ -11,7 +11,7 @@ mod cdt;
 mod engine;
 mod error;
 mod expression;
-#[cfg(fuzzing)]
+#[cfg(all(fuzzing, feature = "server"))]
 pub mod fuzzing;
 mod geo;
 mod hll;

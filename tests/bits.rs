@@ -48,14 +48,14 @@ fn blobs_are_resized_at_either_end() {
         rule("shorter in front", blob(*b"abc"), resize(1, front)).leaves(blob(*b"c")),
         rule("to nothing", blob(*b"abc"), resize(0, none)).leaves(blob([])),
         rule("the same length", blob(*b"abc"), resize(3, grow)),
-        rule("not shorter", blob(*b"abc"), resize(2, grow)).is_refused(PARAMETER),
+        rule("not shorter", blob(*b"abc"), resize(2, grow)).refused(PARAMETER),
         rule("not shorter, no matter", blob(*b"abc"), forgiving(2, grow)),
-        rule("not longer", blob(*b"abc"), resize(4, shrink)).is_refused(PARAMETER),
+        rule("not longer", blob(*b"abc"), resize(4, shrink)).refused(PARAMETER),
         rule("not longer, no matter", blob(*b"abc"), forgiving(4, shrink)),
-        rule("both", blob(*b"abc"), resize(4, grow | shrink)).is_refused(PARAMETER),
+        rule("both", blob(*b"abc"), resize(4, grow | shrink)).refused(PARAMETER),
         rule("a new bin", MISSING, resize(2, none)).leaves(blob([0, 0])),
         rule("a new bin of nothing is none", MISSING, resize(0, none)),
-        rule("huge", blob(*b"abc"), resize(1 << 40, none)).is_refused(PARAMETER),
+        rule("huge", blob(*b"abc"), resize(1 << 40, none)).refused(PARAMETER),
     ]);
 }
 
@@ -70,16 +70,16 @@ fn bytes_are_inserted_and_removed() {
         rule("behind", blob(*b"ab"), insert(2)).leaves(blob(*b"abxy")),
         rule("from the end", blob(*b"ab"), insert(-1)).leaves(blob(*b"axyb")),
         rule("beyond the end", blob(*b"ab"), insert(4)).leaves(blob(*b"ab\0\0xy")),
-        rule("before the front", blob(*b"ab"), insert(-3)).is_refused(PARAMETER),
+        rule("before the front", blob(*b"ab"), insert(-3)).refused(PARAMETER),
         rule("a new bin", MISSING, insert(1)).leaves(blob(*b"\0xy")),
-        rule("nothing", blob(*b"ab"), bits::insert(&plain(), BIN, 0, [])).is_refused(PARAMETER),
+        rule("nothing", blob(*b"ab"), bits::insert(&plain(), BIN, 0, [])).refused(PARAMETER),
         rule("remove", blob(*b"abcd"), remove(1, 2)).leaves(blob(*b"ad")),
         rule("remove from the end", blob(*b"abcd"), remove(-2, 2)).leaves(blob(*b"ab")),
         rule("remove all", blob(*b"abcd"), remove(0, 4)).leaves(blob([])),
-        rule("remove too many", blob(*b"abcd"), remove(3, 2)).is_refused(PARAMETER),
+        rule("remove too many", blob(*b"abcd"), remove(3, 2)).refused(PARAMETER),
         rule("remove what is there", blob(*b"abcd"), remove_partly(3, 2)).leaves(blob(*b"abc")),
-        rule("remove beyond", blob(*b"abcd"), remove_partly(4, 1)).is_refused(PARAMETER),
-        rule("remove none", blob(*b"abcd"), remove(1, 0)).is_refused(PARAMETER),
+        rule("remove beyond", blob(*b"abcd"), remove_partly(4, 1)).refused(PARAMETER),
+        rule("remove none", blob(*b"abcd"), remove(1, 0)).refused(PARAMETER),
     ]);
 }
 
@@ -113,8 +113,8 @@ fn bits_are_combined_with_given_ones() {
             start(),
             bits::set(&plain(), BIN, 0, 16, [1]),
         )
-        .is_refused(PARAMETER),
-        rule("beyond", start(), bits::set(&plain(), BIN, 9, 8, given)).is_refused(NOT_APPLICABLE),
+        .refused(PARAMETER),
+        rule("beyond", start(), bits::set(&plain(), BIN, 9, 8, given)).refused(NOT_APPLICABLE),
         rule(
             "the part there is",
             start(),
@@ -126,7 +126,7 @@ fn bits_are_combined_with_given_ones() {
             start(),
             bits::not(&with(PARTIAL), BIN, 16, 8),
         )
-        .is_refused(NOT_APPLICABLE),
+        .refused(NOT_APPLICABLE),
         rule(
             "beyond, no matter",
             start(),
@@ -145,7 +145,7 @@ fn integers_overflow_as_they_are_told() {
     let of = |value: u8| blob([0xa0 | value >> 4, value << 4 | 0x0b]);
     check([
         rule("add", of(250), add(5, unsigned, Overflow::Fail)).leaves(of(255)),
-        rule("too much", of(250), add(6, unsigned, Overflow::Fail)).is_refused(NOT_APPLICABLE),
+        rule("too much", of(250), add(6, unsigned, Overflow::Fail)).refused(NOT_APPLICABLE),
         rule(
             "too much, wrapped",
             of(250),
@@ -160,7 +160,7 @@ fn integers_overflow_as_they_are_told() {
         .leaves(of(255)),
         rule("signed", of(120), add(-121, signed, Overflow::Fail)).leaves(of(255)),
         rule("signed, too much", of(120), add(8, signed, Overflow::Fail))
-            .is_refused(NOT_APPLICABLE),
+            .refused(NOT_APPLICABLE),
         rule("signed, cut", of(120), add(8, signed, Overflow::Saturate)).leaves(of(127)),
         rule(
             "signed, cut below",
@@ -169,7 +169,7 @@ fn integers_overflow_as_they_are_told() {
         )
         .leaves(of(128)),
         rule("subtract", of(5), subtract(5, unsigned, Overflow::Fail)).leaves(of(0)),
-        rule("too little", of(5), subtract(6, unsigned, Overflow::Fail)).is_refused(NOT_APPLICABLE),
+        rule("too little", of(5), subtract(6, unsigned, Overflow::Fail)).refused(NOT_APPLICABLE),
         rule(
             "too little, wrapped",
             of(5),
@@ -188,10 +188,10 @@ fn integers_overflow_as_they_are_told() {
             of(250),
             bits::add(&with(NO_FAIL), BIN, 4, 8, 6, unsigned, Overflow::Fail),
         ),
-        rule("65 bits", of(5), bits::set_int(&plain(), BIN, 0, 65, 1)).is_refused(PARAMETER),
+        rule("65 bits", of(5), bits::set_int(&plain(), BIN, 0, 65, 1)).refused(PARAMETER),
         rule("get", of(254), bits::get_int(BIN, 4, 8, unsigned)).gives(254),
         rule("get signed", of(254), bits::get_int(BIN, 4, 8, signed)).gives(-2),
-        rule("get beyond", of(254), bits::get_int(BIN, 9, 8, signed)).is_refused(NOT_APPLICABLE),
+        rule("get beyond", of(254), bits::get_int(BIN, 9, 8, signed)).refused(NOT_APPLICABLE),
     ]);
 }
 
@@ -202,9 +202,9 @@ fn bits_are_read_and_searched() {
         rule("left-aligned", blob([0xff]), bits::get(BIN, 3, 2)).gives(blob([0xc0])),
         rule("whole bytes", start(), bits::get(BIN, 8, 8)).gives(blob([0xff])),
         rule("from the end", start(), bits::get(BIN, -12, 8)).gives(blob([0b1100_1111])),
-        rule("none", start(), bits::get(BIN, 0, 0)).is_refused(PARAMETER),
-        rule("beyond", start(), bits::get(BIN, 0, 17)).is_refused(NOT_APPLICABLE),
-        rule("before", start(), bits::get(BIN, -17, 1)).is_refused(PARAMETER),
+        rule("none", start(), bits::get(BIN, 0, 0)).refused(PARAMETER),
+        rule("beyond", start(), bits::get(BIN, 0, 17)).refused(NOT_APPLICABLE),
+        rule("before", start(), bits::get(BIN, -17, 1)).refused(PARAMETER),
         rule("count", start(), bits::count(BIN, 3, 8)).gives(5),
         rule("first one", start(), bits::lscan(BIN, 3, 8, true)).gives(1),
         rule("first zero", start(), bits::lscan(BIN, 2, 8, false)).gives(1),
@@ -221,35 +221,35 @@ fn the_bin_must_be_a_blob_and_exist_as_the_policy_says() {
     let not = |flags| bits::not(&with(flags), BIN, 0, 1);
     let of_another_type = |start: Value| -> [Rule; 2] {
         [
-            rule("write", start.clone(), not(BitWriteFlags::empty())).is_refused(WRONG_TYPE),
-            rule("read", start, bits::count(BIN, 0, 1)).is_refused(WRONG_TYPE),
+            rule("write", start.clone(), not(BitWriteFlags::empty())).refused(WRONG_TYPE),
+            rule("read", start, bits::count(BIN, 0, 1)).refused(WRONG_TYPE),
         ]
     };
     check(of_another_type(text("text")));
     check(of_another_type(list![1]));
     check(of_another_type(1.into()));
     check([
-        rule("write", MISSING, not(BitWriteFlags::empty())).is_refused(BIN_NOT_FOUND),
+        rule("write", MISSING, not(BitWriteFlags::empty())).refused(BIN_NOT_FOUND),
         rule("write, no matter", MISSING, not(NO_FAIL)),
         rule("read", MISSING, bits::count(BIN, 0, 1)),
         rule("create", MISSING, insert(CREATE)).leaves(blob(*b"x")),
-        rule("do not create", MISSING, insert(UPDATE)).is_refused(BIN_NOT_FOUND),
+        rule("do not create", MISSING, insert(UPDATE)).refused(BIN_NOT_FOUND),
         rule(
             "do not create, no matter",
             MISSING,
             insert(UPDATE | NO_FAIL),
         ),
         rule("update", blob(*b"y"), insert(UPDATE)).leaves(blob(*b"xy")),
-        rule("do not update", blob(*b"y"), insert(CREATE)).is_refused(BIN_EXISTS),
+        rule("do not update", blob(*b"y"), insert(CREATE)).refused(BIN_EXISTS),
         rule(
             "do not update, no matter",
             blob(*b"y"),
             insert(CREATE | NO_FAIL),
         ),
-        rule("do not update, whatever it is", text("y"), insert(CREATE)).is_refused(BIN_EXISTS),
-        rule("both", MISSING, insert(CREATE | UPDATE)).is_refused(PARAMETER),
-        rule("partial insert", MISSING, insert(PARTIAL)).is_refused(PARAMETER),
-        rule("create by inverting", blob(*b"y"), not(CREATE)).is_refused(PARAMETER),
+        rule("do not update, whatever it is", text("y"), insert(CREATE)).refused(BIN_EXISTS),
+        rule("both", MISSING, insert(CREATE | UPDATE)).refused(PARAMETER),
+        rule("partial insert", MISSING, insert(PARTIAL)).refused(PARAMETER),
+        rule("create by inverting", blob(*b"y"), not(CREATE)).refused(PARAMETER),
     ]);
 }
 

@@ -9,8 +9,8 @@ use spikelet::operations::{self, ctx, exp as ops};
 use spikelet::{
     BitOverflow, BitPolicy, BitResizeFlags, BitSign, ExpReadFlags, ExpType, ExpWriteFlags,
     Expression, HllPolicy, List, ListOrder, ListPolicy, ListReturnType, ListWriteFlags,
-    LoopVariable, Map, MapOrder, MapPolicy, MapReturnType, PathFlags, PathResult, RegexFlags, Set,
-    Step, Store, Value,
+    LoopVariable, Map, MapOrder, MapPolicy, MapReturnType, PathFlags, PathResult,
+    RecordExistsAction, RegexFlags, Set, Step, Store, Value, WritePolicy,
 };
 
 const PARAMETER: u8 = 4;
@@ -955,6 +955,16 @@ fn calls_that_read_have_the_result_of_the_operation() {
 }
 
 #[test]
+fn geojson_from_inside_a_list_must_be_one() {
+    let set = record();
+    let geo = |text: &str| val(list([Value::GeoJson(text.into())]));
+    let first = |list| lists::get_by_index(ListReturnType::Values, ExpType::Geo, 0, list, &[]);
+    let point = Value::GeoJson(POINT.into());
+    assert_eq!(evaluate(&set, first(geo(POINT))), is(point));
+    assert_eq!(evaluate(&set, first(geo("no geometry"))), Unknown);
+}
+
+#[test]
 fn calls_that_modify_have_the_modified_value() {
     let policy = ListPolicy::default();
     check([
@@ -1353,6 +1363,25 @@ fn value_int() -> Expression {
     loop_var(LoopVariable::Value, ExpType::Int)
 }
 
+/// What, result, flags, path, expected value or code.
+type Selecting = (
+    &'static str,
+    PathResult,
+    PathFlags,
+    Vec<Step>,
+    Result<Value, u8>,
+);
+
+/// What, start value, new value, flags, path, expected value afterwards or code.
+type Changing = (
+    &'static str,
+    Value,
+    Expression,
+    PathFlags,
+    Vec<Step>,
+    Result<Value, u8>,
+);
+
 #[test]
 fn a_path_selects_what_its_levels_choose() {
     let books = || Step::from(ctx::map_key("books"));
@@ -1367,7 +1396,7 @@ fn a_path_selects_what_its_levels_choose() {
     let unordered = |entries: Vec<(Value, Value)>| Value::Map(entries.into());
     let key = || loop_var(LoopVariable::Key, ExpType::String);
     let index = || loop_var(LoopVariable::Index, ExpType::Int);
-    let table: Vec<(&str, PathResult, PathFlags, Vec<Step>, Result<Value, u8>)> = vec![
+    let table: Vec<Selecting> = vec![
         (
             "titles",
             values,
@@ -1646,14 +1675,7 @@ fn a_path_changes_what_its_levels_choose() {
     let even = || eq(num_mod(value_int(), 2), 0);
     let cut = || cond([even(), result_remove(), value_int()]);
     let mixed = || list([1.into(), "x".into(), 3.into()]);
-    let table: Vec<(
-        &str,
-        Value,
-        Expression,
-        PathFlags,
-        Vec<Step>,
-        Result<Value, u8>,
-    )> = vec![
+    let table: Vec<Changing> = vec![
         (
             "elements",
             ints([1, 2, 3]),
@@ -1871,6 +1893,22 @@ fn a_persisted_index_survives_a_path() {
     }
 }
 
+#[test]
+fn an_expression_that_replaces_a_record_sees_its_new_bins_only() {
+    let set = record();
+    let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
+    let write = |expression| ops::write("sum", expression, ExpWriteFlags::empty());
+    let old = set.operate_with(&policy, KEY, &[write(int_bin("i"))]);
+    assert_eq!(old.unwrap_err().result_code(), NOT_APPLICABLE);
+    let new = [
+        operations::put("n", 2),
+        write(num_add([int_bin("n"), int_val(1)])),
+    ];
+    set.operate_with(&policy, KEY, &new).unwrap();
+    let record = set.get(KEY).unwrap().unwrap();
+    assert_eq!((record.get("sum"), record.get("i")), (Some(3.into()), None));
+}
+
 // 10.1: the encoding.
 
 #[test]
@@ -1908,6 +1946,13 @@ fn expressions_have_aerospikes_bytes() {
             expression.result_type().unwrap()
         );
     }
+}
+
+#[test]
+fn operations_nest_128_levels() {
+    let nested = |levels| (0..levels).fold(bool_val(true), |inner, _| exp::not(inner));
+    assert_eq!(evaluate(&record(), nested(128)), is(true));
+    assert_eq!(evaluate(&record(), nested(129)), Refused);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Filters: expressions that a record must pass before it is read, written or deleted.
 
+#![allow(clippy::unwrap_used, missing_docs)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,7 +73,10 @@ fn a_scan_passes_over_those_who_do_not_pass() {
 fn writes_and_deletes_that_are_filtered_out_change_nothing() {
     let people = people();
     let policy = WritePolicy::default().filter(adults());
-    assert_eq!(code(people.put_with(&policy, "bob", [("age", 99)])), FILTERED_OUT);
+    assert_eq!(
+        code(people.put_with(&policy, "bob", [("age", 99)])),
+        FILTERED_OUT
+    );
     assert_eq!(code(people.touch(&policy, "bob")), FILTERED_OUT);
     assert_eq!(code(people.delete_with(&policy, "bob")), FILTERED_OUT);
     assert_eq!(
@@ -90,7 +95,10 @@ fn a_write_that_creates_a_record_is_not_asked() {
     let nobody = WritePolicy::default().filter(unknown());
     people.put_with(&nobody, "carol", [("age", 1)]).unwrap();
     assert!(!people.delete_with(&nobody, "dave").unwrap());
-    assert_eq!(code(people.put_with(&nobody, "carol", [("age", 2)])), FILTERED_OUT);
+    assert_eq!(
+        code(people.put_with(&nobody, "carol", [("age", 2)])),
+        FILTERED_OUT
+    );
 }
 
 #[test]
@@ -98,11 +106,21 @@ fn what_is_unknown_does_not_pass() {
     let people = people();
     let rows = [
         ("a missing bin", gt(int_bin("height"), int_val(0))),
-        ("a bin of another type", eq(string_bin("age"), string_val("42"))),
-        ("the negation of what is unknown", not(gt(int_bin("height"), int_val(0)))),
+        (
+            "a bin of another type",
+            eq(string_bin("age"), string_val("42")),
+        ),
+        (
+            "the negation of what is unknown",
+            not(gt(int_bin("height"), int_val(0))),
+        ),
     ];
     for (what, filter) in rows {
-        assert_eq!(code(people.filtered(filter).unwrap().get("alice")), FILTERED_OUT, "{what}");
+        assert_eq!(
+            code(people.filtered(filter).unwrap().get("alice")),
+            FILTERED_OUT,
+            "{what}"
+        );
     }
     let filter = and([not(bin_exists("height")), key_exists()]);
     assert!(people.filtered(filter).unwrap().exists("alice").unwrap());
@@ -118,7 +136,11 @@ fn a_malformed_filter_is_refused() {
     for (what, filter) in table {
         assert_eq!(code(people.filtered(filter.clone())), PARAMETER, "{what}");
         let policy = WritePolicy::default().filter(filter);
-        assert_eq!(code(people.put_with(&policy, "bob", [("age", 1)])), PARAMETER, "{what}");
+        assert_eq!(
+            code(people.put_with(&policy, "bob", [("age", 1)])),
+            PARAMETER,
+            "{what}"
+        );
     }
 }
 

@@ -96,9 +96,9 @@ fn texts_inside_lists_and_maps_are_not_looked_at() {
 #[test]
 fn nothing_is_put_before_or_behind_a_geometry() {
     check([
-        rule("append", geo(POINT), operations::append(BIN, geo(POINT))).is_refused(WRONG_TYPE),
-        rule("prepend", geo(POINT), operations::prepend(BIN, geo(POINT))).is_refused(WRONG_TYPE),
-        rule("append text", geo(POINT), operations::append(BIN, "x")).is_refused(WRONG_TYPE),
-        rule("add", geo(POINT), operations::add(BIN, 1)).is_refused(WRONG_TYPE),
+        rule("append", geo(POINT), operations::append(BIN, geo(POINT))).refused(WRONG_TYPE),
+        rule("prepend", geo(POINT), operations::prepend(BIN, geo(POINT))).refused(WRONG_TYPE),
+        rule("append text", geo(POINT), operations::append(BIN, "x")).refused(WRONG_TYPE),
+        rule("add", geo(POINT), operations::add(BIN, 1)).refused(WRONG_TYPE),
     ]);
 }

@@ -55,24 +55,24 @@ fn sketches_are_made_and_emptied() {
         rule("new", MISSING, init_min_hash(4, 51)).leaves(sketch(0..0, 4, 51)),
         rule("emptied", existing(), init(8)).leaves(sketch(0..0, 8, 12)),
         rule("of other bits", existing(), init_min_hash(10, 0)).leaves(sketch(0..0, 10, 0)),
-        rule("too few", MISSING, init(3)).is_refused(PARAMETER),
-        rule("too many", MISSING, init(20)).is_refused(PARAMETER),
-        rule("too many", MISSING, init_min_hash(8, 52)).is_refused(PARAMETER),
-        rule("too many together", MISSING, init_min_hash(16, 49)).is_refused(PARAMETER),
-        rule("create", existing(), hll::init(&with(CREATE), BIN, 8)).is_refused(BIN_EXISTS),
+        rule("too few", MISSING, init(3)).refused(PARAMETER),
+        rule("too many", MISSING, init(20)).refused(PARAMETER),
+        rule("too many", MISSING, init_min_hash(8, 52)).refused(PARAMETER),
+        rule("too many together", MISSING, init_min_hash(16, 49)).refused(PARAMETER),
+        rule("create", existing(), hll::init(&with(CREATE), BIN, 8)).refused(BIN_EXISTS),
         rule(
             "create, no matter",
             existing(),
             hll::init(&with(CREATE | NO_FAIL), BIN, 8),
         ),
-        rule("update", MISSING, hll::init(&with(UPDATE), BIN, 8)).is_refused(BIN_NOT_FOUND),
+        rule("update", MISSING, hll::init(&with(UPDATE), BIN, 8)).refused(BIN_NOT_FOUND),
         rule(
             "update, no matter",
             MISSING,
             hll::init(&with(UPDATE | NO_FAIL), BIN, 8),
         ),
-        rule("fold", MISSING, hll::init(&with(FOLD), BIN, 8)).is_refused(PARAMETER),
-        rule("of another type", text("x"), init(8)).is_refused(WRONG_TYPE),
+        rule("fold", MISSING, hll::init(&with(FOLD), BIN, 8)).refused(PARAMETER),
+        rule("of another type", text("x"), init(8)).refused(WRONG_TYPE),
     ]);
 }
 
@@ -100,7 +100,7 @@ fn elements_are_added_and_found() {
             MISSING,
             hll::add(&plain(), BIN, three()),
         )
-        .is_refused(NOT_APPLICABLE),
+        .refused(NOT_APPLICABLE),
         rule("more", existing(), hll::add(&plain(), BIN, three()))
             .gives(2)
             .leaves(sketch(0..4, 8, 0)),
@@ -110,25 +110,25 @@ fn elements_are_added_and_found() {
             hll::add(&plain(), BIN, keys(0..2)),
         )
         .gives(0),
-        rule("nothing", existing(), hll::add(&plain(), BIN, vec![])).is_refused(PARAMETER),
+        rule("nothing", existing(), hll::add(&plain(), BIN, vec![])).refused(PARAMETER),
         rule(
             "a list",
             existing(),
             hll::add(&plain(), BIN, vec![list![1]]),
         )
-        .is_refused(PARAMETER),
+        .refused(PARAMETER),
         rule(
             "update only",
             existing(),
             hll::add(&with(UPDATE), BIN, three()),
         )
-        .is_refused(PARAMETER),
+        .refused(PARAMETER),
         rule(
             "create only",
             existing(),
             hll::add(&with(CREATE), BIN, three()),
         )
-        .is_refused(BIN_EXISTS),
+        .refused(BIN_EXISTS),
         rule("found", existing(), hll::may_contain(BIN, keys(0..2))).gives(1),
         rule("not found", existing(), hll::may_contain(BIN, keys(0..3))).gives(0),
         rule(
@@ -136,7 +136,7 @@ fn elements_are_added_and_found() {
             existing(),
             hll::may_contain(BIN, vec![]),
         )
-        .is_refused(PARAMETER),
+        .refused(PARAMETER),
         rule("described", existing(), hll::describe(BIN)).gives(list![8, 0]),
         rule("described", sketch(0..1, 6, 12), hll::describe(BIN)).gives(list![6, 12]),
         rule("described", MISSING, hll::describe(BIN)),
@@ -149,7 +149,7 @@ fn counts_are_those_of_a_server() {
         rule("count", sketch(0..100, 8, 0), hll::get_count(BIN)).gives(97),
         rule("count nothing", sketch(0..0, 8, 0), hll::get_count(BIN)).gives(0),
         rule("count no sketch", MISSING, hll::get_count(BIN)),
-        rule("refresh no sketch", MISSING, hll::refresh_count(BIN)).is_refused(BIN_NOT_FOUND),
+        rule("refresh no sketch", MISSING, hll::refresh_count(BIN)).refused(BIN_NOT_FOUND),
     ]);
     let done = results(
         sketch(0..100, 8, 0),
@@ -202,34 +202,34 @@ fn sketches_are_united_and_folded() {
             existing(),
             union(none, &[narrow.clone()]),
         )
-        .is_refused(NOT_APPLICABLE),
+        .refused(NOT_APPLICABLE),
         rule("folded", existing(), union(FOLD, &[narrow])).leaves(sketch(0..200, 6, 0)),
         rule(
             "losing min-hash",
             sketch(0..100, 8, 12),
             union(none, std::slice::from_ref(&other)),
         )
-        .is_refused(NOT_APPLICABLE),
+        .refused(NOT_APPLICABLE),
         rule(
             "losing min-hash",
             sketch(0..100, 8, 12),
             union(FOLD, std::slice::from_ref(&other)),
         )
         .leaves(sketch(0..200, 8, 0)),
-        rule("of nothing", existing(), union(none, &[])).is_refused(PARAMETER),
+        rule("of nothing", existing(), union(none, &[])).refused(PARAMETER),
         rule(
             "create",
             existing(),
             union(CREATE, std::slice::from_ref(&other)),
         )
-        .is_refused(BIN_EXISTS),
-        rule("no sketch", existing(), union(none, &[text("x")])).is_refused(PARAMETER),
+        .refused(BIN_EXISTS),
+        rule("no sketch", existing(), union(none, &[text("x")])).refused(PARAMETER),
         rule("fold", existing(), hll::fold(BIN, 6)).leaves(sketch(0..100, 6, 0)),
         rule("fold to the same", existing(), hll::fold(BIN, 8)),
-        rule("fold to more", existing(), hll::fold(BIN, 9)).is_refused(NOT_APPLICABLE),
-        rule("fold to too few", existing(), hll::fold(BIN, 3)).is_refused(PARAMETER),
-        rule("fold min-hash", sketch(0..9, 8, 4), hll::fold(BIN, 6)).is_refused(NOT_APPLICABLE),
-        rule("fold no sketch", MISSING, hll::fold(BIN, 6)).is_refused(BIN_NOT_FOUND),
+        rule("fold to more", existing(), hll::fold(BIN, 9)).refused(NOT_APPLICABLE),
+        rule("fold to too few", existing(), hll::fold(BIN, 3)).refused(PARAMETER),
+        rule("fold min-hash", sketch(0..9, 8, 4), hll::fold(BIN, 6)).refused(NOT_APPLICABLE),
+        rule("fold no sketch", MISSING, hll::fold(BIN, 6)).refused(BIN_NOT_FOUND),
         rule("read union", existing(), hll::get_union(BIN, vec![other])).gives(sketch(
             0..200,
             8,
@@ -240,7 +240,7 @@ fn sketches_are_united_and_folded() {
             existing(),
             hll::get_union(BIN, vec![]),
         )
-        .is_refused(PARAMETER),
+        .refused(PARAMETER),
     ]);
 }
 
@@ -273,13 +273,13 @@ fn sets_are_compared() {
             sketch(0..5, 6, 0),
             hll::get_intersect_count(BIN, three(0)),
         )
-        .is_refused(PARAMETER),
+        .refused(PARAMETER),
         rule(
             "three",
             sketch(0..5, 6, 0),
             hll::get_similarity(BIN, three(8)),
         )
-        .is_refused(NOT_APPLICABLE),
+        .refused(NOT_APPLICABLE),
         rule(
             "three",
             sketch(0..1, 6, 8),

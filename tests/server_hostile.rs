@@ -363,6 +363,19 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
 }
 
 #[test]
+fn an_answer_is_never_longer_than_a_message() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let put = Message::about(0, WRITE, 0, 1).op(2, 4, "blob", &vec![7; 1_000_000]);
+    assert_eq!(wire.ask(&put).code, 0);
+    // The same megabyte 30,000 times.
+    let get = Message::about(READ, 0, 0, 1);
+    let all = (0..30_000).fold(get, |get, _| get.op(1, 0, "blob", &[]));
+    assert_eq!(wire.ask(&all).code, 13);
+    assert!(wire.is_alive());
+}
+
+#[test]
 fn a_thousand_connections_work_at_once() {
     const CONNECTIONS: i64 = 1_000;
     let limit = getrlimit(Resource::Nofile);

@@ -132,6 +132,7 @@ impl<'a> Payload<'a> {
     }
 }
 
+#[cfg(test)]
 impl<'a> Call<'a> {
     /// The encoded call, if it is one and not a selection.
     pub(crate) fn parse(bytes: &'a [u8], trust: Trust) -> Result<Self, CallError> {
@@ -359,6 +360,7 @@ pub(crate) fn normal(
 }
 
 /// The length of the list that `bytes` begin with, and a reader at its first element.
+#[inline]
 fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
     let mut reader = Reader::new(bytes);
     match reader.token().map_err(CallError::Argument)? {
@@ -369,6 +371,7 @@ fn array(bytes: &[u8]) -> Result<(u32, Reader<'_>), CallError> {
     }
 }
 
+#[inline]
 fn next_int(left: &mut u32, reader: &mut Reader<'_>) -> Result<i64, CallError> {
     take_one(left)?;
     match reader.token().map_err(CallError::Argument)? {
@@ -380,11 +383,13 @@ fn next_int(left: &mut u32, reader: &mut Reader<'_>) -> Result<i64, CallError> {
     }
 }
 
+#[inline]
 fn next_element<'a>(left: &mut u32, reader: &mut Reader<'a>) -> Result<&'a [u8], CallError> {
     take_one(left)?;
     reader.element().map_err(CallError::Argument)
 }
 
+#[inline]
 fn take_one(left: &mut u32) -> Result<(), CallError> {
     *left = left.checked_sub(1).ok_or_else(|| {
         CallError::parameter("a call has fewer arguments than its operation needs")

@@ -21,6 +21,7 @@ pub(crate) struct CallWriter {
 
 impl CallWriter {
     /// A call of an operation, without arguments.
+    #[inline]
     pub(crate) fn new(operation: u8) -> Self {
         let mut out = Vec::with_capacity(16);
         out.push(0x90);
@@ -32,6 +33,7 @@ impl CallWriter {
         }
     }
 
+    #[inline]
     fn with(mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), CodecError>) -> Self {
         debug_assert!(self.elements <= MAX_ARGUMENTS);
         if self.error.is_none() {
@@ -42,6 +44,7 @@ impl CallWriter {
     }
 
     /// An integer.
+    #[inline]
     pub(crate) fn int(self, value: i64) -> Self {
         self.with(|out| {
             write_int(out, value);
@@ -50,6 +53,7 @@ impl CallWriter {
     }
 
     /// A count or flags.
+    #[inline]
     pub(crate) fn uint(self, value: u64) -> Self {
         self.with(|out| {
             write_uint(out, value);
@@ -58,6 +62,7 @@ impl CallWriter {
     }
 
     /// A value.
+    #[inline]
     pub(crate) fn value(self, value: &Value, purpose: Purpose) -> Self {
         self.with(|out| encode(value, purpose, out))
     }
@@ -73,15 +78,8 @@ impl CallWriter {
         })
     }
 
-    /// Bytes that are one encoded element already.
-    pub(crate) fn encoded(self, element: &[u8]) -> Self {
-        self.with(|out| {
-            out.extend_from_slice(element);
-            Ok(())
-        })
-    }
-
     /// The finished call.
+    #[inline]
     pub(crate) fn finish(mut self) -> EncodedCall {
         if let Some(first) = self.out.first_mut() {
             *first = 0x90 | self.elements;

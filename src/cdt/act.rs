@@ -95,6 +95,7 @@ impl<'a> Act<'a> {
         self.row.shape
     }
 
+    #[inline]
     fn read(mut self) -> Result<What<'a>, CallError> {
         let what = What::read(self.row, &mut self.arguments)?;
         self.arguments.end()?;
@@ -134,6 +135,7 @@ impl<'a> Act<'a> {
     }
 
     /// What happens to a list or map; `nested` inside another one, where no index is persisted.
+    #[inline]
     pub(super) fn on(self, view: View<'a>, nested: bool) -> Acted<'a> {
         self.read()?.on(view, nested)
     }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use super::edit::{Edit, Splice};
+use super::elements::sorting;
 use super::policy::ListSortFlags;
 use super::view::{Shape, View};
 use crate::call::CallError;
 use crate::value::FLAG_ORDERED;
-use crate::value::order::{compare, compare_total};
+use crate::value::order::compare;
 
 /// Gives a list or map other flags. O(1) beside the copy of the bytes, but for sorting a list that gets ordered, a walk over
 /// one that gets an index, and sorting the values of a map that gets an index of them. `None` if nothing changes.
@@ -19,7 +20,7 @@ pub(super) fn set_type(view: View<'_>, flags: u8) -> Result<Option<Edit<'_>>, Ca
     // Maps are in order by key in any case.
     let sorts = view.shape == Shape::List && flags & FLAG_ORDERED != 0 && !view.is_ordered_list();
     let splices = if sorts {
-        sorted(&view, |a, b| compare_total(a, b), false)?
+        sorted(&view, sorting, false)?
     } else {
         None
     };
@@ -34,9 +35,9 @@ pub(super) fn sort(view: View<'_>, flags: ListSortFlags) -> Result<Option<Edit<'
         return Ok(None);
     }
     let splice = if descends {
-        sorted(&view, |a, b| compare_total(b, a), drops)?
+        sorted(&view, |a, b| sorting(b, a), drops)?
     } else {
-        sorted(&view, |a, b| compare_total(a, b), drops)?
+        sorted(&view, sorting, drops)?
     };
     if descends && drops && splice.as_ref().is_none_or(|splice| splice.count > 1) {
         return Err(CallError::parameter(

@@ -1,5 +1,7 @@
 //! Items by position or rank, and positions by key or value.
 
+use std::cmp::Ordering;
+
 use super::cost;
 use super::index::Index;
 use super::ranks::Ranks;
@@ -7,7 +9,7 @@ use super::view::{Segment, Shape, View};
 use crate::call::CallError;
 use crate::value::CodecError;
 use crate::value::msgpack::{element_len, front_int};
-use crate::value::order::{compare, compare_total};
+use crate::value::order::{compare, compare_lookups, compare_total};
 
 /// Random access to the items of a list or map.
 #[derive(Debug)]
@@ -258,6 +260,15 @@ impl<'v> Matcher<'v> {
             Self::Integer(_) => false,
             Self::Any(sought) => compare(value, sought).is_eq(),
         }
+    }
+}
+
+/// The order to sort by: that of `compare_total`, and an order even where a damaged bin holds a wildcard.
+#[inline]
+pub(super) fn sorting(a: &[u8], b: &[u8]) -> Ordering {
+    match (front_int(a), front_int(b)) {
+        (Some(a), Some(b)) => a.cmp(&b),
+        _ => compare_lookups(a, b),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::edit::{Edit, Splice};
-use super::elements::{Elements, Matcher, split};
+use super::elements::{Elements, Matcher, sorting, split};
 use super::policy::ListWriteFlags;
 use super::range::resolve;
 use super::view::{Segment, View};
@@ -182,7 +182,7 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
         values.retain(|_| violations.next().is_none_or(Option::is_none));
     }
     if view.is_ordered_list() {
-        values.sort_by(|a, b| compare_total(a, b));
+        values.sort_by(|a, b| sorting(a, b));
         let splices = in_order(&view, values)?;
         return if splices.is_empty() {
             Ok(None)
@@ -259,7 +259,7 @@ fn violations(
     let mut violations = vec![None; items.len()];
     let item = |at: &usize| items.get(*at).map_or(&[][..], |item| item);
     let mut by_value: Vec<usize> = (0..items.len()).collect();
-    by_value.sort_by(|a, b| compare_total(item(a), item(b)));
+    by_value.sort_by(|a, b| sorting(item(a), item(b)));
     // The sort is stable: of equal items the earliest comes first, and is not a repetition.
     for pair in by_value.windows(2) {
         if let [before, at] = pair

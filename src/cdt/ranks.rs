@@ -7,11 +7,10 @@ use std::cmp::Ordering;
 
 use super::cost;
 use super::edit::Splice;
-use super::elements::Elements;
+use super::elements::{Elements, sorting};
 use super::view::{Shape, View};
 use crate::call::CallError;
 use crate::value::CodecError;
-use crate::value::order::compare_total;
 
 /// Positions by rank, as they are stored.
 #[derive(Clone, Copy, Debug)]
@@ -138,7 +137,7 @@ impl NewRanks {
 }
 
 fn by_value(a: &(&[u8], u32), b: &(&[u8], u32)) -> Ordering {
-    compare_total(a.0, b.0).then(a.1.cmp(&b.1))
+    sorting(a.0, b.0).then(a.1.cmp(&b.1))
 }
 
 fn ranks_position(ranks: &Ranks<'_>, rank: u32, count: u32) -> Result<u32, CallError> {

@@ -287,8 +287,7 @@ pub(crate) fn locate(
 
 /// True if nothing can lie between the ends of an interval, whatever wildcards in them would match.
 fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
-    end.as_ref()
-        .is_some_and(|end| compare(begin, end).is_ge())
+    end.as_ref().is_some_and(|end| compare(begin, end).is_ge())
 }
 
 /// Everything but a range of ranks in a map, if that is one range too: the entries then come by rank, as if it had been

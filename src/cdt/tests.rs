@@ -88,12 +88,11 @@ fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
         .boxed()
 }
 
+/// A call, whether it writes, and the other variant of it.
+type Pair = (bool, Box<[u8]>, Box<[u8]>);
+
 /// The same calls, with the flags of two variants where flags are given.
-fn calls_for(
-    shape: Shape,
-    with: u8,
-    without: u8,
-) -> BoxedStrategy<Vec<(bool, Box<[u8]>, Box<[u8]>)>> {
+fn calls_for(shape: Shape, with: u8, without: u8) -> BoxedStrategy<Vec<Pair>> {
     let both = any_call(shape, with).prop_filter_map("clearing", move |(writes, call)| {
         // The flags are small integers of one byte each: give the other variant its own.
         let cleared = call.get(1) == Some(&code::LIST_CLEAR);
@@ -245,7 +244,7 @@ proptest! {
         bytes in prop::collection::vec(any::<u8>(), 0..48),
         row in prop::sample::select(rows().iter().collect::<Vec<_>>()),
     ) {
-        let mut headed = vec![0x90 | row.required as u8 + 1, row.code];
+        let mut headed = vec![0x90 | (row.required as u8 + 1), row.code];
         headed.extend_from_slice(&bytes);
         for call in [&bytes, &headed] {
             let mut bins = [Bin::default(), Bin::list(ORDERED | PERSISTED, &[1.into(), 2.into()]),
@@ -438,4 +437,63 @@ fn what_a_client_wrote_gets_its_index_when_it_is_edited() {
     map.run(true, &call(code::MAP_PUT, &put)).unwrap();
     map.check_index();
     assert_eq!(map.0.as_ref().unwrap().0, ParticleType::Map);
+}
+
+#[test]
+fn damaged_bins_with_wildcards_are_sorted_without_a_panic() {
+    // A wildcard equals everything, so that the order of lookups is no order to sort by.
+    let items: Vec<u8> = (0..60_u8)
+        .flat_map(|at| match at % 3 {
+            0 => vec![0xd4, 0xff, 0],
+            _ => vec![at.wrapping_mul(37) % 100],
+        })
+        .collect();
+    let list = [&[0xdc, 0, 60][..], &items].concat();
+    let pairs: Vec<u8> = (0..60_u8)
+        .flat_map(|at| match at % 3 {
+            0 => vec![at, 0xd4, 0xff, 0],
+            _ => vec![at, at.wrapping_mul(37) % 100],
+        })
+        .collect();
+    let map = [&[0xde, 0, 60][..], &pairs].concat();
+    let range = [Arg::Int(5), Arg::Int(3), Arg::Int(40)];
+    let ranks = [Arg::Int(3), Arg::Int(3), Arg::Int(40)];
+    let ordered = [Arg::Int(i64::from(ORDERED))];
+    let by_value = [Arg::Int(i64::from(BY_VALUE | PERSISTED))];
+    for (shape, bytes, writes, call) in [
+        (Shape::List, &list, true, call(code::LIST_SORT, &[])),
+        (
+            Shape::List,
+            &list,
+            true,
+            call(code::LIST_SET_TYPE, &ordered),
+        ),
+        (
+            Shape::List,
+            &list,
+            false,
+            call(code::LIST_GET_BY_RANK_RANGE, &range),
+        ),
+        (
+            Shape::List,
+            &list,
+            false,
+            call(code::LIST_GET_BY_INDEX_RANGE, &ranks),
+        ),
+        (Shape::Map, &map, true, call(code::MAP_SET_TYPE, &by_value)),
+        (
+            Shape::Map,
+            &map,
+            false,
+            call(code::MAP_GET_BY_RANK_RANGE, &range),
+        ),
+        (
+            Shape::Map,
+            &map,
+            false,
+            call(code::MAP_GET_BY_INDEX_RANGE, &ranks),
+        ),
+    ] {
+        let _ = Bin::of(shape, bytes.clone()).run(writes, &call);
+    }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use super::elements::{ByRank, Matcher};
+use super::elements::{ByRank, Matcher, sorting};
 use super::view::{Segment, View};
 use crate::call::CallError;
 use crate::value::msgpack::WILDCARD;
@@ -21,7 +21,7 @@ pub(super) struct Listed {
 
 /// Items with their values compare by value, then by position.
 pub(super) fn by_value(a: &(Segment, &[u8]), b: &(Segment, &[u8])) -> Ordering {
-    compare_total(a.1, b.1).then(a.0.at.cmp(&b.0.at))
+    sorting(a.1, b.1).then(a.0.at.cmp(&b.0.at))
 }
 
 /// Selects the items that equal one of `values`. O(M log N) where the order is known, O((M + N) log M) elsewhere; O(M N) if
@@ -110,7 +110,7 @@ fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<Listed
     let value = |at: &usize| values.get(*at).copied().unwrap_or_default();
     let mut sorted: Vec<usize> = (0..values.len()).collect();
     // The sort is stable: of equal values the first one comes first, and selects what they all equal.
-    sorted.sort_by(|a, b| compare_total(value(a), value(b)));
+    sorted.sort_by(|a, b| sorting(value(a), value(b)));
     let mut counts = vec![0_u32; sorted.len()];
     // How many items belong in front of a sorted value, but behind the one before it.
     let mut between = vec![0_u32; sorted.len() + 1];

@@ -74,6 +74,10 @@ pub(crate) struct Wrote<R> {
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) error: Error,
+    #[cfg_attr(
+        not(feature = "server"),
+        expect(dead_code, reason = "told to wire clients only")
+    )]
     pub(crate) found: Option<Metadata>,
 }
 

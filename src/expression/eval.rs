@@ -104,7 +104,7 @@ impl<'a> Run<'a> {
                 let map = self.eval(map)?;
                 map_part(*part, map.bytes_of(ExpType::Map)?)
             }
-            Node::Builtin(kind, builtin) => self.builtin(*builtin)?.only(*kind),
+            Node::Builtin(kind, builtin) => from_inside(self.builtin(*builtin)?, *kind),
             Node::Cond(cases) => self.cond(cases),
             Node::Var(variable) => self.variables.get(*variable)?.clone(),
             Node::Let(first, nodes) => {
@@ -302,7 +302,16 @@ impl<'a> Run<'a> {
             encoded.extend_from_slice(after);
         }
         let on = self.eval(&node.on)?;
-        systems::execute(node, encoded, on)?.only(node.kind)
+        from_inside(systems::execute(node, encoded, on)?, node.kind)
+    }
+}
+
+/// A value from inside a list or map, if it is of this type. GeoJSON was not looked at when it was put there.
+fn from_inside(value: ExpValue<'_>, kind: ExpType) -> Option<ExpValue<'_>> {
+    let value = value.only(kind)?;
+    match value.bytes_of(ExpType::Geo) {
+        Some(text) if Geometry::parse(text).is_err() => None,
+        _ => Some(value),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::call::{CallError, Path, Reply, normal};
 use crate::value::msgpack::{
     Reader, Token, write_array_header, write_flags_header, write_map_header,
 };
-use crate::value::order::{compare, compare_total};
+use crate::value::order::{compare, compare_lookups, compare_total};
 use crate::value::{
     CodecError, Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, ParticleType, Purpose, from_wire,
 };
@@ -225,7 +225,7 @@ fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, C
         let key = elements.element().map_err(CallError::Argument)?;
         keys.push(normal(key, Purpose::Lookup, trust)?);
     }
-    keys.sort_by(|a, b| compare_total(a, b));
+    keys.sort_by(|a, b| compare_lookups(a, b));
     Ok(keys)
 }
 
@@ -449,7 +449,7 @@ impl Level<'_> {
             By::Key(key) => compare(element.key?, key).is_eq(),
             By::Keys(keys) => {
                 let key = element.key?;
-                keys.binary_search_by(|wanted| compare_total(wanted, key))
+                keys.binary_search_by(|wanted| compare_lookups(wanted, key))
                     .is_ok()
             }
             By::Value(wanted) => compare(value, wanted).is_eq(),

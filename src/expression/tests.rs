@@ -8,10 +8,11 @@ use super::filter::Verdict;
 use super::operation::Evaluation;
 use super::scope::{RecordFacts, Scope};
 use super::value::ExpValue;
-use super::{ExpType, Expression};
-use crate::call::{CallError, Reply};
+use super::{ExpType, Expression, select};
+use crate::call::{CallError, Payload, Reply, Trust};
 use crate::record::{Bins, Key, Metadata, RecordView};
-use crate::value::Value;
+use crate::value::testing::{any_value, encoded};
+use crate::value::{ParticleType, Value};
 
 /// 2010, as Unix time in nanoseconds.
 const EPOCH_NS: i64 = 1_262_304_000_000_000_000;
@@ -37,7 +38,7 @@ fn facts(key: Option<&[u8]>) -> RecordFacts<'_> {
 fn body(bins: &[(&str, Value)]) -> Vec<u8> {
     let mut all = Bins::new();
     for (name, value) in bins {
-        all.set(*name, value.clone()).unwrap();
+        all.set(name, value.clone()).unwrap();
     }
     let mut out = Vec::new();
     all.write_body(&mut out).unwrap();
@@ -503,6 +504,41 @@ proptest! {
             bytes[at] = byte;
         }
         evaluate_hostile(&bytes);
+    }
+
+    #[test]
+    fn damaged_selections_are_refused_or_executed_without_a_panic(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
+        damaged in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        value in any_value(),
+        writes in any::<bool>(),
+    ) {
+        let part = loop_var(LoopVariable::Value, ExpType::Int);
+        let steps = [
+            Step::matching(or([unknown(), true.into()])),
+            Step::all(),
+            Step::keys(vec![1.into(), "a".into()]).and(gt(part.clone(), 0)),
+        ];
+        let new = num_add([part, int_val(1)]);
+        let flags = PathFlags::NO_FAIL;
+        let mut call = if writes {
+            modification(&new, flags, steps).unwrap()
+        } else {
+            selection(PathResult::Tree, flags, steps).unwrap()
+        };
+        for (at, byte) in changes {
+            let at = at.index(call.len());
+            call[at] = byte;
+        }
+        let mut stored = encoded(&Value::List(vec![value].into()));
+        for (at, byte) in damaged {
+            let at = at.index(stored.len());
+            stored[at] = byte;
+        }
+        let payload = Payload::parse(&call, Trust::Foreign);
+        if let Ok(Payload::Select { path, flags, apply }) = payload {
+            let _ = select((ParticleType::List, &stored), path, flags, apply, writes);
+        }
     }
 
     #[test]

@@ -48,6 +48,7 @@ impl Operation {
     }
 
     /// An operation that is a call as a client sent it.
+    #[cfg(any(feature = "server", fuzzing))]
     pub(crate) fn encoded_call(
         bin: &str,
         system: CallSystem,

@@ -13,7 +13,10 @@ use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
 use crate::operation::{Checked, Mode, OperationResult};
 use crate::record::Metadata;
 use crate::value::{ParticleType, write_stored};
-use crate::{Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result, WritePolicy};
+use crate::{
+    Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result,
+    WritePolicy,
+};
 
 /// Codes that answer requests and have no [`Error`].
 pub(crate) mod result_code {
@@ -163,7 +166,7 @@ impl Command<'_> {
         if self.head.info1.contains(Info1::GET_ALL) {
             return view
                 .raw_bins()
-                .try_for_each(|bin| Ok(reply.op(code::READ, bin.name, bin.kind, bin.value)?));
+                .try_for_each(|bin| reply.op(code::READ, bin.name, bin.kind, bin.value));
         }
         if self.ops.is_empty() {
             return Err(Error::parameter("a read of neither bins nor operations"));
@@ -202,10 +205,9 @@ impl Command<'_> {
         let operations = operations_of(&self.head, &self.ops)?;
         let checked = Checked::new(&operations, self.mode())?;
         let policy = self.policy(served)?;
-        let wrote =
-            served
-                .namespace
-                .write_at(address, self.filter, &policy, &checked, scratch)?;
+        let wrote = served
+            .namespace
+            .write_at(address, self.filter, &policy, &checked, scratch)?;
         self.write_results(&wrote.results, reply)?;
         Ok(Answer {
             generation: u32::from(wrote.generation),
@@ -222,9 +224,7 @@ impl Command<'_> {
         let policy = WritePolicy::default()
             .generation(self.generation())
             .total_timeout(Some(self.timeout()));
-        served
-            .namespace
-            .delete_at(address, self.filter, &policy)?;
+        served.namespace.delete_at(address, self.filter, &policy)?;
         Ok(Answer::code(result_code::OK))
     }
 

@@ -581,16 +581,18 @@ impl Background {
             set: &set_name.1,
             key: None,
         };
-        let counter =
-            match self
-                .namespace
-                .write_at(&address, self.filter.as_ref(), &self.policy, checked, scratch)
-            {
-                Ok(_) => &self.job.succeeded,
-                Err(refused) if matches!(refused.error, Error::NotFound) => return,
-                Err(refused) if matches!(refused.error, Error::FilteredOut) => &self.job.filtered,
-                Err(_) => &self.job.failed,
-            };
+        let counter = match self.namespace.write_at(
+            &address,
+            self.filter.as_ref(),
+            &self.policy,
+            checked,
+            scratch,
+        ) {
+            Ok(_) => &self.job.succeeded,
+            Err(refused) if matches!(refused.error, Error::NotFound) => return,
+            Err(refused) if matches!(refused.error, Error::FilteredOut) => &self.job.filtered,
+            Err(_) => &self.job.failed,
+        };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -2,9 +2,14 @@
 
 use super::bytes::patch;
 use super::fields::Field;
+use super::frame::MESSAGE_BYTES_MAX;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
 use super::particle::write_wire;
-use crate::value::{CodecError, ParticleType};
+use crate::value::ParticleType;
+use crate::{Error, Result};
+
+/// The longest answer: a little less than the longest message, so that heads and frame fit.
+const ANSWER_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 10);
 
 /// What stands in the header of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,14 +81,26 @@ impl<'o> Reply<'o> {
     }
 
     /// Adds the value of a bin, or the result of an operation, from its stored form.
+    ///
+    /// # Errors
+    /// [`Error::RecordTooBig`] if the message would be longer than a message may be: many operations can ask for the same
+    /// large bin.
     pub(crate) fn op(
         &mut self,
         code: u8,
         name: &[u8],
         kind: ParticleType,
         stored: &[u8],
-    ) -> Result<(), CodecError> {
+    ) -> Result<()> {
         let at = self.out.len();
+        let size = at - self.at + stored.len();
+        if size > ANSWER_BYTES_MAX {
+            return Err(Error::RecordTooBig {
+                size: size as u64,
+                limit: ANSWER_BYTES_MAX as u64,
+                largest_bin: None,
+            });
+        }
         self.out.extend_from_slice(&[0; 4]);
         self.out
             .extend_from_slice(&[code, kind.number(), 0, name.len() as u8]);

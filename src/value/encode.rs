@@ -5,7 +5,7 @@ use super::msgpack::{
     write_array_header, write_flags_header, write_float, write_int, write_map_header,
     write_raw_header,
 };
-use super::order::{compare, compare_total};
+use super::order::{compare, compare_lookups};
 use super::{CodecError, List, Map, Value};
 
 /// What an encoded value is for.
@@ -189,19 +189,19 @@ impl Spans {
         let Some(mut before) = spans.next() else {
             return false;
         };
-        spans.any(|span| compare(std::mem::replace(&mut before, span), span).is_eq())
+        spans.any(|span| compare_lookups(std::mem::replace(&mut before, span), span).is_eq())
     }
 
     /// Sorts the elements in the buffer, stably; a buffer that is in order is not touched.
     pub(super) fn sort(&mut self, buffer: &mut Vec<u8>) {
         if self
             .iter(buffer)
-            .is_sorted_by(|a, b| compare_total(a, b).is_le())
+            .is_sorted_by(|a, b| compare_lookups(a, b).is_le())
         {
             return;
         }
         let mut spans: Vec<&[u8]> = self.iter(buffer).collect();
-        spans.sort_by(|a, b| compare_total(a, b));
+        spans.sort_by(|a, b| compare_lookups(a, b));
         let mut end = self.start;
         for (slot, span) in self.ends.iter_mut().zip(&spans) {
             end += span.len();

@@ -6,8 +6,8 @@
 use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 use super::encode::{Spans, write_list_head, write_map_head};
 use super::msgpack::{
-    EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, write_float,
-    write_float32, write_int, write_raw_header, write_uint,
+    EXT_SPECIAL, INFINITY, MAX_NESTING, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, WILDCARD,
+    write_float, write_float32, write_int, write_raw_header, write_uint,
 };
 use super::{CodecError, ParticleType, Purpose};
 
@@ -83,6 +83,8 @@ fn element(
         Token::Ext(EXT_SPECIAL, _) if purpose == Purpose::Storage => {
             return Err(CodecError::NotStorable);
         }
+        Token::Ext(EXT_SPECIAL, [0]) => out.extend_from_slice(&WILDCARD),
+        Token::Ext(EXT_SPECIAL, [1]) => out.extend_from_slice(&INFINITY),
         // Nobody could read it back.
         Token::Ext(kind, _) if purpose == Purpose::Storage => {
             return Err(CodecError::UnknownExtension(kind));

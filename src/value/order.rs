@@ -27,7 +27,7 @@ pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
 }
 
 fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
-    decided(elements::<false>(
+    decided(elements::<SEARCHED>(
         &mut Reader::new(a),
         &mut Reader::new(b),
         0,
@@ -40,12 +40,27 @@ pub(crate) fn compare_total(a: &[u8], b: &[u8]) -> Ordering {
     if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
         return a.cmp(&b);
     }
-    decided(elements::<true>(
+    decided(elements::<TOTAL>(
         &mut Reader::new(a),
         &mut Reader::new(b),
         0,
     ))
 }
+
+/// Like [`compare_total`], with the wildcard in its own place above everything but infinity: for sorting lookup values,
+/// where an element that equals all others would make no order.
+pub(crate) fn compare_lookups(a: &[u8], b: &[u8]) -> Ordering {
+    decided(elements::<LOOKUPS>(
+        &mut Reader::new(a),
+        &mut Reader::new(b),
+        0,
+    ))
+}
+
+/// Which order: the specification's, the one that is total for stored values, the one that is total for all.
+const SEARCHED: u8 = 0;
+const TOTAL: u8 = 1;
+const LOOKUPS: u8 = 2;
 
 /// The outcome of one step: undecided (equal so far), or decided for good.
 type Step = ControlFlow<Ordering>;
@@ -66,14 +81,14 @@ fn step(ordering: Ordering) -> Step {
 }
 
 /// Compares one element of each reader and leaves both behind it when they are equal.
-fn elements<const TOTAL: bool>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) -> Step {
+fn elements<const KIND: u8>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u32) -> Step {
     let (before_a, before_b) = (*a, *b);
     let (x, y) = match (a.token(), b.token()) {
         (Ok(x), Ok(y)) => (x, y),
         (x, y) => return ControlFlow::Break(x.is_ok().cmp(&y.is_ok())),
     };
     let (class_x, class_y) = (class(x), class(y));
-    if class_x == Class::Wildcard || class_y == Class::Wildcard {
+    if KIND != LOOKUPS && (class_x == Class::Wildcard || class_y == Class::Wildcard) {
         return ControlFlow::Break(Ordering::Equal);
     }
     step(class_x.cmp(&class_y))?;
@@ -101,7 +116,7 @@ fn elements<const TOTAL: bool>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u3
                 (Ok(x), Ok(y)) => {
                     (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
                     for _ in 0..x.count.min(y.count) {
-                        elements::<TOTAL>(a, b, depth + 1)?;
+                        elements::<KIND>(a, b, depth + 1)?;
                     }
                     step(x.count.cmp(&y.count))
                 }
@@ -117,8 +132,8 @@ fn elements<const TOTAL: bool>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u3
                     step(x.count.cmp(&y.count))?;
                     (*a, *b) = (Reader::new(x.content), Reader::new(y.content));
                     for _ in 0..x.count {
-                        elements::<TOTAL>(a, b, depth + 1)?;
-                        elements::<TOTAL>(a, b, depth + 1)?;
+                        elements::<KIND>(a, b, depth + 1)?;
+                        elements::<KIND>(a, b, depth + 1)?;
                     }
                     ControlFlow::Continue(())
                 }
@@ -126,7 +141,7 @@ fn elements<const TOTAL: bool>(a: &mut Reader<'_>, b: &mut Reader<'_>, depth: u3
             }
         }
         (x, y) => match (double(x), double(y)) {
-            (Some(x), Some(y)) => step(doubles::<TOTAL>(x, y)),
+            (Some(x), Some(y)) => step(doubles::<KIND>(x, y)),
             _ => ControlFlow::Continue(()),
         },
     }
@@ -140,9 +155,9 @@ fn double(token: Token<'_>) -> Option<f64> {
     }
 }
 
-fn doubles<const TOTAL: bool>(x: f64, y: f64) -> Ordering {
+fn doubles<const KIND: u8>(x: f64, y: f64) -> Ordering {
     x.partial_cmp(&y).unwrap_or_else(|| {
-        if TOTAL {
+        if KIND != SEARCHED {
             x.is_nan().cmp(&y.is_nan())
         } else {
             Ordering::Equal
@@ -402,6 +417,22 @@ mod tests {
         ) {
             values.sort_by(|a, b| compare_total(&encoded(a), &encoded(b)));
             prop_assert!(values.is_sorted_by(|a, b| compare_total(&encoded(a), &encoded(b)).is_le()));
+        }
+
+        #[test]
+        fn lookups_sort_wherever_their_wildcards_stand(
+            mut values in prop::collection::vec(
+                prop_oneof![
+                    any_value(),
+                    Just(Value::Wildcard),
+                    any_value().prop_map(|value| list([value, Value::Wildcard])),
+                ],
+                0..60,
+            )
+        ) {
+            let mut encoded: Vec<_> = values.drain(..).map(|value| encoded(&value)).collect();
+            encoded.sort_by(|a, b| compare_lookups(a, b));
+            prop_assert!(encoded.is_sorted_by(|a, b| compare_lookups(a, b).is_le()));
         }
 
         #[test]

@@ -9,22 +9,36 @@ use super::model::call::{
 };
 use super::model::normal;
 
-/// A sequence: what the bin begins with, and the calls.
+/// A sequence: what the bin begins with, and the calls. Most are for what the bin holds.
 pub fn sequence(calls: usize) -> impl Strategy<Value = (Value, Vec<Call>)> {
-    (bin(), prop::collection::vec(call(), 1..=calls))
+    let of = |kind| (bin(kind), prop::collection::vec(call(kind), 1..=calls));
+    prop_oneof![of(Kind::List), of(Kind::Map)]
 }
 
-fn bin() -> impl Strategy<Value = Value> {
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    List,
+    Map,
+}
+
+impl Kind {
+    /// How often what is for `of` is drawn where the other kind is drawn once.
+    fn weight(self, of: Self) -> u32 {
+        if self == of { 9 } else { 1 }
+    }
+}
+
+fn bin(kind: Kind) -> impl Strategy<Value = Value> {
     prop_oneof![
         1 => Just(Value::Nil),
         1 => scalar(),
-        8 => container(4, 6),
-        1 => container(2, 160),
+        16 => container(kind, 6),
+        2 => flat(kind, 160),
     ]
     .prop_map(normal)
 }
 
-fn scalar() -> impl Strategy<Value = Value> {
+fn scalar() -> BoxedStrategy<Value> {
     prop_oneof![
         1 => Just(Value::Nil),
         1 => any::<bool>().prop_map(Value::Bool),
@@ -36,6 +50,7 @@ fn scalar() -> impl Strategy<Value = Value> {
         1 => (0..2).prop_map(point),
         1 => prop::sample::select(vec![40, 300]).prop_map(|long| Value::String("c".repeat(long))),
     ]
+    .boxed()
 }
 
 fn point(place: i32) -> Value {
@@ -44,16 +59,17 @@ fn point(place: i32) -> Value {
     ))
 }
 
-fn key() -> impl Strategy<Value = Value> {
+fn key() -> BoxedStrategy<Value> {
     prop_oneof![
         6 => (0..5_i64).prop_map(Value::Int),
         3 => "[ab]{0,2}".prop_map(Value::String),
         1 => prop::collection::vec(0..2_u8, 0..2).prop_map(Value::Blob),
     ]
+    .boxed()
 }
 
-fn value() -> impl Strategy<Value = Value> {
-    prop_oneof![3 => scalar(), 2 => container(2, 4)]
+fn value() -> BoxedStrategy<Value> {
+    prop_oneof![3 => scalar(), 2 => flat_of_any(4), 1 => container(Kind::List, 3)].boxed()
 }
 
 fn list_order() -> impl Strategy<Value = ListOrder> {
@@ -68,30 +84,43 @@ fn map_order() -> impl Strategy<Value = MapOrder> {
     ])
 }
 
-/// A list or map of at most `width` elements, each of them at most `depth` levels deep.
-fn container(depth: u32, width: usize) -> BoxedStrategy<Value> {
-    let leaf = || {
+/// A list or map of scalars.
+fn flat(kind: Kind, width: usize) -> BoxedStrategy<Value> {
+    of(kind, scalar(), width)
+}
+
+/// A list or map of scalars, lists and maps.
+fn container(kind: Kind, width: usize) -> BoxedStrategy<Value> {
+    let element = flat_of_any(4).prop_recursive(3, 16, 4, |inner| {
+        let element = prop_oneof![1 => scalar(), 2 => inner];
         prop_oneof![
-            (prop::collection::vec(scalar(), 0..=width), list_order())
-                .prop_map(|(items, order)| List::new(items, order).into()),
-            (
-                prop::collection::vec((key(), scalar()), 0..=width),
-                map_order()
-            )
-                .prop_map(|(entries, order)| map(entries, order)),
+            of(Kind::List, element.clone(), 5),
+            of(Kind::Map, element, 5)
         ]
-    };
-    leaf()
-        .prop_recursive(depth, 24, 5, move |inner| {
-            let element = prop_oneof![1 => scalar(), 2 => inner];
-            prop_oneof![
-                (prop::collection::vec(element.clone(), 0..6), list_order())
-                    .prop_map(|(items, order)| List::new(items, order).into()),
-                (prop::collection::vec((key(), element), 0..5), map_order())
-                    .prop_map(|(entries, order)| map(entries, order)),
-            ]
-        })
-        .boxed()
+    });
+    of(kind, prop_oneof![scalar(), element], width)
+}
+
+fn flat_of_any(width: usize) -> BoxedStrategy<Value> {
+    prop_oneof![flat(Kind::List, width), flat(Kind::Map, width)].boxed()
+}
+
+fn of(
+    kind: Kind,
+    element: impl Strategy<Value = Value> + 'static,
+    width: usize,
+) -> BoxedStrategy<Value> {
+    match kind {
+        Kind::List => (prop::collection::vec(element, 0..=width), list_order())
+            .prop_map(|(items, order)| List::new(items, order).into())
+            .boxed(),
+        Kind::Map => (
+            prop::collection::vec((key(), element), 0..=width),
+            map_order(),
+        )
+            .prop_map(|(entries, order)| map(entries, order))
+            .boxed(),
+    }
 }
 
 fn map(entries: Vec<(Value, Value)>, order: MapOrder) -> Value {
@@ -110,7 +139,7 @@ fn distinct(entries: Vec<(Value, Value)>) -> Vec<(Value, Value)> {
 }
 
 /// What is looked for: a value, perhaps with a wildcard or without end.
-fn sought() -> impl Strategy<Value = Value> {
+fn sought() -> BoxedStrategy<Value> {
     prop_oneof![
         12 => value().prop_map(normal),
         1 => Just(Value::Wildcard),
@@ -120,6 +149,7 @@ fn sought() -> impl Strategy<Value = Value> {
             items.into()
         }),
     ]
+    .boxed()
 }
 
 fn index() -> impl Strategy<Value = i64> {
@@ -177,7 +207,7 @@ fn map_policy() -> impl Strategy<Value = MapPolicy> {
     )
 }
 
-fn list_selector() -> impl Strategy<Value = ListSelector> {
+fn list_selector() -> BoxedStrategy<ListSelector> {
     use ListSelector as S;
     prop_oneof![
         index().prop_map(S::Index),
@@ -190,9 +220,10 @@ fn list_selector() -> impl Strategy<Value = ListSelector> {
         (sought(), index(), count())
             .prop_map(|(value, rank, count)| S::ValueRelativeRankRange(value, rank, count)),
     ]
+    .boxed()
 }
 
-fn map_selector() -> impl Strategy<Value = MapSelector> {
+fn map_selector() -> BoxedStrategy<MapSelector> {
     use MapSelector as S;
     let sought_key = || prop_oneof![8 => key(), 1 => sought()];
     let key_bound = || prop_oneof![1 => Just(None), 4 => sought_key().prop_map(Some)];
@@ -212,6 +243,7 @@ fn map_selector() -> impl Strategy<Value = MapSelector> {
         (sought(), index(), count())
             .prop_map(|(value, rank, count)| S::ValueRelativeRankRange(value, rank, count)),
     ]
+    .boxed()
 }
 
 const OF_LISTS: [ReturnKind; 12] = [
@@ -241,7 +273,7 @@ fn returns(kinds: Vec<ReturnKind>) -> impl Strategy<Value = Return> {
     (prop::sample::select(kinds), inverted).prop_map(|(kind, inverted)| Return { kind, inverted })
 }
 
-fn list_operation() -> impl Strategy<Value = ListOperation> {
+fn list_operation() -> BoxedStrategy<ListOperation> {
     use ListOperation as L;
     let returned = || returns(OF_LISTS.to_vec());
     let values = || prop::collection::vec(value(), 0..5);
@@ -273,9 +305,10 @@ fn list_operation() -> impl Strategy<Value = ListOperation> {
         8 => (list_selector(), returned())
             .prop_map(|(selector, returns)| L::RemoveBy(selector, returns)),
     ]
+    .boxed()
 }
 
-fn map_operation() -> impl Strategy<Value = MapOperation> {
+fn map_operation() -> BoxedStrategy<MapOperation> {
     use MapOperation as M;
     let returned = || returns([&OF_LISTS[..], &OF_MAPS[..]].concat());
     let stored_key = || prop_oneof![20 => key(), 1 => scalar()];
@@ -297,9 +330,10 @@ fn map_operation() -> impl Strategy<Value = MapOperation> {
         8 => (map_selector(), returned())
             .prop_map(|(selector, returns)| M::RemoveBy(selector, returns)),
     ]
+    .boxed()
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step(kind: Kind) -> BoxedStrategy<Step> {
     let creation = || {
         prop::option::of(prop::sample::select(vec![
             ListCreation::Unordered,
@@ -307,27 +341,46 @@ fn step() -> impl Strategy<Value = Step> {
             ListCreation::Ordered,
         ]))
     };
-    prop_oneof![
-        4 => (-3..5_i64, creation()).prop_map(|(i, creation)| Step::ListIndex(i, creation)),
-        1 => (-3..3_i64).prop_map(Step::ListRank),
+    let into_list = prop_oneof![
+        4 => (-2..3_i64, creation()).prop_map(|(i, creation)| Step::ListIndex(i, creation)),
+        1 => (-2..2_i64).prop_map(Step::ListRank),
         1 => sought().prop_map(Step::ListValue),
-        1 => (-3..3_i64).prop_map(Step::MapIndex),
-        1 => (-3..3_i64).prop_map(Step::MapRank),
+    ];
+    let into_map = prop_oneof![
+        1 => (-2..2_i64).prop_map(Step::MapIndex),
+        1 => (-2..2_i64).prop_map(Step::MapRank),
         4 => (key(), prop::option::of(map_order())).prop_map(|(key, order)| Step::MapKey(key, order)),
         1 => sought().prop_map(Step::MapValue),
-    ]
+    ];
+    prop_oneof![kind.weight(Kind::List) => into_list, kind.weight(Kind::Map) => into_map].boxed()
 }
 
-fn call() -> impl Strategy<Value = Call> {
-    let path = prop_oneof![
-        3 => Just(Vec::new()),
-        2 => prop::collection::vec(step(), 1..4),
+fn any_step() -> BoxedStrategy<Step> {
+    prop_oneof![step(Kind::List), step(Kind::Map)].boxed()
+}
+
+fn operation(kind: Kind) -> BoxedStrategy<Operation> {
+    prop_oneof![
+        kind.weight(Kind::List) => list_operation().prop_map(Operation::List),
+        kind.weight(Kind::Map) => map_operation().prop_map(Operation::Map),
+    ]
+    .boxed()
+}
+
+fn call(kind: Kind) -> BoxedStrategy<Call> {
+    let here = operation(kind).prop_map(|operation| (Vec::new(), operation));
+    let any_operation = prop_oneof![operation(Kind::List), operation(Kind::Map)];
+    let further = prop_oneof![
+        4 => Just(Vec::new()),
+        2 => prop::collection::vec(any_step(), 1..3),
     ];
-    let operation = prop_oneof![
-        list_operation().prop_map(Operation::List),
-        map_operation().prop_map(Operation::Map),
-    ];
-    (path, operation).prop_map(|(path, operation)| created(Call { path, operation }))
+    let below = (step(kind), further, any_operation).prop_map(|(first, mut path, operation)| {
+        path.insert(0, first);
+        (path, operation)
+    });
+    prop_oneof![3 => here, 2 => below]
+        .prop_map(|(path, operation)| created(Call { path, operation }))
+        .boxed()
 }
 
 /// The API's operation that makes a list or map with an index creates what the last step names.

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod convert;
+mod found;
 mod generate;
 mod model;
 mod side_by_side;

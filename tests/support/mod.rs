@@ -146,7 +146,7 @@ impl Rule {
     }
 
     /// The error, which leaves the bin as it was.
-    pub fn is_refused(mut self, code: u8) -> Self {
+    pub fn refused(mut self, code: u8) -> Self {
         self.result = Err(code);
         self
     }

@@ -148,6 +148,7 @@ impl FileDevice {
         #[cfg(target_os = "linux")]
         {
             let system = rustix::system::sysinfo();
+            #[allow(clippy::useless_conversion, reason = "of 32 bits on some systems")]
             let memory = u64::from(system.totalram) * u64::from(system.mem_unit);
             self.len_bytes() > memory / 2
         }

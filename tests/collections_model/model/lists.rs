@@ -292,9 +292,9 @@ fn increment(list: &mut List, index: i64, delta: &Value, flags: u8) -> Result<Va
     match old {
         None => {
             if list.is_ordered() {
-                append(list, &[sum.clone()], flags)?;
+                append(list, std::slice::from_ref(&sum), flags)?;
             } else {
-                insert(list, index, &[sum.clone()], flags)?;
+                insert(list, index, std::slice::from_ref(&sum), flags)?;
             }
         }
         Some(place) => {

@@ -41,9 +41,9 @@ impl Map {
         spikelet::Map::new(self.entries, self.order).into()
     }
 
-    /// Whether selections by value go by the persisted order of values (6.4).
+    /// Whether selections by value go by the persisted order of values (6.4), which there is from two entries on (8.2).
     pub fn by_value_order(&self) -> bool {
-        self.persist && self.order == MapOrder::KeyValueOrdered
+        self.persist && self.order == MapOrder::KeyValueOrdered && self.entries.len() > 1
     }
 
     pub fn find(&self, key: &Value) -> Option<usize> {

@@ -25,6 +25,9 @@ from aerospike_helpers.operations import (
     operations as ops,
 )
 
+# Names that the next major version will not have are the only ones that the older version has.
+warnings.simplefilter("ignore", DeprecationWarning)
+
 NAMESPACE, SET = "test", "conformance"
 VERSION = tuple(int(part) for part in version("aerospike").split("."))
 
@@ -426,8 +429,6 @@ def expiry(client):
 
 
 def main(port):
-    # Names that the next major version will not have are the only ones that the older version has.
-    warnings.simplefilter("ignore", DeprecationWarning)
     client = aerospike.client({"hosts": [("127.0.0.1", port)]}).connect()
     tables = {
         "records": RECORDS,

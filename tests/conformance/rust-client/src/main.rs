@@ -28,7 +28,11 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, code: ResultCode) {
 }
 
 fn value(record: &Record, bin: &str) -> Value {
-    record.bins.get(bin).cloned().unwrap_or_else(|| panic!("no bin {bin} in {record:?}"))
+    record
+        .bins
+        .get(bin)
+        .cloned()
+        .unwrap_or_else(|| panic!("no bin {bin} in {record:?}"))
 }
 
 fn key(id: impl Into<Value>) -> Key {
@@ -62,38 +66,61 @@ impl Served {
             as_bin!("list", as_list!(1, "a", as_list!(2))),
             as_bin!("map", as_map!("a" => 1, "b" => as_list!(true))),
         ];
-        self.client.put(&self.write, &key, &bins).await.expect("a put");
+        self.client
+            .put(&self.write, &key, &bins)
+            .await
+            .expect("a put");
         let record = self.get(&key).await.expect("a record");
         for bin in &bins {
             assert_eq!(value(&record, &bin.name), bin.value);
         }
         assert_eq!(record.generation, 1);
-        let some = self.client.get(&self.read, &key, Bins::from(["int", "none"])).await;
+        let some = self
+            .client
+            .get(&self.read, &key, Bins::from(["int", "none"]))
+            .await;
         assert_eq!(some.expect("a record").bins.len(), 1);
         let header = self.client.get(&self.read, &key, Bins::None).await;
         assert!(header.expect("a header").bins.is_empty());
-        assert!(self.client.exists(&self.read, &key).await.expect("an answer"));
+        assert!(
+            self.client
+                .exists(&self.read, &key)
+                .await
+                .expect("an answer")
+        );
         self.client.touch(&self.write, &key).await.expect("a touch");
         assert_eq!(self.get(&key).await.expect("a record").generation, 2);
-        assert!(self.client.delete(&self.write, &key).await.expect("an answer"));
-        assert!(!self.client.delete(&self.write, &key).await.expect("an answer"));
+        assert!(
+            self.client
+                .delete(&self.write, &key)
+                .await
+                .expect("an answer")
+        );
+        assert!(
+            !self
+                .client
+                .delete(&self.write, &key)
+                .await
+                .expect("an answer")
+        );
         refused(self.get(&key).await, ResultCode::KeyNotFoundError);
     }
 
     async fn policies(&self) {
         let key = key("policies");
         let _ = self.client.delete(&self.write, &key).await;
-        let put = async |policy: &WritePolicy| {
-            self.client.put(policy, &key, &[as_bin!("i", 1)]).await
-        };
+        let put =
+            async |policy: &WritePolicy| self.client.put(policy, &key, &[as_bin!("i", 1)]).await;
         let with = |change: fn(&mut WritePolicy)| {
             let mut policy = WritePolicy::default();
             change(&mut policy);
             policy
         };
-        let update_only = with(|policy| policy.record_exists_action = RecordExistsAction::UpdateOnly);
+        let update_only =
+            with(|policy| policy.record_exists_action = RecordExistsAction::UpdateOnly);
         refused(put(&update_only).await, ResultCode::KeyNotFoundError);
-        let create_only = with(|policy| policy.record_exists_action = RecordExistsAction::CreateOnly);
+        let create_only =
+            with(|policy| policy.record_exists_action = RecordExistsAction::CreateOnly);
         put(&create_only).await.expect("a put");
         refused(put(&create_only).await, ResultCode::KeyExistsError);
         let generation = with(|policy| {
@@ -101,11 +128,20 @@ impl Served {
             policy.generation = 9;
         });
         refused(put(&generation).await, ResultCode::GenerationError);
-        put(&with(|policy| policy.expiration = Expiration::Seconds(1000))).await.expect("a put");
-        let left = self.get(&key).await.expect("a record").time_to_live().expect("a time to live");
+        put(&with(|policy| {
+            policy.expiration = Expiration::Seconds(1000)
+        }))
+        .await
+        .expect("a put");
+        let left = self
+            .get(&key)
+            .await
+            .expect("a record")
+            .time_to_live()
+            .expect("a time to live");
         assert!((990..=1000).contains(&left.as_secs()), "{left:?}");
         let filter = with(|policy| {
-            policy.base_policy.filter_expression = Some(eq(int_bin("i".into()), int_val(2)));
+            policy.base_policy.filter_expression = Some(eq(int_bin("i"), int_val(2)));
         });
         refused(put(&filter).await, ResultCode::FilteredOut);
     }
@@ -125,66 +161,120 @@ impl Served {
             )
             .await
             .expect("an answer");
-        assert_eq!((value(&record, "l"), value(&record, "m")), (as_val!(3), as_val!(2)));
+        assert_eq!(
+            (value(&record, "l"), value(&record, "m")),
+            (as_val!(3), as_val!(2))
+        );
         let table = [
             (lists::size("l"), "l", as_val!(3)),
-            (lists::get_by_rank("l", 0, ListReturnType::VALUES), "l", as_val!(1)),
-            (lists::get_by_index_range("l", 1, ListReturnType::VALUES), "l", as_list!(1, 4)),
-            (maps::get_by_key("m", as_val!("a"), MapReturnType::VALUE), "m", as_val!(3)),
-            (maps::get_by_rank("m", 0, MapReturnType::KEY), "m", as_val!("b")),
-            (maps::increment_value(&map, "m", as_val!("b"), as_val!(41)), "m", as_val!(42)),
-            (maps::remove_by_key("m", as_val!("a"), MapReturnType::COUNT), "m", as_val!(1)),
+            (
+                lists::get_by_rank("l", 0, ListReturnType::VALUES),
+                "l",
+                as_val!(1),
+            ),
+            (
+                lists::get_by_index_range("l", 1, ListReturnType::VALUES),
+                "l",
+                as_list!(1, 4),
+            ),
+            (
+                maps::get_by_key("m", as_val!("a"), MapReturnType::VALUE),
+                "m",
+                as_val!(3),
+            ),
+            (
+                maps::get_by_rank("m", 0, MapReturnType::KEY),
+                "m",
+                as_val!("b"),
+            ),
+            (
+                maps::increment_value(&map, "m", as_val!("b"), as_val!(41)),
+                "m",
+                as_val!(42),
+            ),
+            (
+                maps::remove_by_key("m", as_val!("a"), MapReturnType::COUNT),
+                "m",
+                as_val!(1),
+            ),
             (maps::size("m"), "m", as_val!(1)),
         ];
         for (operation, bin, expected) in table {
             let record = self.operate(&key, &[operation]).await.expect("an answer");
             assert_eq!(value(&record, bin), expected);
         }
-        refused(self.operate(&key, &[lists::get("l", 99)]).await, ResultCode::OpNotApplicable);
         refused(
-            self.operate(&key, &[lists::append(&list, "m", as_val!(1))]).await,
+            self.operate(&key, &[lists::get("l", 99)]).await,
+            ResultCode::OpNotApplicable,
+        );
+        refused(
+            self.operate(&key, &[lists::append(&list, "m", as_val!(1))])
+                .await,
             ResultCode::BinTypeError,
         );
     }
 
     async fn expressions(&self) {
         let key = key("expressions");
-        self.client.put(&self.write, &key, &[as_bin!("i", 7)]).await.expect("a put");
+        self.client
+            .put(&self.write, &key, &[as_bin!("i", 7)])
+            .await
+            .expect("a put");
         let mut policy = ReadPolicy::default();
-        policy.base_policy.filter_expression = Some(gt(int_bin("i".into()), int_val(8)));
+        policy.base_policy.filter_expression = Some(gt(int_bin("i"), int_val(8)));
         let filtered = self.client.get(&policy, &key, Bins::All).await;
         refused(filtered, ResultCode::FilteredOut);
-        let sum = num_add(vec![int_bin("i".into()), int_val(3)]);
+        let sum = num_add(vec![int_bin("i"), int_val(3)]);
         let record = self
-            .operate(&key, &[read_exp("sum", &sum, ExpReadFlags::Default)])
+            .operate(&key, &[read_exp("sum", sum, ExpReadFlags::DEFAULT)])
             .await
             .expect("an answer");
         assert_eq!(value(&record, "sum"), as_val!(10));
     }
 
     async fn batches(&self) {
-        let keys: Vec<Key> = (0..100).map(|n: i64| as_key!(NAMESPACE, "rusts", n)).collect();
+        let keys: Vec<Key> = (0..100)
+            .map(|n: i64| as_key!(NAMESPACE, "rusts", n))
+            .collect();
         let bins: Vec<_> = (0..100).map(|n: i64| as_bin!("n", n)).collect();
         let policy = BatchPolicy::default();
         let (read, write) = (BatchReadPolicy::default(), BatchWritePolicy::default());
         let mut writes: Vec<BatchOperation> = keys
             .iter()
             .zip(&bins)
-            .map(|(key, bin)| BatchOperation::write(&write, key.clone(), vec![operations::put(bin)]))
+            .map(|(key, bin)| {
+                BatchOperation::write(&write, key.clone(), vec![operations::put(bin)])
+            })
             .collect();
-        self.client.batch(&policy, &mut writes).await.expect("a batch");
+        self.client
+            .batch(&policy, &mut writes)
+            .await
+            .expect("a batch");
         let mut reads: Vec<BatchOperation> = keys
             .iter()
             .map(|key| BatchOperation::read(&read, key.clone(), Bins::All))
             .collect();
-        reads.push(BatchOperation::read(&read, as_key!(NAMESPACE, "rusts", -1), Bins::All));
-        reads.push(BatchOperation::delete(&BatchDeletePolicy::default(), keys[99].clone()));
-        self.client.batch(&policy, &mut reads).await.expect("a batch");
+        reads.push(BatchOperation::read(
+            &read,
+            as_key!(NAMESPACE, "rusts", -1),
+            Bins::All,
+        ));
+        reads.push(BatchOperation::delete(
+            &BatchDeletePolicy::default(),
+            keys[99].clone(),
+        ));
+        self.client
+            .batch(&policy, &mut reads)
+            .await
+            .expect("a batch");
         for (n, operation) in (0..100_i64).zip(&reads) {
             let row = operation.batch_record();
             // The last one is deleted beside its read.
             if n < 99 {
-                assert_eq!(value(row.record.as_ref().expect("a record"), "n"), as_val!(n));
+                assert_eq!(
+                    value(row.record.as_ref().expect("a record"), "n"),
+                    as_val!(n)
+                );
             }
         }
         assert!(reads[100].batch_record().record.is_none());
@@ -209,7 +299,11 @@ impl Served {
         let mut rest = PartitionFilter::all();
         while !rest.done() {
             let statement = Statement::new(NAMESPACE, "rusts", Bins::All);
-            let records = self.client.query(&policy, rest, statement).await.expect("a query");
+            let records = self
+                .client
+                .query(&policy, rest, statement)
+                .await
+                .expect("a query");
             let mut stream = records.clone().into_stream();
             while let Some(record) = stream.next().await {
                 match value(&record.expect("a record"), "n") {
@@ -227,7 +321,9 @@ impl Served {
 #[tokio::main]
 async fn main() {
     let host = std::env::args().nth(1).expect("HOST:PORT");
-    let client = Client::new(&ClientPolicy::default(), &host).await.expect("a connection");
+    let client = Client::new(&ClientPolicy::default(), &host)
+        .await
+        .expect("a connection");
     let served = Served {
         client,
         read: ReadPolicy::default(),

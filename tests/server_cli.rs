@@ -1,0 +1,146 @@
+//! `spikelet serve`, from outside.
+#![cfg(all(feature = "server", feature = "cli"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod server_client;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use server_client::*;
+use tempfile::TempDir;
+
+/// A running `spikelet serve`.
+struct Serving {
+    child: Child,
+    addr: SocketAddr,
+}
+
+fn serve_by(arguments: &[&str]) -> Serving {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .arg("serve")
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let addr = line.trim().strip_prefix("ready ").unwrap();
+    let addr = addr.parse().unwrap();
+    Serving { child, addr }
+}
+
+impl Serving {
+    /// Tells it to end, and returns what it has logged.
+    fn end(mut self) -> String {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).unwrap();
+        let mut log = String::new();
+        let mut stderr = self.child.stderr.take().unwrap();
+        stderr.read_to_string(&mut log).unwrap();
+        assert!(self.child.wait().unwrap().success(), "{log}");
+        log
+    }
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .arg("serve")
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert_eq!(status.code(), Some(2));
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn it_says_when_it_is_ready_and_ends_when_it_is_told_to() {
+    let serving = serve_by(&[
+        "--memory",
+        "--listen",
+        "127.0.0.1:0",
+        "--namespace",
+        "test,bar",
+    ]);
+    assert_ne!(serving.addr.port(), 0);
+    let mut wire = Wire::to(serving.addr);
+    assert_eq!(wire.info("namespaces\n"), ["bar;test"]);
+    assert_eq!(wire.ask(&Message::put(1, "i", 7)).code, 0);
+    serving.end();
+    assert_eq!(wire.receive(), None);
+}
+
+#[test]
+fn a_directory_keeps_its_records() {
+    let dir = TempDir::new().unwrap();
+    let arguments = [
+        "--dir",
+        dir.path().to_str().unwrap(),
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let serving = serve_by(&arguments);
+    Wire::to(serving.addr).ask(&Message::put(1, "i", 7));
+    serving.end();
+    let serving = serve_by(&arguments);
+    assert_eq!(Wire::to(serving.addr).ask(&Message::get(1)).int("i"), 7);
+    // It is one server's.
+    let error = refused(&arguments);
+    assert!(error.contains("device-0"), "{error}");
+    serving.end();
+}
+
+#[test]
+fn a_configuration_of_aerospike_is_read_as_far_as_it_applies() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("aerospike.conf");
+    let text = "
+        service { cluster-name edge
+            pidfile /var/run/asd.pid }
+        network { service { address localhost
+            port 3999 } }
+        namespace bar { default-ttl 1h
+            storage-engine memory { data-size 1G }
+            wibble 7 }
+    ";
+    std::fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    // What is given on the command line counts more.
+    let serving = serve_by(&["--config", path, "--listen", "127.0.0.1:0"]);
+    let mut wire = Wire::to(serving.addr);
+    assert_eq!(wire.info("namespaces\ncluster-name\n"), ["bar", "edge"]);
+    assert!(wire.info("namespace/bar\n")[0].contains("default-ttl=3600"));
+    let log = serving.end();
+    assert!(
+        log.contains("no meaning here: line 3: service.pidfile"),
+        "{log}"
+    );
+    assert!(
+        log.contains("not known and ignored: line 8: namespace.wibble 7"),
+        "{log}"
+    );
+    let error = refused(&["--config", path, "--strict"]);
+    assert!(error.contains("namespace.wibble 7"), "{error}");
+    std::fs::write(path, "service {\n proto-fd-max many\n}\n").unwrap();
+    let error = refused(&["--config", path]);
+    assert!(
+        error.contains("line 2: service.proto-fd-max = \"many\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_address_in_use_is_told() {
+    let serving = serve_by(&["--listen", "127.0.0.1:0"]);
+    let error = refused(&["--listen", &serving.addr.to_string()]);
+    assert!(
+        error.contains(&format!("cannot listen on {}", serving.addr)),
+        "{error}"
+    );
+    serving.end();
+}
