@@ -159,8 +159,7 @@ fn integers_overflow_as_they_are_told() {
         )
         .leaves(of(255)),
         rule("signed", of(120), add(-121, signed, Overflow::Fail)).leaves(of(255)),
-        rule("signed, too much", of(120), add(8, signed, Overflow::Fail))
-            .refused(NOT_APPLICABLE),
+        rule("signed, too much", of(120), add(8, signed, Overflow::Fail)).refused(NOT_APPLICABLE),
         rule("signed, cut", of(120), add(8, signed, Overflow::Saturate)).leaves(of(127)),
         rule(
             "signed, cut below",

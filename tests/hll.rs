@@ -200,7 +200,7 @@ fn sketches_are_united_and_folded() {
         rule(
             "with a narrower one",
             existing(),
-            union(none, &[narrow.clone()]),
+            union(none, std::slice::from_ref(&narrow)),
         )
         .refused(NOT_APPLICABLE),
         rule("folded", existing(), union(FOLD, &[narrow])).leaves(sketch(0..200, 6, 0)),

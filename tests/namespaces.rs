@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
-use spikelet::{NamespaceConfig, RecordExistsAction, Store, Value, WritePolicy};
+use std::sync::Arc;
+
+use spikelet::{ManualClock, NamespaceConfig, RecordExistsAction, Store, Value, WritePolicy};
 
 #[test]
 fn the_default_namespace_stays_the_same_when_others_come() {
@@ -127,4 +129,22 @@ fn closing_twice_is_no_error_and_writes_are_refused_from_then_on() {
     store.close().unwrap();
     assert_eq!(set.put("alice", [("n", 2)]).unwrap_err().result_code(), 22);
     assert_eq!(set.get("alice").unwrap().unwrap().get("n"), Some(1.into()));
+}
+
+#[test]
+fn truncations_within_one_millisecond_remove_what_was_written_between_them() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let store = Store::builder().clock(clock).open().unwrap();
+    let (users, posts) = (store.set("users").unwrap(), store.set("posts").unwrap());
+    for _ in 0..3 {
+        users.put("alice", [("n", 1)]).unwrap();
+        posts.put(1, [("n", 1)]).unwrap();
+        users.truncate(None).unwrap();
+        assert!(!users.exists("alice").unwrap());
+        assert!(posts.exists(1).unwrap());
+        users.put("alice", [("n", 2)]).unwrap();
+        store.namespace("test").unwrap().truncate(None).unwrap();
+        assert!(!users.exists("alice").unwrap());
+        assert!(!posts.exists(1).unwrap());
+    }
 }

@@ -252,6 +252,45 @@ fn lists_are_edited_by_calls() {
 }
 
 #[test]
+fn results_keep_the_form_that_they_have_in_the_record() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let map = [0x82, 0xa2, 3, b'a', 3, 0xa2, 3, b'b', 1];
+    let put = Message::about(0, WRITE, 0, 1)
+        .op(2, 19, "m", &map)
+        .op(2, 9, "python", b"pickled")
+        .op(2, 3, "text", &[0xff, 0xfe]);
+    assert_eq!(wire.ask(&put).code, 0);
+    // Pairs by value come as a map that says that its order counts (flag 8).
+    let pairs = [0x94, 106, 8, 0, 2];
+    let operate = |info2| {
+        Message::about(READ, info2, 0, 1)
+            .op(3, 4, "m", &pairs)
+            .op(1, 0, "python", &[])
+            .op(1, 0, "text", &[])
+    };
+    let reads = operate(RESPOND_ALL_OPS);
+    let writes = operate(WRITE).op(2, 1, "i", &[0; 8]);
+    for request in [reads, writes] {
+        let answer = wire.ask(&request);
+        let found: Vec<_> = answer
+            .ops
+            .iter()
+            .map(|op| (op.code, op.kind, &op.value[..]))
+            .collect();
+        let ordered = [0x83, 0xc7, 0, 8, 0xc0, 0xa2, 3, b'b', 1, 0xa2, 3, b'a', 3];
+        assert_eq!(
+            found,
+            [
+                (3, 19, &ordered[..]),
+                (1, 9, b"pickled"),
+                (1, 3, &[0xff, 0xfe])
+            ]
+        );
+    }
+}
+
+#[test]
 fn filters_and_expressions_are_evaluated() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());

@@ -372,6 +372,13 @@ fn an_answer_is_never_longer_than_a_message() {
     let get = Message::about(READ, 0, 0, 1);
     let all = (0..30_000).fold(get, |get, _| get.op(1, 0, "blob", &[]));
     assert_eq!(wire.ask(&all).code, 13);
+    // The same between writes.
+    let before = resident_bytes();
+    let mut among_writes = all.op(2, 1, "i", &[0; 8]);
+    among_writes.info[1] = WRITE;
+    assert_eq!(wire.ask(&among_writes).code, 13);
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 512 << 20, "{grown} bytes for one request");
     assert!(wire.is_alive());
 }
 

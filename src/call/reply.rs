@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use crate::value::{CodecError, ParticleType, Value, ValueRef, element_to_stored, write_stored};
 
+/// MessagePack's nil.
+const NIL: u8 = 0xc0;
+
 /// What a call returns: borrowed from the bin where it can be, and never decoded before somebody asks for it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply<'a> {
@@ -19,6 +22,15 @@ pub(crate) enum Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
+    /// True if it is nil, or the nil element of a list or map.
+    pub(crate) fn is_nil(&self) -> bool {
+        match self {
+            Self::Nil => true,
+            Self::Element(element) => element.first() == Some(&NIL),
+            _ => false,
+        }
+    }
+
     /// The owned form.
     pub(crate) fn to_value(&self) -> Result<Value, CodecError> {
         Ok(match self {

@@ -200,8 +200,9 @@ impl Core {
     pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
         let now_ms = self.clock.now_ms();
         let before_ms = match before {
-            // One more than now: what was written in this very millisecond is to go, too.
-            None => now_ms + 1,
+            // One more than now: what was written in this very millisecond is to go, too, even after a truncation within
+            // it, which makes later records one millisecond younger than they are.
+            None => now_ms.max(self.storage.latest_truncation_ms()) + 1,
             Some(time) => {
                 let unix_ms = time
                     .duration_since(SystemTime::UNIX_EPOCH)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use spikelet_storage::{Digest, EntryView, NewVersion};
 
 use crate::expression::{Expression, RecordFacts};
-use crate::operation::{Checked, OperationResult};
+use crate::operation::{Checked, ResultSink};
 use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
@@ -207,7 +207,8 @@ impl Namespace {
         policy: &WritePolicy,
         operations: &Checked<'_>,
         body: &mut Vec<u8>,
-    ) -> std::result::Result<Wrote<Vec<OperationResult>>, Refused> {
+        results: &mut dyn ResultSink,
+    ) -> std::result::Result<Wrote<()>, Refused> {
         let set_id = match self.set_number(address.set) {
             None if !operations.must_exist() && !must_exist(policy) => {
                 Some(self.core.storage.create_set(address.set)?)
@@ -222,8 +223,9 @@ impl Namespace {
             policy,
             operations.must_exist(),
             |old, facts, body| {
-                let outcome = operations.seeing(facts).execute(old, body)?;
-                Ok((Edited::Body(outcome.bin_count), outcome.results))
+                let operations = operations.seeing(facts);
+                let bin_count = operations.execute_into(old, body, results)?;
+                Ok((Edited::Body(bin_count), ()))
             },
         )
     }

@@ -7,7 +7,7 @@ use super::{Action, Operation};
 use crate::call::{Call, CallError, EncodedCall, Payload, Reply, Trust, below};
 use crate::expression::{Selected, select};
 use crate::record::BinName;
-use crate::value::{ParticleType, Value};
+use crate::value::ParticleType;
 use crate::{Result, bits, cdt, hll};
 
 /// Who executes a call.
@@ -135,24 +135,31 @@ impl BinCall {
     }
 
     /// Executes a call that reads a bin.
-    pub(super) fn read(&self, bin: &BinName, kind: ParticleType, value: &[u8]) -> Result<Answer> {
+    pub(super) fn read<'a>(
+        &'a self,
+        bin: &BinName,
+        kind: ParticleType,
+        value: &'a [u8],
+    ) -> Result<Answer<'a>> {
         let read = self.payload().and_then(|payload| match self.system {
             CallSystem::Collections => match payload {
                 Payload::Select { path, flags, apply } => {
                     match select((kind, value), path, flags, apply, false)? {
-                        Selected::Reply(reply) => value_of(reply),
-                        Selected::Applied(..) => Ok(Value::Nil),
+                        Selected::Reply(reply) => Ok(reply),
+                        Selected::Applied(..) => Ok(Reply::Nil),
                     }
                 }
-                payload => value_of(cdt::read((kind, value), &payload)?),
+                payload => cdt::read((kind, value), &payload),
             },
-            CallSystem::Bits => value_of(bits::read((kind, value), &single(payload)?)?),
-            CallSystem::Hll => value_of(hll::read((kind, value), &single(payload)?)?),
+            CallSystem::Bits => bits::read((kind, value), &single(payload)?),
+            CallSystem::Hll => hll::read((kind, value), &single(payload)?),
         });
-        match read.map_err(|error| error.in_bin(bin.as_str()))? {
-            Value::Nil => Ok(Answer::Null),
-            value => Ok(Answer::Value(value)),
-        }
+        let reply = read.map_err(|error| error.in_bin(bin.as_str()))?;
+        Ok(if reply.is_nil() {
+            Answer::Null
+        } else {
+            Answer::Value(reply)
+        })
     }
 
     /// Executes a call that writes a bin, as far as the change that it makes.
@@ -160,42 +167,36 @@ impl BinCall {
         &'a self,
         bin: &BinName,
         current: Option<(ParticleType, &'a [u8])>,
-    ) -> Result<(Change<'a>, Answer)> {
+    ) -> Result<(Change<'a>, Answer<'a>)> {
         let written = self.payload().and_then(|payload| match self.system {
             CallSystem::Collections => {
                 if let Payload::Select { path, flags, apply } = payload {
                     let current = current.unwrap_or((ParticleType::Null, &[]));
                     return Ok(match select(current, path, flags, apply, true)? {
-                        Selected::Reply(reply) => (Change::None, value_of(reply)?),
-                        Selected::Applied(kind, value) => (Change::Stored(kind, value), Value::Nil),
+                        Selected::Reply(reply) => (Change::None, reply),
+                        Selected::Applied(kind, value) => (Change::Stored(kind, value), Reply::Nil),
                     });
                 }
                 let (edit, reply) = cdt::modify(current, &payload)?;
-                Ok((
-                    edit.map_or(Change::None, Change::Collection),
-                    value_of(reply)?,
-                ))
+                Ok((edit.map_or(Change::None, Change::Collection), reply))
             }
             CallSystem::Bits => {
                 let blob = bits::modify(current, &single(payload)?)?;
-                Ok((stored(ParticleType::Blob, blob), Value::Nil))
+                Ok((stored(ParticleType::Blob, blob), Reply::Nil))
             }
             CallSystem::Hll => {
                 let (sketch, reply) = hll::modify(current, &single(payload)?)?;
-                Ok((stored(ParticleType::Hll, sketch), value_of(reply)?))
+                Ok((stored(ParticleType::Hll, sketch), reply))
             }
         });
-        let (change, value) = written.map_err(|error| error.in_bin(bin.as_str()))?;
-        let answer = match value {
-            Value::Nil => Answer::Nothing,
-            value => Answer::Value(value),
+        let (change, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
+        let answer = if reply.is_nil() {
+            Answer::Nothing
+        } else {
+            Answer::Value(reply)
         };
         Ok((change, answer))
     }
-}
-
-fn value_of(reply: Reply<'_>) -> std::result::Result<Value, CallError> {
-    reply.to_value().map_err(CallError::Stored)
 }
 
 /// The change to a new stored value, if there is one.

@@ -7,7 +7,6 @@ use crate::Result;
 use crate::call::CallError;
 use crate::expression::{Evaluation, Expression, Scope, Written};
 use crate::record::BinName;
-use crate::value::Value;
 
 /// An expression and its flags, or why there is none, to be told when the operation is executed.
 type Given = std::result::Result<Evaluation, CallError>;
@@ -33,18 +32,14 @@ impl Operation {
 }
 
 /// Reads the value. The bin is only its name.
-pub(super) fn read(given: &Given, bin: &BinName, scope: Scope<'_>) -> Result<Answer> {
-    let value = evaluation(given)
-        .and_then(|evaluation| {
-            evaluation
-                .read(scope)?
-                .to_value()
-                .map_err(CallError::Stored)
-        })
+pub(super) fn read<'a>(given: &'a Given, bin: &BinName, scope: Scope<'a>) -> Result<Answer<'a>> {
+    let reply = evaluation(given)
+        .and_then(|evaluation| evaluation.read(scope))
         .map_err(|error| error.in_bin(bin.as_str()))?;
-    Ok(match value {
-        Value::Nil => Answer::Null,
-        value => Answer::Value(value),
+    Ok(if reply.is_nil() {
+        Answer::Null
+    } else {
+        Answer::Value(reply)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::change::{Change, Settled, not_storable};
 use super::check::{Checked, Mode, Outcome};
-use super::read::{Answer, Results, read_all, read_bin};
+use super::read::{Answer, ResultSink, Results, read_all, read_bin};
 use super::slots::Slots;
 use super::whole::{check_whole, check_whole_stored};
 use super::{Action, Operation, evaluate, scalar};
@@ -26,18 +26,27 @@ impl Checked<'_> {
         old: Option<RecordView<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome> {
+        let mut results = Vec::new();
+        let bin_count = self.execute_into(old, out, &mut results)?;
+        Ok(Outcome { results, bin_count })
+    }
+
+    /// The same, with the results handed to `sink`. Returns how many bins the new record has.
+    ///
+    /// # Errors
+    /// Those of the sink, too.
+    pub(crate) fn execute_into(
+        &self,
+        old: Option<RecordView<'_>>,
+        out: &mut Vec<u8>,
+        sink: &mut dyn ResultSink,
+    ) -> Result<u32> {
         let old = old.filter(|_| !self.mode.contains(Mode::REPLACE));
-        let mut results = Results::new(self.mode);
-        let bin_count = match self.single_write() {
-            Some((operation, reads)) => {
-                self.run_single(operation, reads, old, &mut results, out)?
-            }
-            None => self.run(old, &mut results, out)?,
-        };
-        Ok(Outcome {
-            results: results.results,
-            bin_count,
-        })
+        let mut results = Results::new(self.mode, sink);
+        match self.single_write() {
+            Some((operation, reads)) => self.run_single(operation, reads, old, &mut results, out),
+            None => self.run(old, &mut results, out),
+        }
     }
 
     /// The only write and the reads before it, if the write is the last operation and about one bin.
@@ -57,7 +66,7 @@ impl Checked<'_> {
         operation: &Operation,
         reads: &[Operation],
         old: Option<RecordView<'_>>,
-        results: &mut Results,
+        results: &mut Results<'_>,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
         let scope = Scope {
@@ -69,13 +78,13 @@ impl Checked<'_> {
             let current = old
                 .and_then(|old| old.find(bin.as_bytes()))
                 .map(|bin| (bin.kind, bin.value));
-            results.add(at, bin, read_bin(operation, &bin, current, scope)?);
+            results.add(at, &bin, read_bin(operation, &bin, current, scope)?)?;
         }
         let bin = operation.bin()?;
         let located = old.and_then(|old| old.locate(bin.as_bytes()));
         let current = located.map(|located| (located.bin.kind, located.bin.value));
         let (change, answer) = write_bin(operation, &bin, current, scope)?;
-        results.add(reads.len(), bin, answer);
+        results.add(reads.len(), &bin, answer)?;
 
         let old_count = old.map_or(0, |old| old.len());
         match (change, located) {
@@ -111,7 +120,7 @@ impl Checked<'_> {
     fn run(
         &self,
         old: Option<RecordView<'_>>,
-        results: &mut Results,
+        results: &mut Results<'_>,
         out: &mut Vec<u8>,
     ) -> Result<u32> {
         let mut slots = Slots::of(old);
@@ -121,7 +130,7 @@ impl Checked<'_> {
                 Action::ReadAll => read_all(at, slots.iter(), results)?,
                 Action::DeleteAll => {
                     slots.clear();
-                    results.add(at, BinName::EMPTY, Answer::Nothing);
+                    results.add(at, &BinName::EMPTY, Answer::Nothing)?;
                 }
                 _ => {
                     let bin = operation.bin()?;
@@ -129,15 +138,15 @@ impl Checked<'_> {
                         facts: self.facts,
                         bins: Some(&slots),
                     };
-                    let answer = if operation.is_write() {
+                    if operation.is_write() {
                         let (change, answer) = write_bin(operation, &bin, slots.get(&bin), scope)?;
+                        results.add(at, &bin, answer)?;
                         let change = change.settle()?;
                         slots.apply(bin, change);
-                        answer
                     } else {
-                        read_bin(operation, &bin, slots.get(&bin), scope)?
-                    };
-                    results.add(at, bin, answer);
+                        let answer = read_bin(operation, &bin, slots.get(&bin), scope)?;
+                        results.add(at, &bin, answer)?;
+                    }
                 }
             }
         }
@@ -151,7 +160,7 @@ fn write_bin<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
     scope: Scope<'a>,
-) -> Result<(Change<'a>, Answer)> {
+) -> Result<(Change<'a>, Answer<'a>)> {
     let change = match &operation.action {
         Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
         Action::Write(value) => {

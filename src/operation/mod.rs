@@ -27,6 +27,8 @@ mod whole;
 pub(crate) use call::CallSystem;
 pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
+#[cfg(feature = "server")]
+pub(crate) use read::ResultSink;
 pub(crate) use whole::check_whole;
 
 use self::call::BinCall;

@@ -1,49 +1,73 @@
 //! The run of operations that only reads: straight from the record's bytes, no copy of the body.
 
+use std::borrow::Cow;
+
 use super::check::{Checked, Mode};
 use super::{Action, Operation, OperationResult, evaluate};
+use crate::call::Reply;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
-use crate::value::{ParticleType, Value, ValueRef};
+use crate::value::ParticleType;
 use crate::{Error, Result};
 
 /// What an operation has to say.
 #[derive(Debug, PartialEq)]
-pub(super) enum Answer {
-    /// A value.
-    Value(Value),
+pub(super) enum Answer<'a> {
+    /// A value, not nil.
+    Value(Reply<'a>),
     /// A result that is nil.
     Null,
     /// No result, unless every operation must have one.
     Nothing,
 }
 
-/// Collects results by the rules of 2.10.
-#[derive(Debug)]
-pub(super) struct Results {
-    respond_all: bool,
-    pub(super) results: Vec<OperationResult>,
+/// Where results go, in the order of the operations.
+pub(crate) trait ResultSink {
+    /// Takes the result of the operation at this position. An error ends the run.
+    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()>;
 }
 
-impl Results {
-    pub(super) const fn new(mode: Mode) -> Self {
+/// Results as users get them.
+impl ResultSink for Vec<OperationResult> {
+    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()> {
+        let value = reply
+            .to_value()
+            .map_err(|source| Error::malformed("bin", source))?;
+        self.push(OperationResult {
+            operation,
+            bin: *bin,
+            value,
+        });
+        Ok(())
+    }
+}
+
+/// Hands results on by the rules of 2.10.
+pub(super) struct Results<'s> {
+    respond_all: bool,
+    sink: &'s mut dyn ResultSink,
+}
+
+impl<'s> Results<'s> {
+    pub(super) fn new(mode: Mode, sink: &'s mut dyn ResultSink) -> Self {
         Self {
             respond_all: mode.contains(Mode::RESPOND_ALL),
-            results: Vec::new(),
+            sink,
         }
     }
 
-    pub(super) fn add(&mut self, operation: usize, bin: BinName, answer: Answer) {
-        let value = match answer {
-            Answer::Value(value) => value,
-            Answer::Nothing if !self.respond_all => return,
-            Answer::Null | Answer::Nothing => Value::Nil,
+    pub(super) fn add(
+        &mut self,
+        operation: usize,
+        bin: &BinName,
+        answer: Answer<'_>,
+    ) -> Result<()> {
+        let reply = match answer {
+            Answer::Value(reply) => reply,
+            Answer::Nothing if !self.respond_all => return Ok(()),
+            Answer::Null | Answer::Nothing => Reply::Nil,
         };
-        self.results.push(OperationResult {
-            operation,
-            bin,
-            value,
-        });
+        self.sink.add(operation, bin, reply)
     }
 }
 
@@ -53,7 +77,21 @@ impl Checked<'_> {
     /// # Errors
     /// [`Error::Parameter`] if one of them writes; whatever the first failing operation fails with.
     pub(crate) fn read(&self, record: RecordView<'_>) -> Result<Vec<OperationResult>> {
-        let mut results = Results::new(self.mode);
+        let mut results = Vec::new();
+        self.read_into(record, &mut results)?;
+        Ok(results)
+    }
+
+    /// The same, with the results handed to `sink`.
+    ///
+    /// # Errors
+    /// Those of the sink, too.
+    pub(crate) fn read_into(
+        &self,
+        record: RecordView<'_>,
+        sink: &mut dyn ResultSink,
+    ) -> Result<()> {
+        let mut results = Results::new(self.mode, sink);
         let scope = Scope {
             facts: self.facts,
             bins: Some(&record),
@@ -80,9 +118,9 @@ impl Checked<'_> {
                 Answer::Null => Answer::Nothing,
                 answer => answer,
             };
-            results.add(at, bin, answer);
+            results.add(at, &bin, answer)?;
         }
-        Ok(results.results)
+        Ok(())
     }
 }
 
@@ -90,21 +128,21 @@ impl Checked<'_> {
 pub(super) fn read_all<'a>(
     operation: usize,
     bins: impl Iterator<Item = (BinName, ParticleType, &'a [u8])>,
-    results: &mut Results,
+    results: &mut Results<'_>,
 ) -> Result<()> {
     for (bin, kind, value) in bins {
-        results.add(operation, bin, Answer::Value(decoded(kind, value)?));
+        results.add(operation, &bin, stored(kind, value))?;
     }
     Ok(())
 }
 
 /// Executes an operation that reads one bin.
-pub(super) fn read_bin(
-    operation: &Operation,
+pub(super) fn read_bin<'a>(
+    operation: &'a Operation,
     bin: &BinName,
-    current: Option<(ParticleType, &[u8])>,
-    scope: Scope<'_>,
-) -> Result<Answer> {
+    current: Option<(ParticleType, &'a [u8])>,
+    scope: Scope<'a>,
+) -> Result<Answer<'a>> {
     if let Action::Evaluate { evaluation, .. } = &operation.action {
         return evaluate::read(evaluation, bin, scope);
     }
@@ -113,12 +151,11 @@ pub(super) fn read_bin(
     };
     match &operation.action {
         Action::Call(call) => call.read(bin, kind, value),
-        _ => decoded(kind, value).map(Answer::Value),
+        _ => Ok(stored(kind, value)),
     }
 }
 
-fn decoded(kind: ParticleType, value: &[u8]) -> Result<Value> {
-    ValueRef::stored(kind, value)
-        .and_then(|value| value.to_value())
-        .map_err(|source| Error::malformed("bin", source))
+/// The value of a bin as it is stored.
+const fn stored(kind: ParticleType, value: &[u8]) -> Answer<'_> {
+    Answer::Value(Reply::Stored(kind, Cow::Borrowed(value)))
 }

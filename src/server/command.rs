@@ -8,11 +8,12 @@ use super::message::{Head, Info1, Info2, Info3};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
 use super::reply::{Answer, Reply};
+use super::results::Results;
 use super::served::Served;
 use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
-use crate::operation::{Checked, Mode, OperationResult};
+use crate::operation::{Checked, Mode};
 use crate::record::Metadata;
-use crate::value::{ParticleType, write_stored};
+use crate::value::ParticleType;
 use crate::{
     Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result,
     WritePolicy,
@@ -188,10 +189,9 @@ impl Command<'_> {
         let operations = operations_of(&self.head, &self.ops)?;
         let set_name = served.namespace.set_name_or(record.set_id(), self.set()?);
         let facts = served.namespace.facts(record, &set_name);
-        let results = Checked::new(&operations, self.mode())?
+        Checked::new(&operations, self.mode())?
             .seeing(&facts)
-            .read(view)?;
-        self.write_results(&results, reply)
+            .read_into(view, &mut self.results(reply))
     }
 
     fn write(
@@ -205,10 +205,14 @@ impl Command<'_> {
         let operations = operations_of(&self.head, &self.ops)?;
         let checked = Checked::new(&operations, self.mode())?;
         let policy = self.policy(served)?;
-        let wrote = served
-            .namespace
-            .write_at(address, self.filter, &policy, &checked, scratch)?;
-        self.write_results(&wrote.results, reply)?;
+        let wrote = served.namespace.write_at(
+            address,
+            self.filter,
+            &policy,
+            &checked,
+            scratch,
+            &mut self.results(reply),
+        )?;
         Ok(Answer {
             generation: u32::from(wrote.generation),
             void_time: wrote.void_time,
@@ -269,28 +273,9 @@ impl Command<'_> {
         mode
     }
 
-    /// Adds the results of operations, each with the code of its operation; rows of a batch say "read".
-    fn write_results(&self, results: &[OperationResult], reply: &mut Reply<'_>) -> Result<()> {
-        let mut codes = self.ops.iter().enumerate();
-        let mut current = None;
-        let mut stored = Vec::new();
-        for result in results {
-            // Results come in the order of the operations.
-            while current.is_none_or(|(at, _)| at < result.operation) {
-                match codes.next() {
-                    Some((at, op)) => current = Some((at, op.code)),
-                    None => break,
-                }
-            }
-            let code = match current {
-                Some((_, code)) if self.row.is_none() => code,
-                _ => code::READ,
-            };
-            stored.clear();
-            let kind = write_stored(&result.value, &mut stored)?;
-            reply.op(code, result.bin.as_bytes(), kind, &stored)?;
-        }
-        Ok(())
+    /// Takes results into the answer, each with the code of its operation; in rows of a batch all of them say "read".
+    fn results<'r, 'o>(&'r self, reply: &'r mut Reply<'o>) -> Results<'r, 'o> {
+        Results::new(reply, self.row.is_none().then(|| self.ops.iter()))
     }
 
     /// How to write.

@@ -1,7 +1,7 @@
 //! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
 //!
 //! * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//!   `compression`: the same, compressed. `reply`, `particle`: answers, put together.
+//!   `compression`: the same, compressed. `reply`, `results`, `particle`: answers, put together.
 //! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `job`: partitions, and
 //!   operations on all records of a set.
 //! * `info`: questions and commands as text. `config`: Aerospike's configuration file.
@@ -30,6 +30,7 @@ mod ops;
 mod particle;
 mod query;
 mod reply;
+mod results;
 mod served;
 
 pub use config::ServerConfig;

@@ -69,9 +69,20 @@ impl<'a> Ops<'a> {
     }
 
     /// The operations, in their order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = WireOp<'a>> + use<'a> {
-        let mut cursor = Cursor(self.bytes);
-        std::iter::from_fn(move || next(&mut cursor))
+    pub(crate) const fn iter(&self) -> OpIter<'a> {
+        OpIter(Cursor(self.bytes))
+    }
+}
+
+/// Iterates over [`Ops`].
+#[derive(Clone, Debug)]
+pub(crate) struct OpIter<'a>(Cursor<'a>);
+
+impl<'a> Iterator for OpIter<'a> {
+    type Item = WireOp<'a>;
+
+    fn next(&mut self) -> Option<WireOp<'a>> {
+        next(&mut self.0)
     }
 }
 

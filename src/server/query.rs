@@ -14,11 +14,12 @@ use super::message::{Head, Info1, Info2, Info3, Message};
 use super::operation::{bin_name, operations_of};
 use super::ops::code;
 use super::reply::{Answer, Reply};
+use super::results::Results;
 use super::served::{Served, Shared};
 use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
-use crate::value::{ParticleType, write_stored};
+use crate::value::ParticleType;
 use crate::{BinName, Digest, Error, Expression, RecordExistsAction, Result, WritePolicy};
 
 /// How many partitions there are.
@@ -468,13 +469,7 @@ fn project(
         }
         Projection::Operations(operations) => {
             let checked = Checked::new(operations, mode)?.seeing(facts);
-            let results = checked.read(record.view()?)?;
-            let mut stored = Vec::new();
-            for result in results {
-                stored.clear();
-                let kind = write_stored(&result.value, &mut stored)?;
-                reply.op(code::READ, result.bin.as_bytes(), kind, &stored)?;
-            }
+            checked.read_into(record.view()?, &mut Results::new(reply, None))?;
         }
     }
     Ok(reply.op_count() > 0)
@@ -581,12 +576,15 @@ impl Background {
             set: &set_name.1,
             key: None,
         };
+        // They only write; what they have to say is said to nobody.
+        let mut ignored = Vec::new();
         let counter = match self.namespace.write_at(
             &address,
             self.filter.as_ref(),
             &self.policy,
             checked,
             scratch,
+            &mut ignored,
         ) {
             Ok(_) => &self.job.succeeded,
             Err(refused) if matches!(refused.error, Error::NotFound) => return,

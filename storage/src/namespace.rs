@@ -184,6 +184,13 @@ impl Namespace {
         self.core.sets.truncated_before_ms(set_id)
     }
 
+    /// The latest time of all truncations, in ms since 2010; 0: there was none. Records are never older than the truncation
+    /// after which they were written, so one that was written within the same millisecond has this time.
+    #[must_use]
+    pub fn latest_truncation_ms(&self) -> u64 {
+        self.core.sets.latest_truncation_ms()
+    }
+
     /// Removes every record that was last updated before `before_ms` (ms since 2010). Returns how many; they and their
     /// counts are gone when the call returns, and they do not come back.
     ///

@@ -170,6 +170,17 @@ impl Sets {
         of_set.max(self.truncated_before_ms.load(Ordering::SeqCst))
     }
 
+    /// The latest time of all truncations, in ms since 2010: no record of the namespace was last updated after this and
+    /// after now.
+    pub(crate) fn latest_truncation_ms(&self) -> u64 {
+        let of_sets = self
+            .states
+            .iter()
+            .map(|state| state.truncated_before_ms.load(Ordering::SeqCst));
+        let of_namespace = self.truncated_before_ms.load(Ordering::SeqCst);
+        of_sets.fold(of_namespace, u64::max)
+    }
+
     /// Whether there was ever a truncation.
     pub(crate) fn any_truncated(&self) -> bool {
         self.any_truncated.load(Ordering::SeqCst)

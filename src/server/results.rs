@@ -1,0 +1,44 @@
+//! Results of operations on their way into an answer: from the record's bytes to the client's, decoded by nobody.
+
+use super::ops::{OpIter, code};
+use super::reply::Reply;
+use crate::operation::ResultSink;
+use crate::{BinName, Result, call};
+
+/// Takes results into an answer, in the order of the operations.
+#[derive(Debug)]
+pub(crate) struct Results<'r, 'o> {
+    reply: &'r mut Reply<'o>,
+    /// The operations whose results are still to come, if their codes are to be told.
+    ops: Option<OpIter<'r>>,
+    /// How many operations were passed.
+    passed: usize,
+    /// The code of the last of them.
+    code: u8,
+}
+
+impl<'r, 'o> Results<'r, 'o> {
+    /// Results say by which operation they came if `ops` are given, or else that they were read.
+    pub(crate) const fn new(reply: &'r mut Reply<'o>, ops: Option<OpIter<'r>>) -> Self {
+        Self {
+            reply,
+            ops,
+            passed: 0,
+            code: code::READ,
+        }
+    }
+}
+
+impl ResultSink for Results<'_, '_> {
+    fn add(&mut self, operation: usize, bin: &BinName, reply: call::Reply<'_>) -> Result<()> {
+        if let Some(ops) = &mut self.ops {
+            // An operation may have several results, or none.
+            for op in ops.take((operation + 1).saturating_sub(self.passed)) {
+                self.passed += 1;
+                self.code = op.code;
+            }
+        }
+        let (kind, stored) = reply.into_stored()?;
+        self.reply.op(self.code, bin.as_bytes(), kind, &stored)
+    }
+}
