@@ -172,3 +172,44 @@ fn a_filter_sees_the_record_before_the_write_and_its_operations_see_it_after() {
     assert_eq!(operated.bin("left"), Some(&1000.into()));
     assert_eq!(code(set.operate_with(&soon, 1, &read)), FILTERED_OUT);
 }
+
+#[test]
+fn operations_that_read_ask_the_filter_of_their_policy() {
+    let policy = WritePolicy::default().filter(adults());
+    let read = [operations::get_bin("age")];
+    let people = people();
+    assert_eq!(
+        code(people.operate_with(&policy, "bob", &read)),
+        FILTERED_OUT
+    );
+    assert!(people.operate_with(&policy, "alice", &read).is_ok());
+    let nobody = people.filtered(unknown()).unwrap();
+    assert!(nobody.operate_with(&policy, "alice", &read).is_ok());
+}
+
+#[test]
+fn a_set_seen_through_a_filter_is_not_truncated() {
+    let people = people();
+    let adults = people.filtered(adults()).unwrap();
+    assert_eq!(code(adults.truncate(None)), PARAMETER);
+    assert_eq!(people.len(), 2);
+}
+
+#[test]
+fn selections_within_selections_are_refused_before_they_take_the_stack() {
+    // [EQ, [CALL, LIST, 0, [SELECT, [EXP, condition], 1], quoted], quoted], a condition of itself.
+    let mut condition = vec![0xc3];
+    for _ in 0..20_000 {
+        let quoted = [0x92, 126, 0x91, 1];
+        let mut outer = vec![0x93, 1, 0x95, 127, 4, 0, 0x93, 0xcc, 0xfe, 0x92, 4];
+        outer.extend_from_slice(&condition);
+        outer.push(1);
+        outer.extend_from_slice(&quoted);
+        outer.extend_from_slice(&quoted);
+        condition = outer;
+        if condition.len() > 200_000 {
+            break;
+        }
+    }
+    assert_eq!(code(Expression::from_bytes(&condition)), PARAMETER);
+}

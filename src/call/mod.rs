@@ -16,6 +16,7 @@ mod reply;
 mod write;
 
 pub(crate) use error::CallError;
+pub(crate) use payload::nest_deeper_than;
 pub(crate) use payload::{Arguments, Call, Path, Payload, Trust, normal};
 pub(crate) use reply::Reply;
 pub(crate) use write::{CallWriter, EncodedCall, below};

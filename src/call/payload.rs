@@ -288,26 +288,7 @@ impl<'a> Arguments<'a> {
 
     /// True if any of the arguments left nests deeper than `levels`. O(bytes), no recursion.
     pub(crate) fn nests_deeper_than(&self, levels: u32) -> bool {
-        let mut reader = self.rest;
-        let mut pending: Vec<u64> = Vec::new();
-        while let Ok(token) = reader.token() {
-            let children = match token {
-                Token::Array(count) => u64::from(count),
-                Token::Map(count) => 2 * u64::from(count),
-                _ => 0,
-            };
-            while pending.pop_if(|left| *left == 0).is_some() {}
-            if let Some(left) = pending.last_mut() {
-                *left -= 1;
-            }
-            if matches!(token, Token::Array(_) | Token::Map(_)) {
-                pending.push(children);
-                if pending.len() as u32 > levels {
-                    return true;
-                }
-            }
-        }
-        false
+        nest_deeper_than(self.rest.rest(), levels)
     }
 
     /// The items of a list, or the keys and values of a map in turn, all in normal form, and how many items or entries.
@@ -341,6 +322,30 @@ impl<'a> Arguments<'a> {
         };
         Ok((count, content))
     }
+}
+
+/// True if any of the elements one after the other in `bytes` nests deeper than `levels`. O(bytes), no recursion.
+pub(crate) fn nest_deeper_than(bytes: &[u8], levels: u32) -> bool {
+    let mut reader = Reader::new(bytes);
+    let mut pending: Vec<u64> = Vec::new();
+    while let Ok(token) = reader.token() {
+        let children = match token {
+            Token::Array(count) => u64::from(count),
+            Token::Map(count) => 2 * u64::from(count),
+            _ => 0,
+        };
+        while pending.pop_if(|left| *left == 0).is_some() {}
+        if let Some(left) = pending.last_mut() {
+            *left -= 1;
+        }
+        if matches!(token, Token::Array(_) | Token::Map(_)) {
+            pending.push(children);
+            if pending.len() as u32 > levels {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// A value that stands in a call, in normal form.

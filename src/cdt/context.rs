@@ -152,7 +152,7 @@ impl<'a> Level<'a> {
             Selector::Key(key) => place_of_key(view, key),
             Selector::Index(_) if view.is_ordered_list() => Ok(Place::Sorted),
             Selector::Index(index) if view.shape == Shape::List => {
-                match index - i64::from(view.count) {
+                match index.saturating_sub(i64::from(view.count)) {
                     0 => Ok(Place::Gap(view.end())),
                     _ if view.count == 0 && *index == -1 => Ok(Place::Gap(view.end())),
                     gap @ 1.. if creates == Creates::PaddedOrByKey => padded(gap),

@@ -87,7 +87,7 @@ pub(crate) fn modify<'a>(
     if levels > 0 {
         if call
             .arguments
-            .nests_deeper_than(MAX_NESTING.saturating_sub(levels))
+            .nests_deeper_than(MAX_NESTING.saturating_sub(levels + 1))
         {
             return Err(CallError::Argument(CodecError::TooDeep));
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::elements::{ByRank, Matcher, sorting};
 use super::view::{Segment, View};
-use crate::call::CallError;
+use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::WILDCARD;
 use crate::value::order::{compare, compare_total};
 
@@ -52,6 +52,12 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
         let behind = order.upper_bound(value, rank);
         for rank in rank..behind {
             items.push(order.elements.segment(order.position(rank), 1)?);
+        }
+        // Values that repeat select their items again.
+        if items.len() > MAX_COLLECTION_BYTES {
+            return Err(CallError::TooBig {
+                bytes: items.len() as u64,
+            });
         }
         ranks.push((rank, behind - rank));
     }

@@ -72,7 +72,7 @@ impl<'a> RemoteRecord<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadTouch {
     Never,
-    /// When so many percent (1 to 100) of its time to live have passed, or less.
+    /// When no more than so many percent (1 to 100) of its time to live are left.
     Percent(u32),
     /// Of a number that is none: refused if the record can expire.
     Illegal,
@@ -316,7 +316,7 @@ const fn must_exist(policy: &WritePolicy) -> bool {
     )
 }
 
-/// The time to live that a record was written with, if so many percent of it have passed.
+/// The time to live that a record was written with, if no more than so many percent of it are left.
 fn touched(metadata: &Metadata, percent: u32, now_ms: u64) -> Option<Duration> {
     let void_time = u64::from(metadata.void_time);
     let live = void_time.checked_sub(metadata.last_update_ms / 1000)?;

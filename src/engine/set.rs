@@ -245,6 +245,15 @@ impl Set {
         key: &Key<'_>,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
+        self.read_by(self.filter.as_ref(), key, read)
+    }
+
+    fn read_by<R>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        read: impl FnOnce(EntryView<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
         let namespace = &self.core.namespace;
         let digest = namespace.key_hash.digest(&self.core.name, key);
         let found = namespace.storage.get(&digest, |entry| {
@@ -252,7 +261,7 @@ impl Set {
             if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
                 return Ok(None);
             }
-            if let Some(filter) = &self.filter {
+            if let Some(filter) = filter {
                 let now_ms = namespace.clock.now_ms();
                 namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
             }
@@ -332,7 +341,16 @@ impl Set {
         must_exist: bool,
         edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
     ) -> Result<Wrote<R>> {
-        let set_id = Some(self.core.id_to_write()?);
+        // A write that creates nothing makes no set, either.
+        let only_existing = matches!(
+            policy.record_exists_action,
+            RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
+        );
+        let set_id = if must_exist || only_existing {
+            self.core.id()
+        } else {
+            Some(self.core.id_to_write()?)
+        };
         with_stored_key(key, |stored| {
             let target = Target {
                 digest,
@@ -502,7 +520,8 @@ impl Set {
         };
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
-            let read = self.read(&key, |entry| {
+            let filter = policy.filter.as_ref().or(self.filter.as_ref());
+            let read = self.read_by(filter, &key, |entry| {
                 let now_ms = self.core.namespace.clock.now_ms();
                 let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
                 let record = RecordView::parse(entry.payload())?;
@@ -567,7 +586,7 @@ impl Set {
         Ok(wrote.results)
     }
 
-    /// How many records the set has. Expired ones count until the expiry pass has met them.
+    /// How many records the set has, whatever its filter. Expired ones count until the expiry pass has met them.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.core
@@ -587,6 +606,11 @@ impl Set {
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
     pub fn truncate(&self, before: Option<SystemTime>) -> Result<u64> {
+        if self.filter.is_some() {
+            return Err(Error::parameter(
+                "a set seen through a filter cannot be truncated, since a truncation asks no record: use the set itself",
+            ));
+        }
         match self.core.id() {
             Some(0) => Err(Error::parameter(
                 "records without a set are truncated with their namespace only",

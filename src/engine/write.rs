@@ -12,7 +12,7 @@ use crate::record::{Key, Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::namespace::{Core, metadata_of};
-use super::policy::WritePolicy;
+use super::policy::{GenerationPolicy, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -116,7 +116,11 @@ impl Core {
 
         let entry = match lock.entry() {
             // What is replaced unseen may be damaged.
-            Err(spikelet_storage::Error::Damaged { .. }) if policy.replaces_unseen() => None,
+            Err(spikelet_storage::Error::Damaged { .. })
+                if policy.replaces_unseen() && target.filter.is_none() =>
+            {
+                None
+            }
             entry => entry?,
         };
         let live = entry.filter(|entry| !expired(entry, now_ms));
@@ -227,7 +231,12 @@ impl Core {
             .map_err(|error| self.refused(error, policy))?;
         let now_ms = self.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
-        if let Ok(entry) = lock.entry() {
+        let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
+        let entry = match lock.entry() {
+            Err(error) if depends => return Err(error.into()),
+            entry => entry,
+        };
+        if let Ok(entry) = entry {
             let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
                 return Err(Error::NotFound.into());
             };
@@ -237,11 +246,6 @@ impl Core {
                 .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
                 .and_then(|()| check_key(target.key, live.key()))
                 .map_err(refused)?;
-        } else {
-            policy.check_generation(0)?;
-            if target.filter.is_some() {
-                return Err(Error::FilteredOut.into());
-            }
         }
         if lock.delete(now_ms)? {
             Ok(())

@@ -11,6 +11,7 @@ use super::pattern::Pattern;
 use super::types::{ExpType, StaticType, unify};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
+use crate::call::nest_deeper_than;
 use crate::geo::Geometry;
 use crate::record::BinName;
 use crate::value::msgpack::{
@@ -48,6 +49,9 @@ struct Variable<'e> {
     kind: Option<StaticType>,
 }
 
+/// How deep the encoded form of an expression may nest, with the literals and paths in it.
+const MAX_LEVELS: u32 = 256;
+
 /// The state of compiling one expression.
 #[derive(Default)]
 pub(super) struct Compiler<'e> {
@@ -67,6 +71,10 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
             "it has {} bytes, the limit is {MAX_BYTES}",
             bytes.len()
         ));
+    }
+    // What a path selects by is compiled when it is executed, a selection within a selection again: this bounds them all.
+    if nest_deeper_than(bytes, MAX_LEVELS) {
+        return refuse(format!("it nests deeper than {MAX_LEVELS} levels"));
     }
     let mut compiler = Compiler::default();
     let mut reader = Reader::new(bytes);

@@ -100,7 +100,9 @@ impl Evaluation {
             None => return Err(UNKNOWN),
         };
         let (kind, bytes) = value.into_stored().map_err(CallError::Argument)?;
-        if program.holds_lookups && matches!(kind, ParticleType::List | ParticleType::Map) {
+        // What a call has put together may be in the order in which it was selected.
+        let as_it_came = program.holds_lookups || matches!(bytes, Cow::Owned(_));
+        if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {
             let mut normal = Vec::with_capacity(bytes.len());
             from_wire(kind, &bytes, &mut normal).map_err(CallError::Argument)?;
             return Ok(Written::Value(kind, Cow::Owned(normal)));

@@ -12,7 +12,7 @@ use super::node::Program;
 use super::scope::Scope;
 use super::types::ExpType;
 use super::value::ExpValue;
-use crate::call::{CallError, Path, Reply, normal};
+use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, Reply, normal};
 use crate::value::msgpack::{
     Reader, Token, write_array_header, write_flags_header, write_map_header,
 };
@@ -412,6 +412,11 @@ impl Walk<'_> {
                 self.out.extend_from_slice(key);
                 new.write_element(&mut self.out)
                     .ok_or(CallError::Stored(CodecError::NoValue))?;
+                if self.out.len() > MAX_COLLECTION_BYTES {
+                    return Err(CallError::TooBig {
+                        bytes: self.out.len() as u64,
+                    });
+                }
             }
             None if self.no_fail => self.copy(key, value),
             None => return Err(CallError::Stored(CodecError::NoValue)),
