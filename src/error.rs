@@ -134,6 +134,41 @@ pub enum Error {
     /// The policy's filter expression does not hold for the record (code 27).
     #[error("filtered out: the policy's expression does not hold for this record")]
     FilteredOut,
+    /// A companion of a sharded collection is not there, or is not what its root says (code 1). The other shards are as they
+    /// were.
+    #[error(
+        "shard {shard} of \"{key}\" is missing: its record was deleted or has expired; restore it, or delete the collection"
+    )]
+    ShardMissing {
+        /// The key of the root.
+        key: Box<str>,
+        /// The number of the shard.
+        shard: u64,
+    },
+    /// A record that belongs to something else has the key of a companion (code 5). Nothing was written to it.
+    #[error(
+        "record \"{key}\" is in the way of a shard: delete it, or keep the collection under another key or in another set"
+    )]
+    ShardKeyCollision {
+        /// The key of that record.
+        key: Box<str>,
+    },
+    /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
+    #[error(
+        "late data: bucket {bucket} ended longer than the retention ago and may have expired; raise the retention, or leave it out"
+    )]
+    PastRetention {
+        /// The bucket, by the beginning of its hour or day in UTC.
+        bucket: Box<str>,
+    },
+    /// What a root says of its shards is not understood here (code 1).
+    #[error("sharded collection: {found} is not understood: {why}")]
+    ShardScheme {
+        /// What was found.
+        found: Box<str>,
+        /// Why, and what to do.
+        why: &'static str,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -158,11 +193,11 @@ impl Error {
     #[must_use]
     pub const fn result_code(&self) -> u8 {
         match self {
-            Self::Malformed { .. } => 1,
+            Self::Malformed { .. } | Self::ShardMissing { .. } | Self::ShardScheme { .. } => 1,
             Self::NotFound => 2,
             Self::Generation { .. } => 3,
             Self::Parameter(_) | Self::Serde(_) => 4,
-            Self::RecordExists => 5,
+            Self::RecordExists | Self::ShardKeyCollision { .. } => 5,
             Self::BinExists(_) => 6,
             Self::StopWrites { .. } => 8,
             Self::Timeout { .. } => 9,
@@ -173,7 +208,7 @@ impl Error {
             Self::KeyMismatch => 19,
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
-            Self::Forbidden(_) => 22,
+            Self::Forbidden(_) | Self::PastRetention { .. } => 22,
             Self::ElementNotFound { .. } => 23,
             Self::ElementExists { .. } => 24,
             Self::OpNotApplicable(_) => 26,
@@ -352,6 +387,24 @@ mod tests {
             (Error::BinNotFound(none()), 17, false),
             (Error::FilteredOut, 27, false),
             (Error::GeoJson("x".into()), 160, false),
+            (
+                Error::ShardMissing {
+                    key: none(),
+                    shard: 3,
+                },
+                1,
+                false,
+            ),
+            (Error::ShardKeyCollision { key: none() }, 5, false),
+            (Error::PastRetention { bucket: none() }, 22, false),
+            (
+                Error::ShardScheme {
+                    found: none(),
+                    why: "",
+                },
+                1,
+                false,
+            ),
         ];
         for (error, code, retryable) in table {
             assert_eq!(error.result_code(), code, "{error}");

@@ -1,7 +1,10 @@
-//! Entries for fuzz targets into what no public function reaches: calls on lists and maps as a client sends them.
+//! Entries for fuzz targets into what no public function reaches: calls on lists and maps as a client sends them, and what
+//! the server does with a client's bytes.
+
+pub use crate::server::fuzz::Target;
 
 use crate::Operation;
-use crate::operation::CallSystem;
+use crate::call::CallSystem;
 
 /// An operation on a list or map in a client's encoding, whatever the bytes are.
 #[must_use]

@@ -5,9 +5,13 @@
 )]
 #![forbid(unsafe_code)]
 
+pub mod backup;
+mod base64;
 mod bits;
 mod call;
 mod cdt;
+#[cfg(feature = "cli")]
+pub mod contention;
 mod engine;
 mod error;
 mod expression;
@@ -17,8 +21,14 @@ mod geo;
 mod hll;
 mod operation;
 mod record;
+#[cfg(feature = "cli")]
+pub mod report;
 #[cfg(feature = "server")]
 mod server;
+mod shard;
+#[cfg(feature = "cli")]
+pub mod sizing;
+mod store;
 mod value;
 
 pub use bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
@@ -44,6 +54,13 @@ pub use record::{
 };
 #[cfg(feature = "server")]
 pub use server::{Server, ServerBuilder, ServerConfig, ServerHandle};
+pub use shard::arithmetic;
+pub use shard::{
+    ShardPolicy, ShardProgress, ShardRecord, ShardStanding, ShardState, ShardTransition,
+    ShardedCollection, ShardedCounter, ShardedList, ShardedMap, TimeShards, TimeWidth,
+    sharded_collections,
+};
+pub use store::{RecordCall, RecordSet, RecordStore};
 pub use value::{
     CodecError, List, ListItems, ListOrder, ListRef, Map, MapEntries, MapOrder, MapRef,
     ParticleType, Value, ValueRef,

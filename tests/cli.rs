@@ -76,6 +76,8 @@ fn a_small_graph_is_loaded_and_every_figure_is_there() {
         "reopen_ms",
         "verified_edges",
         "missing_edges",
+        "sharded_records",
+        "max_record_bytes",
     ];
     let found: Vec<&String> = figures.as_object().unwrap().keys().collect();
     assert_eq!(found.len(), expected.len(), "{found:?}");

@@ -5,20 +5,25 @@
 //! `operations`, a client on the wire, or an expression.
 //!
 //! * `payload`: a call, taken apart: context, number, arguments.
+//! * `context`: the way into nested lists and maps. `system`: who executes a call.
 //! * `write`: a call, put together.
 //! * `reply`: what a call returns. `error`: why it was refused.
 //!
 //! Knows values and their encoding; knows neither bins nor which calls there are.
 
+pub(crate) mod context;
 mod error;
 mod payload;
 mod reply;
+mod system;
 mod write;
 
+pub(crate) use context::{Context, encode_path};
 pub(crate) use error::CallError;
 pub(crate) use payload::nest_deeper_than;
 pub(crate) use payload::{Arguments, Call, Path, Payload, Trust, normal};
 pub(crate) use reply::Reply;
+pub(crate) use system::CallSystem;
 pub(crate) use write::{CallWriter, EncodedCall, below};
 
 /// The most items in one argument that is a list or map: Aerospike's limit.

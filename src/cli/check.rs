@@ -3,13 +3,11 @@
 use std::convert::Infallible;
 
 use indicatif::ProgressBar;
-use spikelet::operations::lists;
-use spikelet::{Error, Key, Result, Set, Value};
+use spikelet::Value;
 
-use super::ask::contains;
 use super::deal::deal;
+use super::follows::{Follows, Side};
 use super::graph::{Edge, Graph};
-use super::load::{FOLLOWERS, FOLLOWING};
 
 /// How many faults are told one by one; all are counted.
 const TOLD_MAX: usize = 10;
@@ -23,13 +21,15 @@ pub(crate) struct Checked {
     pub(crate) missing_edges: u64,
     /// Lists whose length is not the number of edges, and records of no node.
     pub(crate) wrong_sizes: u64,
+    /// Whether the pages of the most followed node are not all of its followers in their order.
+    pub(crate) wrong_pages: bool,
     /// The first faults, in words.
     pub(crate) faults: Vec<String>,
 }
 
 impl Checked {
     pub(crate) const fn is_sound(&self) -> bool {
-        self.missing_edges == 0 && self.wrong_sizes == 0
+        self.missing_edges == 0 && self.wrong_sizes == 0 && !self.wrong_pages
     }
 
     fn tell(&mut self, fault: impl FnOnce() -> String) {
@@ -46,14 +46,14 @@ impl Checked {
         self.faults.truncate(TOLD_MAX);
     }
 
-    fn edge(&mut self, users: &Set, graph: &Graph, edge: Edge) {
+    fn edge(&mut self, follows: &Follows, graph: &Graph, edge: Edge) {
         let sides = [
-            (edge.from, FOLLOWING, edge.to),
-            (edge.to, FOLLOWERS, edge.from),
+            (edge.from, Side::Following, edge.to),
+            (edge.to, Side::Followers, edge.from),
         ];
         let mut missing = false;
-        for (node, bin, other) in sides {
-            let reason = match contains(users, graph.ids.key(node), bin, graph.ids.value(other)) {
+        for (node, side, other) in sides {
+            let reason = match follows.contains(graph.ids.key(node), side, graph.ids.value(other)) {
                 Ok(true) => continue,
                 Ok(false) => "it is not in the list".to_owned(),
                 Err(error) => error.to_string(),
@@ -62,7 +62,8 @@ impl Checked {
             self.tell(|| {
                 let (from, to) = (shown(graph, edge.from), shown(graph, edge.to));
                 format!(
-                    "{from} -> {to}, in \"{bin}\" of {}: {reason}",
+                    "{from} -> {to}, in \"{}\" of {}: {reason}",
+                    side.name(),
                     shown(graph, node)
                 )
             });
@@ -74,20 +75,82 @@ impl Checked {
         }) += 1;
     }
 
-    fn node(&mut self, users: &Set, graph: &Graph, node: u32) {
-        for (bin, degrees) in [(FOLLOWING, &graph.following), (FOLLOWERS, &graph.followers)] {
+    fn node(&mut self, follows: &Follows, graph: &Graph, node: u32) {
+        for (side, degrees) in [
+            (Side::Following, &graph.following),
+            (Side::Followers, &graph.followers),
+        ] {
             let expected = degrees.get(node as usize).copied().unwrap_or_default();
-            let found = match size(users, graph.ids.key(node), bin) {
-                Ok(found) if found == i64::from(expected) => continue,
+            let found = match follows.len(graph.ids.key(node), side) {
+                Ok(found) if found == u64::from(expected) => continue,
                 Ok(found) => found.to_string(),
                 Err(error) => error.to_string(),
             };
             self.wrong_sizes += 1;
             self.tell(|| {
                 let node = shown(graph, node);
-                format!("\"{bin}\" of {node} should have {expected} elements: {found}")
+                let list = side.name();
+                format!("\"{list}\" of {node} should have {expected} elements: {found}")
             });
         }
+    }
+}
+
+/// How many elements a page has.
+const PAGE: u64 = 50;
+
+impl Checked {
+    /// The followers of the most followed node, page by page: all of them, in their order, however many records hold them.
+    fn pages(&mut self, follows: &Follows, graph: &Graph) {
+        let star = graph.most_followed();
+        let mut expected = graph.followers_of(star);
+        let mut found = Vec::with_capacity(expected.len());
+        loop {
+            let (key, at) = (graph.ids.key(star), found.len() as u64);
+            match follows.page(key, Side::Followers, at, PAGE) {
+                Ok(page) if page.is_empty() => break,
+                Ok(page) => found.extend(page),
+                Err(error) => {
+                    self.wrong_pages = true;
+                    self.tell(|| {
+                        let node = shown(graph, star);
+                        format!("the followers of {node} from {at} on cannot be read: {error}")
+                    });
+                    return;
+                }
+            }
+            if found.len() > expected.len() {
+                break;
+            }
+        }
+        graph.ids.sort(&mut expected);
+        let wanted: Vec<Value> = expected
+            .iter()
+            .map(|follower| graph.ids.value(*follower))
+            .collect();
+        if found != wanted {
+            self.wrong_pages = true;
+            self.tell(|| {
+                let at = found
+                    .iter()
+                    .zip(&wanted)
+                    .position(|(found, wanted)| found != wanted)
+                    .unwrap_or_else(|| found.len().min(wanted.len()));
+                let node = shown(graph, star);
+                format!("the pages of the followers of {node} are wrong from position {at} on")
+            });
+        }
+    }
+
+    fn records(&mut self, follows: &Follows, graph: &Graph) {
+        let expected = follows.roots_of(&graph.following, &graph.followers);
+        let found = match follows.records() {
+            Ok(records) if records.roots == expected => return,
+            Ok(records) => records.roots.to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.wrong_sizes += 1;
+        self.tell(|| format!("the graph asks for {expected} records of nodes: {found}"));
     }
 }
 
@@ -95,46 +158,31 @@ fn shown(graph: &Graph, node: u32) -> String {
     super::print::key(&graph.ids.key(node))
 }
 
-/// The length of a list; 0 if there is none.
-fn size(users: &Set, key: Key<'_>, bin: &str) -> Result<i64> {
-    match users.operate(key, &[lists::size(bin)]) {
-        Ok(answer) => Ok(match answer.value(0) {
-            Some(Value::Int(size)) => *size,
-            _ => 0,
-        }),
-        Err(Error::NotFound) => Ok(0),
-        Err(other) => Err(other),
-    }
-}
-
 /// Checks every edge on both sides, and the length of every list, from so many threads. A record that cannot be read
 /// counts as missing.
-pub(crate) fn check(users: &Set, graph: &Graph, threads: usize, progress: &ProgressBar) -> Checked {
+pub(crate) fn check(
+    follows: &Follows,
+    graph: &Graph,
+    threads: usize,
+    progress: &ProgressBar,
+) -> Checked {
     let none = |_| Checked::default();
     let Ok(by_edges) = deal(&graph.edges, threads, progress, none, |own, edge| {
-        own.edge(users, graph, *edge);
+        own.edge(follows, graph, *edge);
         Ok::<_, Infallible>(())
     });
     let nodes: Vec<u32> = (0..graph.ids.len() as u32).collect();
-    let Ok(by_nodes) = deal(
-        &nodes,
-        threads,
-        &ProgressBar::hidden(),
-        none,
-        |own, node| {
-            own.node(users, graph, *node);
-            Ok::<_, Infallible>(())
-        },
-    );
+    let hidden = ProgressBar::hidden();
+    let Ok(by_nodes) = deal(&nodes, threads, &hidden, none, |own, node| {
+        own.node(follows, graph, *node);
+        Ok::<_, Infallible>(())
+    });
     let mut checked = Checked::default();
     for part in by_edges.into_iter().chain(by_nodes) {
         checked.add(part);
     }
-    let (expected, found) = (graph.ids.len() as u64, users.len());
-    if found != expected {
-        checked.wrong_sizes += 1;
-        checked.tell(|| format!("the set has {found} records, the graph {expected} nodes"));
-    }
+    checked.pages(follows, graph);
+    checked.records(follows, graph);
     checked
 }
 
@@ -143,14 +191,16 @@ mod tests {
     use super::*;
     use crate::cli::edges::parse;
     use crate::cli::load::load;
-    use spikelet::{ListReturnType, Store};
+    use spikelet::operations::lists;
+    use spikelet::{ListReturnType, Set, Store};
 
     fn checked_after(harm: impl FnOnce(&Set)) -> Checked {
         let graph = parse(b"1,2\n1,3\n2,3\n").unwrap().graph;
-        let users = Store::in_memory().unwrap().set("users").unwrap();
-        load(&users, &graph, 2, &ProgressBar::hidden()).unwrap();
-        harm(&users);
-        check(&users, &graph, 2, &ProgressBar::hidden())
+        let namespace = Store::in_memory().unwrap().namespace("test").unwrap();
+        let follows = Follows::new(namespace.clone(), None).unwrap();
+        load(&follows, &graph, 2, &ProgressBar::hidden()).unwrap();
+        harm(&namespace.set(crate::cli::follows::SET).unwrap());
+        check(&follows, &graph, 2, &ProgressBar::hidden())
     }
 
     #[test]
@@ -166,7 +216,11 @@ mod tests {
             users
                 .operate(
                     3,
-                    &[lists::remove_by_value(FOLLOWERS, 1, ListReturnType::None)],
+                    &[lists::remove_by_value(
+                        Side::Followers.name(),
+                        1,
+                        ListReturnType::None,
+                    )],
                 )
                 .unwrap();
         });
@@ -197,7 +251,7 @@ mod tests {
         let policy = spikelet::ListPolicy::default();
         let checked = checked_after(|users| {
             users
-                .operate(1, &[lists::append(&policy, FOLLOWING, 9)])
+                .operate(1, &[lists::append(&policy, Side::Following.name(), 9)])
                 .unwrap();
         });
         assert_eq!((checked.missing_edges, checked.wrong_sizes), (0, 1));

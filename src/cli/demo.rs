@@ -7,21 +7,20 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use spikelet::{Durability, NamespaceConfig, Set, Stats, Store};
+use spikelet::{Durability, Key, NamespaceConfig, Stats, Store, Value};
 
-use super::ask::{self, Sized};
 use super::check::{Checked, check};
 use super::edges::{EdgeList, parse};
+use super::follows::{Follows, Records, Side, Sized};
 use super::generate::{edges_max, generate};
 use super::graph::Graph;
 use super::home::Home;
-use super::load::{FOLLOWING, Loaded, load};
+use super::load::{Loaded, load};
 use super::print::{Report, bytes, count, emit_json, key, micros, millis, note, progress};
 use super::{Failure, Outcome};
 
 /// The demo keeps to a namespace of its own, whatever else is in the directory.
 const NAMESPACE: &str = "demo";
-const SET: &str = "users";
 
 /// The hubs of a large graph need all the room that a record can have: 8 MiB less the header of its block.
 const MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
@@ -66,6 +65,9 @@ pub(crate) struct DemoArguments {
     /// How many writers may queue for one record; one more gets KEY_BUSY.
     #[arg(long, value_name = "N", default_value_t = 20)]
     max_waiters: usize,
+    /// Keep each list in a record of its own, and spread it over several once it takes more than SIZE: bytes, or 16KiB, 1MiB.
+    #[arg(long, value_name = "SIZE", value_parser = super::size::parse_at_least_one)]
+    shard_at: Option<u64>,
     /// What a power failure may cost.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
     durability: DurabilityArgument,
@@ -100,6 +102,8 @@ struct Figures {
     reopen_ms: f64,
     verified_edges: u64,
     missing_edges: u64,
+    sharded_records: u64,
+    max_record_bytes: u64,
 }
 
 /// What opening the store again took.
@@ -107,6 +111,7 @@ struct Reopened {
     time: Duration,
     from_snapshot: bool,
     checked: Checked,
+    records: Records,
 }
 
 impl DemoArguments {
@@ -198,14 +203,14 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     let (graph, source) = arguments.graph()?;
     let home = Home::new(arguments.dir.as_deref())?;
     let store = arguments.open(home.path())?;
-    let users = store.namespace(NAMESPACE)?.set(SET)?;
-    if let Err(refused) = make_room(&users, arguments) {
+    let follows = Follows::new(store.namespace(NAMESPACE)?, arguments.shard_at)?;
+    if let Err(refused) = make_room(&follows, arguments) {
         store.close()?;
         return Err(refused);
     }
 
     let bar = progress("loading", graph.edges.len() as u64);
-    let loaded = load(&users, &graph, arguments.threads(), &bar)?;
+    let loaded = load(&follows, &graph, arguments.threads(), &bar)?;
     bar.finish_and_clear();
     let mut report = Report::default();
     report_load(
@@ -217,8 +222,8 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
         &loaded,
         store.namespace(NAMESPACE)?.stats().waits,
     );
-    report_answers(&mut report, &users, &graph)?;
-    drop(users);
+    report_answers(&mut report, &follows, &graph)?;
+    drop(follows);
     let stats = close(store)?;
     let reopened = reopen(arguments, home.path(), &graph)?;
     report_space(&mut report, &stats);
@@ -241,16 +246,16 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
 }
 
 /// Two graphs are never mixed.
-fn make_room(users: &Set, arguments: &DemoArguments) -> Result<(), Failure> {
+fn make_room(follows: &Follows, arguments: &DemoArguments) -> Result<(), Failure> {
     let (records, dir) = (
-        users.len(),
+        follows.left_behind()?,
         arguments.dir.as_deref().unwrap_or(Path::new("")).display(),
     );
     if records == 0 {
         return Ok(());
     }
     if arguments.overwrite {
-        users.truncate(None)?;
+        follows.clear()?;
         return Ok(());
     }
     Err(Failure::Input(format!(
@@ -272,14 +277,17 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     let time = begun.elapsed();
     let namespace = store.namespace(NAMESPACE)?;
     let bar = progress("checking", graph.edges.len() as u64);
-    let checked = check(&namespace.set(SET)?, graph, arguments.threads(), &bar);
+    let follows = Follows::new(namespace.clone(), arguments.shard_at)?;
+    let checked = check(&follows, graph, arguments.threads(), &bar);
     bar.finish_and_clear();
+    let records = follows.records()?;
     let from_snapshot = namespace.opening().from_snapshot;
     store.close()?;
     Ok(Reopened {
         time,
         from_snapshot,
         checked,
+        records,
     })
 }
 
@@ -315,6 +323,8 @@ fn figures(graph: &Graph, loaded: &Loaded, stats: &Stats, reopened: &Reopened) -
         reopen_ms: rounded(millis(reopened.time)),
         verified_edges: reopened.checked.verified_edges,
         missing_edges: reopened.checked.missing_edges,
+        sharded_records: reopened.records.sharded,
+        max_record_bytes: reopened.records.max_bytes,
     }
 }
 
@@ -392,16 +402,16 @@ fn report_load(
 }
 
 /// Asks, and tells the answers.
-fn report_answers(report: &mut Report, users: &Set, graph: &Graph) -> Result<(), Failure> {
+fn report_answers(report: &mut Report, follows: &Follows, graph: &Graph) -> Result<(), Failure> {
     report.title("Questions");
     if let Some(edge) = graph.edges.first() {
         for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
-            let follows =
-                ask::contains(users, graph.ids.key(from), FOLLOWING, graph.ids.value(to))?;
+            let (key_from, value_to) = (graph.ids.key(from), graph.ids.value(to));
+            let is_there = follows.contains(key_from, Side::Following, value_to)?;
             let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
             report.row(
                 &format!("does {from} follow {to}?"),
-                if follows { "yes" } else { "no" },
+                if is_there { "yes" } else { "no" },
             );
         }
     }
@@ -417,9 +427,10 @@ fn report_answers(report: &mut Report, users: &Set, graph: &Graph) -> Result<(),
         format!("{}, by {}", key(&star), count(followers.into())),
     );
     let begun = Instant::now();
-    let page = ask::page_of_followers(users, star, 0, PAGE)?;
+    let page = follows.page(star, Side::Followers, 0, PAGE)?;
     let paged = begun.elapsed();
-    let batch = ask::batch(users, &page)?;
+    let page: Vec<_> = page.iter().filter_map(key_of).collect();
+    let batch = follows.batch(&page)?;
     let batched = begun.elapsed() - paged;
     let (paged, batched) = (
         micros(paged.as_nanos() as u64),
@@ -431,21 +442,29 @@ fn report_answers(report: &mut Report, users: &Set, graph: &Graph) -> Result<(),
     );
     report.row(
         "their records",
-        format!("one batch, read in {batched:.1} us; bytes are those of the bins"),
+        format!("read in batches in {batched:.1} us; bytes are those of the bins"),
     );
     report.table(["key", "following", "followers", "bytes"], &rows(&batch));
     report.title("The largest records, in bytes on the device");
     report.table(
         ["key", "following", "followers", "bytes"],
-        &rows(&ask::largest(users, LARGEST)),
+        &rows(&follows.largest(LARGEST)?),
     );
     Ok(())
 }
 
+/// A node as the key of its record.
+fn key_of(element: &Value) -> Option<Key<'static>> {
+    match element {
+        Value::Int(id) => Some((*id).into()),
+        Value::String(id) => Some(id.clone().into()),
+        _ => None,
+    }
+}
+
 fn rows(records: &[Sized]) -> Vec<[String; 4]> {
     let row = |record: &Sized| {
-        let [following, followers] =
-            [record.following, record.followers].map(|length| count(length as u64));
+        let [following, followers] = [record.following, record.followers].map(count);
         [key(&record.key), following, followers, count(record.bytes)]
     };
     records.iter().map(row).collect()
@@ -490,5 +509,22 @@ fn report_reopening(report: &mut Report, graph: &Graph, reopened: &Reopened) {
         format!("{} of {edges}", count(*verified_edges)),
     );
     report.row("missing edges", count(*missing_edges));
+    report.row(
+        "pages of the most followed",
+        if reopened.checked.wrong_pages {
+            "WRONG"
+        } else {
+            "all, in their order"
+        },
+    );
+    report.row(
+        "lists over several records",
+        format!(
+            "{}, {} companions",
+            count(reopened.records.sharded),
+            count(reopened.records.companions)
+        ),
+    );
+    report.row("the largest record", bytes(reopened.records.max_bytes));
     report.row("lists of a wrong size", count(*wrong_sizes));
 }

@@ -33,6 +33,11 @@ impl NodeIds {
         }
     }
 
+    /// Sorts nodes as a list sorts their ids: numbers by size, texts by their bytes.
+    pub(crate) fn sort(&self, nodes: &mut [u32]) {
+        nodes.sort_by(|a, b| self.key(*a).cmp(&self.key(*b)));
+    }
+
     /// A node as an element of a list.
     pub(crate) fn value(&self, node: u32) -> Value {
         match self.key(node) {
@@ -89,6 +94,12 @@ impl Graph {
             .copied()
             .max()
             .unwrap_or(0)
+    }
+
+    /// Those who follow a node. O(edges).
+    pub(crate) fn followers_of(&self, node: u32) -> Vec<u32> {
+        let edges = self.edges.iter().filter(|edge| edge.to == node);
+        edges.map(|edge| edge.from).collect()
     }
 
     /// The node with the most followers, the first of them if there are several.

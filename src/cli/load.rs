@@ -4,17 +4,12 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use spikelet::operations::lists;
-use spikelet::{Error, ListOrder, ListPolicy, ListWriteFlags, Operation, Result, Set, WritePolicy};
+use spikelet::{Error, Result};
 
 use super::deal::deal;
+use super::follows::{Follows, Side};
 use super::graph::{Edge, Graph};
 use super::random::Random;
-
-/// The list of those whom somebody follows.
-pub(crate) const FOLLOWING: &str = "following";
-/// The list of those who follow somebody.
-pub(crate) const FOLLOWERS: &str = "followers";
 
 /// Latencies are told apart to so many digits.
 const LATENCY_DIGITS: u8 = 3;
@@ -43,13 +38,11 @@ struct Worker {
 /// # Errors
 /// What the store refuses, but for KEY_BUSY, which is repeated.
 pub(crate) fn load(
-    users: &Set,
+    follows: &Follows,
     graph: &Graph,
     threads: usize,
     progress: &ProgressBar,
 ) -> Result<Loaded> {
-    let flags = ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL;
-    let policy = ListPolicy::new(ListOrder::Ordered, flags).persist_index();
     let begun = Instant::now();
     let worker = |number| Worker {
         latency: histogram(),
@@ -57,7 +50,7 @@ pub(crate) fn load(
         jitter: Random::new(number as u64),
     };
     let workers = deal(&graph.edges, threads, progress, worker, |worker, edge| {
-        worker.load(users, graph, &policy, *edge)
+        worker.load(follows, graph, *edge)
     })?;
     let time = begun.elapsed();
     let mut loaded = Loaded {
@@ -83,28 +76,25 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Worker {
-    fn load(&mut self, users: &Set, graph: &Graph, policy: &ListPolicy, edge: Edge) -> Result<()> {
+    fn load(&mut self, follows: &Follows, graph: &Graph, edge: Edge) -> Result<()> {
         let Edge { from, to } = edge;
-        for (node, bin, other) in [(from, FOLLOWING, to), (to, FOLLOWERS, from)] {
-            let operation = lists::append(policy, bin, graph.ids.value(other));
-            self.append(users, graph, node, operation)?;
+        for (node, side, other) in [(from, Side::Following, to), (to, Side::Followers, from)] {
+            self.append(follows, graph, node, side, other)?;
         }
         Ok(())
     }
 
     fn append(
         &mut self,
-        users: &Set,
+        follows: &Follows,
         graph: &Graph,
         node: u32,
-        operation: Operation,
+        side: Side,
+        other: u32,
     ) -> Result<()> {
-        // However long the queue takes; a full one is told at once.
-        let policy = WritePolicy::default().total_timeout(None);
-        let operations = [operation];
         let begun = Instant::now();
         for attempt in 0.. {
-            match users.operate_with(&policy, graph.ids.key(node), &operations) {
+            match follows.append(graph.ids.key(node), side, graph.ids.value(other)) {
                 Err(Error::KeyBusy { .. }) => {
                     self.key_busy += 1;
                     self.back_off(attempt);

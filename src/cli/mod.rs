@@ -2,27 +2,38 @@
 //!
 //! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph` (the graph in memory),
 //!   `edges` (from a file), `generate` and `random` (from a seed), `home` (where the store lives), `deal` (work dealt to
-//!   threads), `load` (into the store), `ask` (questions), `check` (every edge after reopening).
+//!   threads), `follows` (the lists, in one record or sharded), `load` (into the store), `check` (every edge after reopening).
 //! * `stat`, `verify`: look at a store on disk.
+//! * `contention`: writers on hot keys, and what becomes of their writes.
+//! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
+//! * `shards`: which collections are sharded, and their companions.
+//! * `sizing`: what records take, and which sets are to be sharded.
 //! * `serve`: a store behind the Aerospike wire protocol.
+//! * `size`: sizes as people write them.
 //! * `print`: numbers and tables as text, progress, standard output.
 //!
 //! It uses the public interface of the library only. Exit codes: 0 all is well; 1 damage, or missing edges; 2 wrong
 //! usage or input, or the store cannot be used.
 
-mod ask;
+mod backup;
 mod check;
+mod contention;
 mod deal;
 mod demo;
 mod edges;
+mod follows;
 mod generate;
 mod graph;
 mod home;
 mod load;
 mod print;
 mod random;
+mod restore;
 #[cfg(feature = "server")]
 mod serve;
+mod shards;
+mod size;
+mod sizing;
 mod stat;
 mod verify;
 
@@ -35,7 +46,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 all is well; 1 damage or missing edges; 2 wrong usage or input, or a store that cannot be used."
+    after_help = "Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -44,13 +55,23 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Let writers fight over hot keys and show what becomes of their writes: KEY_BUSY, latency, goodput, nothing lost.
+    Contention(Box<contention::ContentionArguments>),
+    /// Save a store in the format of Aerospike's backup tools (.asb). Changes nothing.
+    Backup(backup::BackupArguments),
     /// Load a follow graph into a store from several threads, ask it questions, reopen it, check every edge.
     Demo(demo::DemoArguments),
+    /// Write the records of a backup (.asb) to a store. Everything is checked before anything is written.
+    Restore(restore::RestoreArguments),
     /// Show what a store holds and what it has cost. Changes nothing; works after a crash, too.
     Stat(StoreArguments),
     /// Serve a store to Aerospike clients.
     #[cfg(feature = "server")]
     Serve(serve::ServeArguments),
+    /// Show which collections are sharded, or one of them record by record. Exit code 1: a shard is missing.
+    Shards(shards::ShardsArguments),
+    /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON lines. Changes nothing.
+    Sizing(sizing::SizingArguments),
     /// Check every block and every entry of a store that nobody has open. Changes nothing.
     Verify(StoreArguments),
 }
@@ -83,6 +104,9 @@ enum Failure {
     /// The store refused.
     #[error(transparent)]
     Store(#[from] spikelet::Error),
+    /// A backup could not be made or restored.
+    #[error(transparent)]
+    Backup(#[from] spikelet::backup::BackupError),
     /// The output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(std::io::Error),
@@ -100,10 +124,15 @@ impl From<Outcome> for ExitCode {
 /// Runs the program with the arguments of the process.
 pub(crate) fn run() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Contention(arguments) => contention::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sizing(arguments) => sizing::run(&arguments),
+        Command::Shards(arguments) => shards::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
     };
     done.map_or_else(

@@ -1,9 +1,9 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
 use serde::Serialize;
-use spikelet::{Store, Verification};
+use spikelet::{Store, Verification, sharded_collections};
 
-use super::print::{Report, bytes, count, emit_json};
+use super::print::{Report, bytes, count, emit_json, key};
 use super::{Failure, Outcome, StoreArguments};
 
 /// The object that `--json` prints.
@@ -12,6 +12,70 @@ struct StoreCheck {
     path: String,
     damaged: bool,
     namespaces: Vec<NamespaceCheck>,
+    shards: Vec<ShardsCheck>,
+}
+
+/// A sharded collection with something to tell.
+#[derive(Debug, Serialize)]
+struct ShardsCheck {
+    namespace: String,
+    set: String,
+    key: String,
+    scheme: String,
+    in_transition: bool,
+    /// Numbers of companions whose elements are lost.
+    missing: Vec<u64>,
+    /// Companions of earlier transitions, or without a root: nobody reads them.
+    leftovers: Vec<String>,
+}
+
+impl ShardsCheck {
+    /// What there is to tell of all collections of a store.
+    fn of(store: &Store) -> spikelet::Result<Vec<Self>> {
+        let mut checks = Vec::new();
+        for namespace in store.namespaces() {
+            for set in namespace.sets() {
+                let found = sharded_collections(&namespace.set(&set.name)?)?;
+                checks.extend(found.iter().map(|found| {
+                    Self {
+                        namespace: namespace.name().to_owned(),
+                        set: set.name.clone(),
+                        key: key(&found.key),
+                        scheme: found.scheme.clone(),
+                        in_transition: found.in_transition,
+                        missing: found.missing.clone(),
+                        leftovers: found
+                            .leftovers()
+                            .map(|record| format!("{} ({})", key(&record.key), record.standing))
+                            .collect(),
+                    }
+                }));
+            }
+        }
+        checks.retain(|check| {
+            check.in_transition || !check.missing.is_empty() || !check.leftovers.is_empty()
+        });
+        Ok(checks)
+    }
+
+    fn report(&self, report: &mut Report) {
+        report.title(&format!(
+            "Sharded collection {}/{}/{}: {}",
+            self.namespace, self.set, self.key, self.scheme
+        ));
+        for shard in &self.missing {
+            report.row("MISSING", format!("shard {shard}: its elements are lost"));
+        }
+        if self.in_transition {
+            report.row(
+                "under way",
+                "a transition, which the next writer carries to its end",
+            );
+        }
+        for leftover in &self.leftovers {
+            report.row("leftover", format!("{leftover}: nobody reads it"));
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -130,11 +194,20 @@ impl NamespaceCheck {
 pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
     let found = Store::builder().path(&arguments.dir).verify()?;
     let namespaces: Vec<_> = found.into_iter().map(NamespaceCheck::new).collect();
-    let damaged = namespaces.iter().any(|namespace| namespace.damaged);
+    let mut damaged = namespaces.iter().any(|namespace| namespace.damaged);
+    // Of damaged devices nothing more is said: records may be missing for that reason.
+    let shards = if damaged {
+        Vec::new()
+    } else {
+        let store = Store::builder().path(&arguments.dir).read_only().open()?;
+        ShardsCheck::of(&store)?
+    };
+    damaged |= shards.iter().any(|check| !check.missing.is_empty());
     let check = StoreCheck {
         path: arguments.dir.display().to_string(),
         damaged,
         namespaces,
+        shards,
     };
     if arguments.json {
         emit_json(&check)?;
@@ -144,6 +217,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
             .namespaces
             .iter()
             .for_each(|namespace| namespace.report(&mut report));
+        check
+            .shards
+            .iter()
+            .for_each(|shards| shards.report(&mut report));
         report.emit()?;
     }
     Ok(if damaged {

@@ -1,6 +1,6 @@
 //! The engine: namespaces and sets, the read path, the write path, policies.
 //!
-//! Read `store.rs` (what is open), `set.rs` (what users call), `write.rs` (the path of one write, step by step) and
+//! Read `store.rs` (what is open), `set.rs` and `set/write.rs` (what users call), `write.rs` (the path of one write, step by step) and
 //! `policy.rs`. Below it is `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by
 //! `record` and `operation`. Nothing here knows how bins are encoded or where entries lie.
 
@@ -9,6 +9,7 @@ mod namespace;
 mod policy;
 #[cfg(feature = "server")]
 mod remote;
+mod saved;
 mod set;
 mod store;
 mod write;
@@ -18,6 +19,7 @@ pub use namespace::{HotRecord, Namespace, ScannedRecord};
 pub use policy::{Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy};
 #[cfg(feature = "server")]
 pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
+pub(crate) use saved::{Existing, SavedVersion, WriteSaved};
 pub use set::{Operated, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]

@@ -58,6 +58,14 @@ impl<'a> ScannedRecord<'a> {
     pub fn key(&self) -> Option<Key<'a>> {
         Key::from_stored(self.stored_key?).ok()
     }
+
+    /// The record, owned. O(bytes).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if its bins are malformed.
+    pub fn to_record(&self) -> Result<Record> {
+        Record::new(self.metadata, self.stored_key, self.view.as_bytes())
+    }
 }
 
 /// A record on which writers have waited or were refused. After 5 minutes an event counts half.
@@ -141,22 +149,7 @@ impl Namespace {
     /// The records that writers fight over, the most contended first. Always on; costs nothing where nobody waits.
     #[must_use]
     pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
-        let key_of = |digest: &Digest| {
-            let key = self.core.storage.get(digest, |entry| {
-                entry
-                    .key()
-                    .and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
-            });
-            key.ok().flatten().flatten()
-        };
-        let hot = self.core.storage.hot_keys(most).into_iter();
-        hot.map(|hot| HotRecord {
-            digest: hot.digest,
-            key: key_of(&hot.digest),
-            waits: hot.waits,
-            busy: hot.busy,
-        })
-        .collect()
+        self.core.hot_records(most)
     }
 
     /// Removes all records last updated before `before` (`None`: before now). Returns how many; they and their counts
@@ -197,6 +190,25 @@ impl Namespace {
 }
 
 impl Core {
+    pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
+        let key_of = |digest: &Digest| {
+            let key = self.storage.get(digest, |entry| {
+                entry
+                    .key()
+                    .and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
+            });
+            key.ok().flatten().flatten()
+        };
+        let hot = self.storage.hot_keys(most).into_iter();
+        hot.map(|hot| HotRecord {
+            digest: hot.digest,
+            key: key_of(&hot.digest),
+            waits: hot.waits,
+            busy: hot.busy,
+        })
+        .collect()
+    }
+
     pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
         let now_ms = self.clock.now_ms();
         let before_ms = match before {

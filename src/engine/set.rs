@@ -1,22 +1,22 @@
 //! A set: where records are read and written by key.
 
+mod write;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::SystemTime;
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use spikelet_storage::{Digest, EntryView, PARTITIONS, Truncate};
+use spikelet_storage::{Clock, Digest, EntryView, PARTITIONS, Truncate};
 
-use crate::expression::{Expression, RecordFacts};
-use crate::operation::{Checked, Mode, Operation, OperationResult, check_whole, merge, operations};
-use crate::record::{Bins, Key, Metadata, Record, RecordView, to_bins};
+use crate::expression::Expression;
+use crate::operation::OperationResult;
+use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
 
-use super::namespace::{Core, ScannedRecord, metadata_of, record_of};
-use super::policy::{RecordExistsAction, WritePolicy};
-use super::write::{Edited, Target, Wrote, expired, with_scratch, with_stored_key};
+use super::namespace::{Core, HotRecord, ScannedRecord, metadata_of, record_of};
+use super::write::expired;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
@@ -273,317 +273,23 @@ impl Set {
         found.unwrap_or(Ok(None))
     }
 
-    /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed.
-    ///
-    /// # Errors
-    /// [`Error::KeyBusy`] and [`Error::Timeout`] if the record is fought over, [`Error::RecordTooBig`],
-    /// [`Error::StopWrites`] if there is no room, and what the policy demands. Nothing was changed then.
-    pub fn put<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
-        self.put_with(&WritePolicy::default(), key, bins)
+    /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of
+    /// the namespace.
+    #[must_use]
+    pub fn hot_record<'k>(&self, key: impl Into<Key<'k>>) -> Option<HotRecord> {
+        let digest = self.digest(key);
+        let hot = self.core.namespace.hot_records(usize::MAX);
+        hot.into_iter().find(|hot| hot.digest == digest)
     }
 
-    /// [`Set::put`] by a policy.
-    ///
-    /// # Errors
-    /// As for [`Set::put`].
-    pub fn put_with<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        policy: &WritePolicy,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
-        let key = key.into();
-        let digest = self.target(&key);
-        let bins = named(bins)?;
-        if bins.is_empty() {
-            return Err(Error::parameter(
-                "a put without bins: name at least one, or use touch or delete",
-            ));
-        }
-        if policy.replaces() && bins.iter().any(|(_, value)| *value == Value::Nil) {
-            return Err(Error::parameter(
-                "a bin cannot be removed from a record that is replaced: leave it out, or update",
-            ));
-        }
-        self.merge(policy, &key, digest, &bins)
+    /// What one record may take at most, in bytes.
+    pub(crate) fn record_bytes_max(&self) -> u64 {
+        self.core.namespace.max_record_bytes
     }
 
-    fn merge(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
-        bins: &Bins,
-    ) -> Result<()> {
-        self.write(policy, key, digest, false, |old, _, body| {
-            Ok((Edited::Body(merge(old, bins, body)?), ()))
-        })
-        .map(drop)
-    }
-
-    /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
-    /// together meanwhile.
-    fn target(&self, key: &Key<'_>) -> Digest {
-        let digest = self.core.namespace.key_hash.digest(&self.core.name, key);
-        self.core.namespace.storage.prefetch(&digest);
-        digest
-    }
-
-    fn write<R>(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
-        must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> Result<Wrote<R>> {
-        // A write that creates nothing makes no set, either.
-        let only_existing = matches!(
-            policy.record_exists_action,
-            RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
-        );
-        let set_id = if must_exist || only_existing {
-            self.core.id()
-        } else {
-            Some(self.core.id_to_write()?)
-        };
-        with_stored_key(key, |stored| {
-            let target = Target {
-                digest,
-                set_name: &self.core.name,
-                set_id,
-                key: Some(stored),
-                store_key: policy.send_key,
-                filter: policy.filter.as_ref().or(self.filter.as_ref()),
-            };
-            with_scratch(|body| {
-                self.core
-                    .namespace
-                    .write(body, &target, policy, must_exist, edit)
-            })
-        })
-        .map_err(|refused| refused.error)
-    }
-
-    /// Stores a struct, its fields being the bins, in the place of whatever the record had.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and [`Error::Serde`] if it is no struct or map.
-    pub fn put_as<'k, T: Serialize + ?Sized>(
-        &self,
-        key: impl Into<Key<'k>>,
-        value: &T,
-    ) -> Result<()> {
-        let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
-        self.put_as_with(&policy, key, value)
-    }
-
-    /// [`Set::put_as`] by a policy.
-    ///
-    /// # Errors
-    /// As for [`Set::put_as`].
-    pub fn put_as_with<'k, T: Serialize + ?Sized>(
-        &self,
-        policy: &WritePolicy,
-        key: impl Into<Key<'k>>,
-        value: &T,
-    ) -> Result<()> {
-        let key = key.into();
-        let digest = self.target(&key);
-        self.merge(policy, &key, digest, &to_bins(value)?)
-    }
-
-    /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and [`Error::IncompatibleType`].
-    pub fn add<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
-        self.each(key, bins, operations::add)
-    }
-
-    /// Appends to strings or blobs, which begin empty.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and [`Error::IncompatibleType`].
-    pub fn append<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
-        self.each(key, bins, operations::append)
-    }
-
-    /// Puts something in front of strings or blobs, which begin empty.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and [`Error::IncompatibleType`].
-    pub fn prepend<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
-        self.each(key, bins, operations::prepend)
-    }
-
-    fn each<'k, N: AsRef<str>, V: Into<Value>>(
-        &self,
-        key: impl Into<Key<'k>>,
-        bins: impl IntoIterator<Item = (N, V)>,
-        operation: fn(&str, Value) -> Operation,
-    ) -> Result<()> {
-        let operations: Vec<_> = bins
-            .into_iter()
-            .map(|(name, value)| operation(name.as_ref(), value.into()))
-            .collect();
-        self.operate(key, &operations).map(|_| ())
-    }
-
-    /// Gives a record a new time to live and a new generation; its bins stay.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], and as for [`Set::put`].
-    pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<()> {
-        self.operate_with(policy, key, &[operations::touch()])
-            .map(|_| ())
-    }
-
-    /// Deletes a record. Returns whether there was one. A deleted record never comes back, whatever is restarted.
-    ///
-    /// # Errors
-    /// [`Error::KeyBusy`], [`Error::Timeout`]; deletes go on when writes are stopped for want of space.
-    pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        self.delete_with(&WritePolicy::default(), key)
-    }
-
-    /// [`Set::delete`] by a policy: its generation and timeout count.
-    ///
-    /// # Errors
-    /// As for [`Set::delete`], and [`Error::Generation`].
-    pub fn delete_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<bool> {
-        let key = key.into();
-        let digest = self.target(&key);
-        let deleted = with_stored_key(&key, |stored| {
-            let target = Target {
-                digest,
-                set_name: &self.core.name,
-                set_id: self.core.id(),
-                key: Some(stored),
-                store_key: false,
-                filter: policy.filter.as_ref().or(self.filter.as_ref()),
-            };
-            self.core.namespace.delete(&target, policy)
-        });
-        match deleted.map_err(|refused| refused.error) {
-            Err(Error::NotFound) => Ok(false),
-            deleted => deleted.map(|()| true),
-        }
-    }
-
-    /// Does several operations on one record, in order, atomically: the record is locked, nobody sees a state between
-    /// them, and either all have taken place or, with the first error, none. Without a write among them nothing is
-    /// locked.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and what each operation may refuse. [`Error::NotFound`] where reads, or a touch, meet no
-    /// record.
-    pub fn operate<'k>(
-        &self,
-        key: impl Into<Key<'k>>,
-        operations: &[Operation],
-    ) -> Result<Operated> {
-        self.operate_with(&WritePolicy::default(), key, operations)
-    }
-
-    /// [`Set::operate`] by a policy.
-    ///
-    /// # Errors
-    /// As for [`Set::operate`].
-    pub fn operate_with<'k>(
-        &self,
-        policy: &WritePolicy,
-        key: impl Into<Key<'k>>,
-        operations: &[Operation],
-    ) -> Result<Operated> {
-        let key = key.into();
-        let mode = if policy.replaces() {
-            Mode::REPLACE
-        } else {
-            Mode::empty()
-        };
-        let checked = Checked::new(operations, mode)?;
-        if !checked.is_write() {
-            let filter = policy.filter.as_ref().or(self.filter.as_ref());
-            let read = self.read_by(filter, &key, |entry| {
-                let now_ms = self.core.namespace.clock.now_ms();
-                let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
-                let record = RecordView::parse(entry.payload())?;
-                let results = checked.seeing(&facts).read(record)?;
-                Ok(Operated {
-                    generation: entry.generation(),
-                    results,
-                })
-            })?;
-            return read.ok_or(Error::NotFound);
-        }
-        let digest = self.target(&key);
-        let must_exist = checked.must_exist();
-        let wrote = self.write(policy, &key, digest, must_exist, |old, facts, body| {
-            let outcome = checked.seeing(facts).execute(old, body)?;
-            Ok((Edited::Body(outcome.bin_count), outcome.results))
-        })?;
-        Ok(Operated {
-            generation: wrote.generation,
-            results: wrote.results,
-        })
-    }
-
-    /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
-    /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing.
-    ///
-    /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
-    /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
-    ///
-    /// # Errors
-    /// As for [`Set::put`], and what `edit` returns.
-    pub fn update<'k, R>(
-        &self,
-        key: impl Into<Key<'k>>,
-        edit: impl FnOnce(&mut Bins) -> Result<R>,
-    ) -> Result<R> {
-        self.update_with(&WritePolicy::default(), key, edit)
-    }
-
-    /// [`Set::update`] by a policy.
-    ///
-    /// # Errors
-    /// As for [`Set::update`].
-    pub fn update_with<'k, R>(
-        &self,
-        policy: &WritePolicy,
-        key: impl Into<Key<'k>>,
-        edit: impl FnOnce(&mut Bins) -> Result<R>,
-    ) -> Result<R> {
-        let key = key.into();
-        let digest = self.target(&key);
-        let wrote = self.write(policy, &key, digest, false, |old, _, body| {
-            let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
-            let result = edit(&mut bins)?;
-            bins.iter().try_for_each(|(_, value)| check_whole(value))?;
-            let edited = match bins.write_body(body)? {
-                0 => Edited::Emptied,
-                count => Edited::Body(count as u32),
-            };
-            Ok((edited, result))
-        })?;
-        Ok(wrote.results)
+    /// The store's clock.
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.core.namespace.clock.as_ref()
     }
 
     /// How many records the set has, whatever its filter. Expired ones count until the expiry pass has met them.
@@ -634,13 +340,4 @@ impl Set {
                 });
         }
     }
-}
-
-/// Bins by checked names; a name that comes twice takes its last value.
-fn named<N: AsRef<str>, V: Into<Value>>(bins: impl IntoIterator<Item = (N, V)>) -> Result<Bins> {
-    let mut named = Bins::new();
-    for (name, value) in bins {
-        named.set(name.as_ref(), value)?;
-    }
-    Ok(named)
 }

@@ -325,7 +325,7 @@ pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<(
     }
 }
 
-fn wrong_set(name: &str) -> Error {
+pub(super) fn wrong_set(name: &str) -> Error {
     Error::parameter(format!(
         "the record of this digest is not in set \"{name}\": a digest belongs to one set"
     ))
@@ -356,7 +356,7 @@ pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
 
 impl Core {
     /// Refuses a record that is too big, and names the bin to blame.
-    fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<()> {
+    pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<()> {
         let size = ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64;
         if size <= self.max_record_bytes {
             return Ok(());

@@ -13,7 +13,6 @@
 //! operations nor stores.
 
 mod arguments;
-mod base64;
 mod code;
 mod compile;
 mod eval;
@@ -41,7 +40,7 @@ use std::sync::{Arc, OnceLock};
 use self::compile::Refusal;
 use self::node::Program;
 use crate::call::CallError;
-use crate::{Error, Result};
+use crate::{Error, Result, base64};
 
 pub use expressions::{Definition, LoopVariable, PathFlags, PathResult, RegexFlags, Step};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
@@ -81,7 +80,7 @@ impl Expression {
     /// # Errors
     /// As for [`Expression::from_bytes`], and for text that is not Base64.
     pub fn from_base64(text: &str) -> Result<Self> {
-        let bytes = base64::decode(text)
+        let bytes = base64::decode(text.as_bytes())
             .ok_or_else(|| Error::parameter("expression: the text is not Base64"))?;
         Self::from_bytes(&bytes)
     }

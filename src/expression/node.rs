@@ -1,10 +1,9 @@
 //! An expression, compiled: a tree that is evaluated again and again.
 
 use super::pattern::Pattern;
-use super::systems::System;
 use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
-use crate::call::Trust;
+use crate::call::{CallSystem, Trust};
 use crate::geo::Geometry;
 use crate::record::BinName;
 
@@ -150,7 +149,7 @@ pub(super) struct GeoNode {
 #[derive(Debug)]
 pub(super) struct CallNode {
     pub(super) kind: ExpType,
-    pub(super) system: System,
+    pub(super) system: CallSystem,
     pub(super) modifies: bool,
     pub(super) trust: Trust,
     /// The encoded call, up to the first argument that is an expression.

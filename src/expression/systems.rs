@@ -9,32 +9,12 @@ use super::node::{CallNode, Node};
 use super::path::{Selected, select};
 use super::types::ExpType;
 use super::value::ExpValue;
-use crate::call::{Payload, Trust};
+use crate::call::{CallSystem, Payload, Trust};
 use crate::value::msgpack::{Reader, Token, write_array_header, write_int};
 use crate::value::{CodecError, ParticleType, Purpose, normalize_element};
 use crate::{bits, cdt, hll};
 
-/// Who executes a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum System {
-    /// Lists and maps.
-    Collections = 0,
-    /// Bits of blobs.
-    Bits = 1,
-    /// HyperLogLog sketches.
-    Sketches = 2,
-}
-
-impl System {
-    const fn from_number(number: i64) -> Option<Self> {
-        Some(match number {
-            0 => Self::Collections,
-            1 => Self::Bits,
-            2 => Self::Sketches,
-            _ => return None,
-        })
-    }
-
+impl CallSystem {
     /// Whether it is for values of this type. Nil is the bin that is still missing.
     const fn takes(self, kind: ExpType) -> bool {
         matches!(
@@ -42,7 +22,7 @@ impl System {
             (_, ExpType::Nil)
                 | (Self::Collections, ExpType::List | ExpType::Map)
                 | (Self::Bits, ExpType::Blob)
-                | (Self::Sketches, ExpType::Hll)
+                | (Self::Hll, ExpType::Hll)
         )
     }
 }
@@ -55,7 +35,7 @@ pub(super) fn compile<'e>(
     let kind = arguments.kind()?;
     let number = arguments.int()?;
     let modifies = number & CALL_MODIFIES != 0;
-    let Some(system) = System::from_number(number & !CALL_MODIFIES) else {
+    let Some(system) = CallSystem::from_number(number & !CALL_MODIFIES) else {
         return arguments.refuse(&format!("there is no system {number}"));
     };
     let call = arguments.element()?;
@@ -202,15 +182,15 @@ fn read<'a>(
 ) -> Option<ExpValue<'a>> {
     let payload = Payload::parse(call, node.trust).ok()?;
     let reply = match (node.system, payload) {
-        (System::Collections, Payload::Select { path, flags, apply }) => {
+        (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select(current, path, flags, apply, false).ok()? {
                 Selected::Reply(reply) => Ok(reply),
                 Selected::Applied(..) => return None,
             }
         }
-        (System::Collections, payload) => cdt::read(current, &payload),
-        (System::Bits, Payload::Call(call)) => bits::read(current, &call),
-        (System::Sketches, Payload::Call(call)) => hll::read(current, &call),
+        (CallSystem::Collections, payload) => cdt::read(current, &payload),
+        (CallSystem::Bits, Payload::Call(call)) => bits::read(current, &call),
+        (CallSystem::Hll, Payload::Call(call)) => hll::read(current, &call),
         (_, Payload::Select { .. }) => return None,
     };
     ExpValue::of_reply(reply.ok()?)
@@ -225,13 +205,13 @@ fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue
     };
     let payload = Payload::parse(call, node.trust).ok()?;
     let (kind, bytes) = match (node.system, payload) {
-        (System::Collections, Payload::Select { path, flags, apply }) => {
+        (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select(current?, path, flags, apply, true).ok()? {
                 Selected::Applied(kind, bytes) => (kind, Some(bytes)),
                 Selected::Reply(_) => return Some(on),
             }
         }
-        (System::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {
+        (CallSystem::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {
             Some(edit) => {
                 let mut bytes = Vec::with_capacity(edit.encoded_len());
                 edit.write(&mut bytes);
@@ -239,10 +219,10 @@ fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue
             }
             None => return Some(on),
         },
-        (System::Bits, Payload::Call(call)) => {
+        (CallSystem::Bits, Payload::Call(call)) => {
             (ParticleType::Blob, bits::modify(current, &call).ok()?)
         }
-        (System::Sketches, Payload::Call(call)) => {
+        (CallSystem::Hll, Payload::Call(call)) => {
             (ParticleType::Hll, hll::modify(current, &call).ok()?.0)
         }
         (_, Payload::Select { .. }) => return None,

@@ -1,25 +1,15 @@
 //! Operations that are calls: what an operation holds of them, and who executes them.
 
 use super::change::Change;
-use super::operations::ctx::{Context, encode_path};
 use super::read::Answer;
 use super::{Action, Operation};
-use crate::call::{Call, CallError, EncodedCall, Payload, Reply, Trust, below};
+use crate::call::{
+    Call, CallError, CallSystem, Context, EncodedCall, Payload, Reply, Trust, below, encode_path,
+};
 use crate::expression::{Selected, select};
 use crate::record::BinName;
 use crate::value::ParticleType;
 use crate::{Result, bits, cdt, hll};
-
-/// Who executes a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CallSystem {
-    /// Lists and maps.
-    Collections,
-    /// Bits of blobs.
-    Bits,
-    /// HyperLogLog sketches.
-    Hll,
-}
 
 /// A call on a bin.
 #[derive(Clone, Debug, PartialEq)]

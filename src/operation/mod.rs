@@ -24,7 +24,6 @@ mod slots;
 mod tests;
 mod whole;
 
-pub(crate) use call::CallSystem;
 pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
 #[cfg(feature = "server")]

@@ -192,6 +192,15 @@ impl KeyHash {
             Self::Ripemd160 => ripemd160(set.as_bytes(), kind.number(), bytes),
         })
     }
+
+    /// The digest of a key in its stored form, which may be text that is not UTF-8.
+    pub(crate) fn digest_of_stored(self, set: &str, stored: &[u8]) -> Digest {
+        let (kind, key) = stored.split_first().unwrap_or((&0, &[]));
+        match self {
+            Self::Xxh3 => xxh3(set.as_bytes(), *kind, key),
+            Self::Ripemd160 => ripemd160(set.as_bytes(), *kind, key),
+        }
+    }
 }
 
 fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {

@@ -18,7 +18,7 @@ pub struct RecordView<'a> {
 
 impl<'a> RecordView<'a> {
     /// The view of a record without bins.
-    pub(super) const EMPTY: Self = Self {
+    pub(crate) const EMPTY: Self = Self {
         body: &[0],
         bins: &[],
         count: 0,

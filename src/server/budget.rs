@@ -1,13 +1,13 @@
-//! Memory for large messages, shared by all connections: what one connection may take is bounded by the protocol, what
-//! all of them take together by this.
+//! Memory for large messages and answers, shared by all connections: what one connection may take is bounded by the
+//! protocol, what all of them take together by this.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The most that buffers beyond [`FREE_BYTES`] may take together.
-const BUDGET_BYTES: usize = 1 << 30;
+pub(crate) const BUDGET_BYTES: usize = 1 << 30;
 
 /// What a connection's buffer may take without asking.
-pub(crate) const FREE_BYTES: usize = 1 << 20;
+pub(crate) const FREE_BYTES: usize = 64 << 10;
 
 /// What is taken of the budget.
 #[derive(Debug, Default)]

@@ -7,7 +7,8 @@ use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
-use super::reply::{Answer, Reply};
+use super::outbox::Outbox;
+use super::reply::{Answer, Reply, Room};
 use super::results::Results;
 use super::served::Served;
 use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
@@ -25,6 +26,8 @@ pub(crate) mod result_code {
     pub(crate) const NOT_FOUND: u8 = 2;
     pub(crate) const PARAMETER: u8 = 4;
     pub(crate) const UNSUPPORTED: u8 = 16;
+    /// There is no memory for the answer now: too many large ones at once.
+    pub(crate) const OVERLOAD: u8 = 18;
     pub(crate) const NAMESPACE: u8 = 20;
     pub(crate) const ENTERPRISE_ONLY: u8 = 25;
     pub(crate) const FILTERED_OUT: u8 = 27;
@@ -75,12 +78,23 @@ impl Command<'_> {
 
     /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
     /// call. Returns the answer's code.
-    pub(crate) fn execute(&self, served: &Served, scratch: &mut Vec<u8>, out: &mut Vec<u8>) -> u8 {
+    pub(crate) fn execute(
+        &self,
+        served: &Served,
+        scratch: &mut Vec<u8>,
+        out: &mut Outbox<'_>,
+    ) -> u8 {
         let mut reply = Reply::begin(out);
         let answer = self.answer(served, scratch, &mut reply);
         let answer = answer.unwrap_or_else(|refused| {
-            reply.clear();
-            refused.answer()
+            let answer = refused.answer();
+            match reply.clear() {
+                Room::Given => answer,
+                Room::Refused => Answer {
+                    code: result_code::OVERLOAD,
+                    ..answer
+                },
+            }
         });
         // Of a user-defined function clients want to be told in a bin what went wrong.
         if answer.code == result_code::UDF {
@@ -101,7 +115,7 @@ impl Command<'_> {
         &self,
         served: &Served,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply<'_, '_>,
     ) -> std::result::Result<Answer, Refusal> {
         if self.fields.has(Field::Transaction) || self.head.info4 & MULTI_RECORD != 0 {
             return Err(Refusal::Code(result_code::ENTERPRISE_ONLY));
@@ -140,7 +154,7 @@ impl Command<'_> {
         &self,
         served: &Served,
         address: &Address<'_>,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply<'_, '_>,
     ) -> std::result::Result<Answer, Refusal> {
         let metadata = served.namespace.read_at(
             address,
@@ -161,7 +175,7 @@ impl Command<'_> {
         &self,
         served: &Served,
         record: &RemoteRecord<'_>,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply<'_, '_>,
     ) -> Result<()> {
         let view = record.view()?;
         if self.head.info1.contains(Info1::GET_ALL) {
@@ -199,7 +213,7 @@ impl Command<'_> {
         served: &Served,
         address: &Address<'_>,
         scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_>,
+        reply: &mut Reply<'_, '_>,
     ) -> std::result::Result<Answer, Refusal> {
         self.check_reads()?;
         let operations = operations_of(&self.head, &self.ops)?;
@@ -274,7 +288,7 @@ impl Command<'_> {
     }
 
     /// Takes results into the answer, each with the code of its operation; in rows of a batch all of them say "read".
-    fn results<'r, 'o>(&'r self, reply: &'r mut Reply<'o>) -> Results<'r, 'o> {
+    fn results<'r, 'o, 'b>(&'r self, reply: &'r mut Reply<'o, 'b>) -> Results<'r, 'o, 'b> {
         Results::new(reply, self.row.is_none().then(|| self.ops.iter()))
     }
 

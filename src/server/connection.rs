@@ -1,6 +1,8 @@
 //! One client's connection: requests are read, executed and answered in their order, on the connection's own task.
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -18,12 +20,13 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
 use super::message::{Info1, Message};
+use super::outbox::Outbox;
 use super::query::{self, Started, Step};
 use super::reply::Answer;
 use super::served::{Served, Shared};
 use crate::{Digest, Durability, Expression};
 
-/// A buffer begins with this, and returns to it after a large message.
+/// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// Answers to requests that came together are sent together, up to so many bytes.
@@ -34,6 +37,9 @@ const STALL: Duration = Duration::from_secs(60);
 
 /// The most of a message that may arrive within one [`STALL`] without being enough.
 const STALL_BYTES: usize = 1 << 20;
+
+/// How long an answer under way may still be taken when the server stops.
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Why a connection ends before its client closes it.
 #[derive(Debug, thiserror::Error)]
@@ -48,12 +54,13 @@ pub(crate) enum Closed {
     Idle,
     #[error("the client stalls inside a message")]
     Stalled,
+    #[error("the server stops, and the client does not take its answer")]
+    Stopping,
     #[error("no memory is left for a message of {0} bytes: too many large ones at once")]
     NoMemory(usize),
 }
 
 /// A connection.
-#[derive(Debug)]
 struct Connection<'s> {
     shared: &'s Arc<Shared>,
     stream: TcpStream,
@@ -61,18 +68,17 @@ struct Connection<'s> {
     /// What has arrived and is not executed yet begins at `read`.
     inbox: Vec<u8>,
     read: usize,
-    outbox: Vec<u8>,
+    outbox: Outbox<'s>,
     /// Bodies of records under way.
     scratch: Vec<u8>,
     memory: Share<'s>,
+    stopping: watch::Receiver<bool>,
+    /// Ends when the server is told to stop. Kept over all requests, since a new one for each would cost two locks.
+    stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(
-    shared: Arc<Shared>,
-    stream: TcpStream,
-    mut stopping: watch::Receiver<bool>,
-) {
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, stopping: watch::Receiver<bool>) {
     let ended = match (stream.local_addr(), stream.peer_addr()) {
         (Ok(local), Ok(peer)) => {
             let connection = Connection {
@@ -85,11 +91,13 @@ pub(crate) async fn serve(
                 },
                 inbox: Vec::with_capacity(BUFFER_BYTES),
                 read: 0,
-                outbox: Vec::with_capacity(BUFFER_BYTES),
+                outbox: Outbox::new(shared.budget.share()),
                 scratch: Vec::new(),
                 memory: shared.budget.share(),
+                stopped: Box::pin(told_to_stop(stopping.clone())),
+                stopping,
             };
-            connection.run(&mut stopping).await
+            connection.run().await
         }
         (Err(error), _) | (_, Err(error)) => Err(error.into()),
     };
@@ -101,7 +109,7 @@ pub(crate) async fn serve(
 }
 
 impl Connection<'_> {
-    async fn run(mut self, stopping: &mut watch::Receiver<bool>) -> Result<(), Closed> {
+    async fn run(mut self) -> Result<(), Closed> {
         // Requests and answers are small and waited for.
         self.stream.set_nodelay(true)?;
         loop {
@@ -121,10 +129,7 @@ impl Connection<'_> {
                 return Ok(());
             }
             let arrived = if self.inbox.is_empty() {
-                tokio::select! {
-                    arrived = self.receive_first() => arrived?,
-                    _ = stopping.changed() => return Ok(()),
-                }
+                self.receive_first().await?
             } else {
                 self.receive_rest().await?
             };
@@ -152,9 +157,7 @@ impl Connection<'_> {
         if self.inbox.is_empty() && self.inbox.capacity() > BUFFER_BYTES {
             self.inbox = Vec::with_capacity(BUFFER_BYTES);
         }
-        if self.outbox.capacity() > 2 * GATHERED_BYTES {
-            self.outbox = Vec::with_capacity(BUFFER_BYTES);
-        }
+        self.outbox.shrink();
         if self.scratch.capacity() > FREE_BYTES {
             self.scratch = Vec::new();
         }
@@ -179,12 +182,27 @@ impl Connection<'_> {
         }
     }
 
-    /// Waits for the first bytes of a request.
+    /// Accounts for an answer that was added to without asking for each piece.
+    fn check_memory(&mut self) -> Result<(), Closed> {
+        match self.outbox.account() {
+            true => Ok(()),
+            false => Err(Closed::NoMemory(self.outbox.len())),
+        }
+    }
+
+    /// Waits for the first bytes of a request. None come when the server stops.
     async fn receive_first(&mut self) -> Result<usize, Closed> {
         let receive = self.stream.read_buf(&mut self.inbox);
-        match self.shared.limits.idle_timeout {
-            None => Ok(receive.await?),
-            Some(limit) => Ok(timeout(limit, receive).await.map_err(|_| Closed::Idle)??),
+        let receive = async {
+            match self.shared.limits.idle_timeout {
+                None => Ok(receive.await?),
+                Some(limit) => Ok(timeout(limit, receive).await.map_err(|_| Closed::Idle)??),
+            }
+        };
+        tokio::select! {
+            biased;
+            arrived = receive => arrived,
+            () = &mut self.stopped => Ok(0),
         }
     }
 
@@ -192,6 +210,7 @@ impl Connection<'_> {
     /// then stalls like one that sends nothing.
     async fn receive_rest(&mut self) -> Result<usize, Closed> {
         let from = self.inbox.len();
+        let stopped = told_to_stop(self.stopping.clone());
         let receive = async {
             loop {
                 if self.stream.read_buf(&mut self.inbox).await? == 0 {
@@ -204,29 +223,25 @@ impl Connection<'_> {
                 }
             }
         };
-        timeout(STALL, receive).await.map_err(|_| Closed::Stalled)?
+        tokio::select! {
+            received = timeout(STALL, receive) => received.map_err(|_| Closed::Stalled)?,
+            // A request that is not there yet is not waited for.
+            () = stopped => Ok(0),
+        }
     }
 
     /// Sends the answers that are there.
     async fn send(&mut self) -> Result<(), Closed> {
-        send(&mut self.stream, &mut self.outbox).await
+        send(&mut self.stream, &mut self.outbox, &self.stopping).await
     }
 
     async fn execute(&mut self, frame: Frame) -> Result<(), Closed> {
         let start = self.read + FRAME_HEADER_BYTES;
         match frame.kind {
             FrameKind::Info => {
-                let body = self
-                    .inbox
-                    .get(start..start + frame.body_len)
-                    .unwrap_or_default();
-                let at = open_frame(&mut self.outbox);
-                // Some commands visit all records.
-                tokio::task::block_in_place(|| {
-                    info::answer(self.shared, &mut self.session, body, &mut self.outbox);
-                });
-                close_frame(&mut self.outbox, at, FrameKind::Info);
-                Ok(())
+                let body = self.inbox.get(start..start + frame.body_len);
+                let body = body.unwrap_or_default().to_vec();
+                self.execute_info(body).await
             }
             FrameKind::Security => {
                 self.refuse_security();
@@ -252,6 +267,25 @@ impl Connection<'_> {
                 self.execute_message(&inside).await
             }
         }
+    }
+
+    /// Answers info commands on a thread for what takes long: some visit all records.
+    async fn execute_info(&mut self, body: Vec<u8>) -> Result<(), Closed> {
+        let (shared, mut session) = (Arc::clone(self.shared), self.session.clone());
+        let answer = tokio::task::spawn_blocking(move || {
+            let mut out = Vec::new();
+            info::answer(&shared, &mut session, &body, &mut out);
+            (session, out)
+        });
+        let (session, answer) = answer.await.map_err(io::Error::other)?;
+        self.session = session;
+        if !self.outbox.reserve(answer.len() + FRAME_HEADER_BYTES) {
+            return Err(Closed::NoMemory(answer.len()));
+        }
+        let at = open_frame(&mut self.outbox);
+        self.outbox.extend_from_slice(&answer);
+        close_frame(&mut self.outbox, at, FrameKind::Info);
+        Ok(())
     }
 
     /// Nobody needs to log in, and nobody can.
@@ -319,6 +353,7 @@ impl Connection<'_> {
         close_frame(&mut self.outbox, at, FrameKind::Message);
         if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
             compression::compress(&mut self.outbox, at);
+            self.check_memory()?;
         }
         let latency = match verb {
             Verb::Read => &served.reads,
@@ -350,6 +385,7 @@ impl Connection<'_> {
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
+            self.check_memory()?;
             if !more {
                 return Ok(());
             }
@@ -383,6 +419,7 @@ impl Connection<'_> {
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
+            self.check_memory()?;
             match step {
                 Step::Done => return Ok(()),
                 Step::More => {
@@ -412,8 +449,18 @@ fn compress_frames(out: &mut Vec<u8>, at: usize) {
     }
 }
 
+/// Waits until the server is told to stop.
+async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
+    // An error means that nobody can tell any more.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
 /// Sends all of `outbox` and empties it.
-async fn send(stream: &mut TcpStream, outbox: &mut Vec<u8>) -> Result<(), Closed> {
+async fn send(
+    stream: &mut TcpStream,
+    outbox: &mut Outbox<'_>,
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), Closed> {
     for chunk in outbox.chunks(STALL_BYTES) {
         // The usual answer fits into the socket's buffer; then no timer is needed.
         let sent = match stream.try_write(chunk) {
@@ -423,9 +470,16 @@ async fn send(stream: &mut TcpStream, outbox: &mut Vec<u8>) -> Result<(), Closed
         };
         let rest = chunk.get(sent..).unwrap_or_default();
         if !rest.is_empty() {
-            timeout(STALL, stream.write_all(rest))
-                .await
-                .map_err(|_| Closed::Stalled)??;
+            let stopped = async {
+                told_to_stop(stopping.clone()).await;
+                tokio::time::sleep(STOP_GRACE).await;
+            };
+            tokio::select! {
+                sent = timeout(STALL, stream.write_all(rest)) => {
+                    sent.map_err(|_| Closed::Stalled)??;
+                }
+                () = stopped => return Err(Closed::Stopping),
+            }
         }
     }
     outbox.clear();

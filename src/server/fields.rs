@@ -31,7 +31,11 @@ pub(crate) enum Field {
     IndexValues = 15,
     IndexName = 21,
     IndexRange = 22,
+    /// The path of contexts that an index is of.
+    IndexContext = 23,
     IndexExpression = 24,
+    /// What of a value is in the index.
+    IndexType = 26,
     UdfPackage = 30,
     /// What a user-defined function is to do: 1 aggregates, 2 runs in the background.
     UdfKind = 33,

@@ -44,6 +44,8 @@ pub(crate) struct Job {
     kind: JobKind,
     namespace: String,
     set: String,
+    /// The index that the query is by; empty: none.
+    index: String,
     partitions: usize,
     digests: usize,
     pub(crate) records_per_second: u32,
@@ -68,6 +70,8 @@ pub(crate) struct JobStart<'a> {
     pub(crate) kind: JobKind,
     pub(crate) served: &'a Served,
     pub(crate) set: &'a str,
+    /// Empty: the query is not by an index.
+    pub(crate) index: &'a str,
     pub(crate) partitions: usize,
     pub(crate) digests: usize,
     pub(crate) records_per_second: u32,
@@ -115,6 +119,9 @@ impl Job {
         // Writing to a string does not fail.
         if !self.set.is_empty() {
             let _ = write!(text, ":set={}", self.set);
+        }
+        if !self.index.is_empty() {
+            let _ = write!(text, ":sindex-name={}", self.index);
         }
         if self.kind == JobKind::Basic {
             let _ = write!(
@@ -184,6 +191,7 @@ impl Jobs {
             kind: start.kind,
             namespace: start.served.namespace.name().to_owned(),
             set: start.set.to_owned(),
+            index: start.index.to_owned(),
             partitions: start.partitions,
             digests: start.digests,
             records_per_second: start.records_per_second,

@@ -18,6 +18,9 @@ use crate::{Error, Result, Store};
 /// How long stopping waits for requests that are being executed.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long ending waits, after that, for what blocks a thread.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
@@ -218,7 +221,7 @@ impl ServerHandle {
             if runtime.block_on(all_ended).is_err() {
                 tracing::warn!("requests are still being executed after {STOP_TIMEOUT:?}");
             }
-            runtime.shutdown_timeout(STOP_TIMEOUT);
+            runtime.shutdown_timeout(END_TIMEOUT);
         };
         // It has nothing to return, and a panic of it has been reported.
         let _ = std::thread::spawn(wait).join();

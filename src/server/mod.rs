@@ -1,32 +1,41 @@
 //! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
 //!
 //! * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//!   `compression`: the same, compressed. `reply`, `results`, `particle`: answers, put together.
-//! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `job`: partitions, and
-//!   operations on all records of a set.
-//! * `info`: questions and commands as text. `config`: Aerospike's configuration file.
+//!   `compression`: the same, compressed. `reply`, `results`, `particle`, `outbox`: answers, put
+//!   together.
+//! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `pace`:
+//!   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
+//! * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
 //! * `served`: what connections share. `counters`, `metrics`: what has happened. `budget`: memory for large messages.
-//! * `connection`: one client. `listener`: the runtime, accepting and stopping.
+//! * `connection`: one client. `listener`: accepting and stopping.
 //!
 //! It asks the engine by digest (`engine::remote`), since digests are what clients send.
 
+mod background;
 mod batch;
 mod budget;
 mod bytes;
 mod command;
 mod compression;
+mod condition;
 mod config;
 mod connection;
 mod counters;
 mod fields;
 mod frame;
+#[cfg(fuzzing)]
+pub mod fuzz;
+mod index;
 mod info;
 mod job;
 mod listener;
 mod message;
 mod metrics;
+mod modules;
 mod operation;
 mod ops;
+mod outbox;
+mod pace;
 mod particle;
 mod query;
 mod reply;

@@ -2,7 +2,8 @@
 
 use super::message::{Head, Info1};
 use super::ops::{Ops, WireOp, code};
-use crate::operation::{CallSystem, Operation, operations};
+use crate::call::CallSystem;
+use crate::operation::{Operation, operations};
 use crate::value::{ParticleType, Value, ValueRef, from_wire};
 use crate::{BinName, Error, Result};
 

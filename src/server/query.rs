@@ -1,19 +1,23 @@
-//! Queries: the records of some partitions, or of a set in them, returned or operated on.
+//! Queries: the records of some partitions, or of a set in them, returned; and how queries of all kinds begin.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use super::background::Background;
 use super::batch::filter_of;
 use super::bytes::Cursor;
 use super::command::{expiration, result_code, set_of};
+use super::condition::Condition;
 use super::fields::{Field, Fields};
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
 use super::job::{End, Job, JobKind, JobStart};
 use super::message::{Head, Info1, Info2, Info3, Message};
 use super::operation::{bin_name, operations_of};
 use super::ops::code;
-use super::reply::{Answer, Reply};
+use super::outbox::Outbox;
+use super::pace::Pace;
+use super::reply::{Answer, Reply, Room};
 use super::results::Results;
 use super::served::{Served, Shared};
 use crate::engine::RemoteRecord;
@@ -23,13 +27,16 @@ use crate::value::ParticleType;
 use crate::{BinName, Digest, Error, Expression, RecordExistsAction, Result, WritePolicy};
 
 /// How many partitions there are.
-const PARTITIONS: u16 = 4096;
+pub(super) const PARTITIONS: u16 = 4096;
 
 /// Records are sent when so many bytes of them are there.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// At most so many partitions are visited between two looks at the client.
 const CHUNK_PARTITIONS: usize = 256;
+
+/// At most so many records are looked at, whether they are returned or not, between two looks at the client.
+const CHUNK_RECORDS: usize = 4096;
 
 /// The most queries at once: Aerospike's `query-threads-limit`.
 const QUERIES_MAX: usize = 128;
@@ -70,6 +77,7 @@ pub(crate) struct Query<'a> {
     shared: &'a Shared,
     served: &'a Served,
     set_id: Option<u16>,
+    condition: Option<Condition>,
     filter: Option<Expression>,
     projection: Projection,
     mode: Mode,
@@ -98,6 +106,16 @@ pub(crate) enum Step {
     Done,
 }
 
+/// What has become of a record that a query met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visited {
+    Returned,
+    /// It is gone, or not asked for, or cannot be read as it was asked for.
+    Passed,
+    /// There is no memory for it.
+    NoRoom,
+}
+
 /// Begins what a message without a digest asks for. Otherwise the code of the answer.
 pub(crate) fn start<'a>(
     shared: &'a Shared,
@@ -119,17 +137,20 @@ pub(crate) fn start<'a>(
     if short && (writes || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
-    let by_index = fields.has(Field::IndexRange)
-        || fields.has(Field::IndexName)
-        || fields.has(Field::IndexExpression);
     let starts = if writes {
         (0..PARTITIONS).map(|partition| (partition, None)).collect()
     } else {
         starts_of(fields, message.head.info3)?
     };
-    if by_index {
-        return Err(result_code::INDEX_NOT_FOUND);
-    }
+    let condition = Condition::of(fields, &served.indexes, set)?;
+    // An index of one set has the records of that set only.
+    let of_index = condition.as_ref().map(|condition| &condition.index);
+    let set_of_index = of_index.map_or("", |index| index.definition.set.as_str());
+    let set_id = match (set, set_of_index) {
+        ("", other) => served.namespace.set_number(other),
+        (one, other) if other.is_empty() || one == other => set_id,
+        _ => None,
+    };
     let Some(set_id) = set_id else {
         return if writes {
             Err(result_code::NOT_FOUND)
@@ -154,6 +175,7 @@ pub(crate) fn start<'a>(
         kind,
         served,
         set,
+        index: of_index.map_or("", |index| &index.name),
         partitions: starts.len() - resumed,
         digests: resumed,
         records_per_second: rps,
@@ -175,6 +197,7 @@ pub(crate) fn start<'a>(
         return Ok(Started::Background(Box::new(Background {
             namespace: served.namespace.clone(),
             set_id,
+            condition,
             filter,
             operations,
             policy,
@@ -194,6 +217,7 @@ pub(crate) fn start<'a>(
         shared,
         served,
         set_id,
+        condition,
         filter,
         projection,
         mode,
@@ -220,8 +244,12 @@ fn starts_of(
     if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {
         return Err(result_code::UNSUPPORTED);
     }
-    // Values to go on behind belong to queries by an index, and to digests.
-    if fields.has(Field::IndexValues) && digests.is_none() {
+    // Queries by an index go on behind a value and a digest. Here the digest alone says where.
+    let values = fields.get(Field::IndexValues).map(<[u8]>::len);
+    let wanted = digests
+        .filter(|_| fields.has(Field::IndexRange))
+        .map(|digests| digests.len() / Digest::LEN * size_of::<u64>());
+    if (digests.is_none() && values.is_some()) || (wanted.is_some() && wanted != values) {
         return Err(result_code::PARAMETER);
     }
     let (numbers, odd) = partitions.unwrap_or_default().as_chunks::<2>();
@@ -308,21 +336,22 @@ fn background_of(
 
 impl Query<'_> {
     /// Appends some records to `out`.
-    pub(crate) fn step(&mut self, out: &mut Vec<u8>) -> Step {
+    pub(crate) fn step(&mut self, out: &mut Outbox<'_>) -> Step {
         if self.job.is_aborted() || self.shared.is_closing() {
             return self.end(End::Aborted, ABORTED, out);
         }
         let start = out.len();
         let frame = open_frame(out);
-        let mut visited = 0;
+        let (mut partitions, mut records) = (0, 0);
         let mut wait = None;
-        while out.len() - start < CHUNK_BYTES && self.left > 0 {
+        let mut no_room = false;
+        while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
             let Some(digest) = self.current.last() else {
-                if self.next >= self.starts.len() || visited >= CHUNK_PARTITIONS {
+                if self.next >= self.starts.len() || partitions >= CHUNK_PARTITIONS {
                     break;
                 }
                 self.enter_partition();
-                visited += 1;
+                partitions += 1;
                 continue;
             };
             wait = self.pace.wait();
@@ -332,10 +361,18 @@ impl Query<'_> {
             }
             let digest = *digest;
             self.current.pop();
-            if self.visit(&digest, out) {
-                self.left -= 1;
-                self.pace.count();
-                self.job.succeeded.fetch_add(1, Ordering::Relaxed);
+            records += 1;
+            match self.visit(&digest, out) {
+                Visited::Returned => {
+                    self.left -= 1;
+                    self.pace.count();
+                    self.job.succeeded.fetch_add(1, Ordering::Relaxed);
+                }
+                Visited::Passed => {}
+                Visited::NoRoom => {
+                    no_room = true;
+                    break;
+                }
             }
         }
         let bytes = out.len() - start;
@@ -346,6 +383,9 @@ impl Query<'_> {
             out.truncate(start);
         }
         self.job.progress(self.next, self.starts.len());
+        if no_room {
+            return self.end(End::Aborted, result_code::OVERLOAD, out);
+        }
         let exhausted = self.current.is_empty() && self.next >= self.starts.len();
         match wait {
             _ if exhausted || self.left == 0 => self.end(End::Complete, result_code::OK, out),
@@ -366,7 +406,7 @@ impl Query<'_> {
         self.next += 1;
     }
 
-    fn end(&self, how: End, code: u8, out: &mut Vec<u8>) -> Step {
+    fn end(&self, how: End, code: u8, out: &mut Outbox<'_>) -> Step {
         let frame = open_frame(out);
         Answer::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
@@ -379,11 +419,12 @@ impl Query<'_> {
         Step::Done
     }
 
-    /// Appends a record. False if it is gone, or holds nothing of what was asked for.
-    fn visit(&mut self, digest: &Digest, out: &mut Vec<u8>) -> bool {
+    /// Appends a record, if it is still there and holds something of what is asked for.
+    fn visit(&mut self, digest: &Digest, out: &mut Outbox<'_>) -> Visited {
         let Self {
             served,
             set_name,
+            condition,
             filter,
             projection,
             mode,
@@ -398,12 +439,20 @@ impl Query<'_> {
                     namespace.set_name_of(record.set_id()).unwrap_or_default(),
                 );
             }
+            let facts = namespace.facts(record, &set_name.1);
+            let index_value = match condition {
+                None => None,
+                Some(condition) => match number_in_index(condition, record, &facts) {
+                    None => return Visited::Passed,
+                    found => found,
+                },
+            };
             if namespace
                 .check_filter(filter.as_ref(), record, &set_name.1)
                 .is_err()
             {
                 job.filtered.fetch_add(1, Ordering::Relaxed);
-                return false;
+                return Visited::Passed;
             }
             let mut reply = Reply::begin(out);
             reply.field(Field::Namespace, namespace.name().as_bytes());
@@ -412,9 +461,15 @@ impl Query<'_> {
                 reply.field(Field::Set, set_name.1.as_bytes());
             }
             if let Some(key) = record.key() {
+                if reply.reserve(key.len()) == Room::Refused {
+                    reply.abandon();
+                    return Visited::NoRoom;
+                }
                 reply.field(Field::Key, key);
             }
-            let facts = namespace.facts(record, &set_name.1);
+            if let Some(value) = index_value {
+                reply.field(Field::IndexValues, &value.to_le_bytes());
+            }
             match project(projection, *mode, record, &facts, &mut reply) {
                 Ok(true) => {
                     let metadata = record.metadata();
@@ -423,15 +478,15 @@ impl Query<'_> {
                         void_time: metadata.void_time,
                         ..Answer::default()
                     });
-                    true
+                    Visited::Returned
                 }
-                Ok(false) | Err(_) => {
-                    reply.abandon();
-                    false
-                }
+                Ok(false) | Err(_) => match reply.abandon() {
+                    Room::Given => Visited::Passed,
+                    Room::Refused => Visited::NoRoom,
+                },
             }
         });
-        written.unwrap_or(false)
+        written.unwrap_or(Visited::Passed)
     }
 }
 
@@ -442,13 +497,25 @@ impl Drop for Query<'_> {
     }
 }
 
+/// The number under which the index has the record, if it is one of those that the query asks for.
+pub(super) fn number_in_index(
+    condition: &Condition,
+    record: &RemoteRecord<'_>,
+    facts: &RecordFacts<'_>,
+) -> Option<i64> {
+    record
+        .view()
+        .ok()
+        .and_then(|view| condition.matches(view, facts))
+}
+
 /// Adds the bins that a query asks for. False if the record has none of them.
 fn project(
     projection: &Projection,
     mode: Mode,
     record: &RemoteRecord<'_>,
     facts: &RecordFacts<'_>,
-    reply: &mut Reply<'_>,
+    reply: &mut Reply<'_, '_>,
 ) -> Result<bool> {
     match projection {
         Projection::None => return Ok(true),
@@ -473,124 +540,4 @@ fn project(
         }
     }
     Ok(reply.op_count() > 0)
-}
-
-/// Keeps to a number of records a second.
-#[derive(Debug)]
-struct Pace {
-    /// 0: as fast as it goes.
-    per_second: u32,
-    started: Instant,
-    done: u64,
-}
-
-impl Pace {
-    fn new(per_second: u32) -> Self {
-        Self {
-            per_second,
-            started: Instant::now(),
-            done: 0,
-        }
-    }
-
-    /// How long to wait before the next record.
-    fn wait(&self) -> Option<Duration> {
-        if self.per_second == 0 {
-            return None;
-        }
-        let due = Duration::from_secs_f64(self.done as f64 / f64::from(self.per_second));
-        let ahead = due.checked_sub(self.started.elapsed())?;
-        // Less than a tick of the timer is not worth a wait.
-        (ahead > Duration::from_millis(1)).then_some(ahead)
-    }
-
-    fn count(&mut self) {
-        self.done += 1;
-    }
-}
-
-/// Operations to be done on all records of a set.
-#[derive(Debug)]
-pub(crate) struct Background {
-    namespace: crate::Namespace,
-    set_id: Option<u16>,
-    filter: Option<Expression>,
-    operations: Vec<Operation>,
-    policy: WritePolicy,
-    mode: Mode,
-    job: Arc<Job>,
-}
-
-impl Background {
-    /// Runs to the end, or until it is aborted or the server stops. Blocks.
-    pub(crate) fn run(&self, shared: &Shared) {
-        let Ok(checked) = Checked::new(&self.operations, self.mode) else {
-            self.job.finish(End::Aborted);
-            return;
-        };
-        let mut pace = Pace::new(self.job.records_per_second);
-        let mut scratch = Vec::new();
-        let mut set_name = (0, String::new());
-        for partition in 0..PARTITIONS {
-            let digests = self
-                .namespace
-                .digests_of(usize::from(partition), self.set_id, None);
-            for digest in digests {
-                if let Some(time) = pace.wait() {
-                    self.job.throttled.fetch_add(1, Ordering::Relaxed);
-                    std::thread::sleep(time);
-                }
-                if self.job.is_aborted() || shared.is_closing() {
-                    self.job.finish(End::Aborted);
-                    return;
-                }
-                self.operate(&digest, &checked, &mut set_name, &mut scratch);
-                pace.count();
-            }
-            self.job
-                .progress(usize::from(partition) + 1, usize::from(PARTITIONS));
-        }
-        self.job.finish(End::Complete);
-    }
-
-    fn operate(
-        &self,
-        digest: &Digest,
-        checked: &Checked<'_>,
-        set_name: &mut (u16, String),
-        scratch: &mut Vec<u8>,
-    ) {
-        let found = self
-            .namespace
-            .read_scanned(digest, self.set_id, |record| record.set_id());
-        // Deleted meanwhile.
-        let Some(set_id) = found else { return };
-        if set_id != set_name.0 {
-            *set_name = (
-                set_id,
-                self.namespace.set_name_of(set_id).unwrap_or_default(),
-            );
-        }
-        let address = crate::engine::Address {
-            digest: *digest,
-            set: &set_name.1,
-            key: None,
-        };
-        // They only write; what they have to say is said to nobody.
-        let mut ignored = Vec::new();
-        let counter = match self.namespace.write_at(
-            &address,
-            self.filter.as_ref(),
-            &self.policy,
-            checked,
-            scratch,
-            &mut ignored,
-        ) {
-            Ok(_) => &self.job.succeeded,
-            Err(refused) if matches!(refused.error, Error::NotFound) => return,
-            Err(refused) if matches!(refused.error, Error::FilteredOut) => &self.job.filtered,
-            Err(_) => &self.job.failed,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
 }

@@ -4,12 +4,16 @@ use super::bytes::patch;
 use super::fields::Field;
 use super::frame::MESSAGE_BYTES_MAX;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
+use super::outbox::Outbox;
 use super::particle::write_wire;
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
 /// The longest answer: a little less than the longest message, so that heads and frame fit.
 const ANSWER_BYTES_MAX: usize = MESSAGE_BYTES_MAX - (1 << 10);
+
+/// The most that stands in front of a value: size, code, type, name, and the head of GeoJSON or a number's eight bytes.
+const OP_HEAD_BYTES_MAX: usize = 40;
 
 /// What stands in the header of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,23 +47,30 @@ impl Answer {
     }
 
     /// Appends the message that has a header only.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, out: &mut Outbox<'_>) {
         Reply::begin(out).finish(self);
     }
 }
 
+/// Whether there was memory for what was to be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    Given,
+    Refused,
+}
+
 /// A message under way at the end of a buffer.
 #[derive(Debug)]
-pub(crate) struct Reply<'o> {
-    out: &'o mut Vec<u8>,
+pub(crate) struct Reply<'o, 'b> {
+    out: &'o mut Outbox<'b>,
     at: usize,
     fields: u16,
     ops: u16,
 }
 
-impl<'o> Reply<'o> {
+impl<'o, 'b> Reply<'o, 'b> {
     /// Begins a message.
-    pub(crate) fn begin(out: &'o mut Vec<u8>) -> Self {
+    pub(crate) fn begin(out: &'o mut Outbox<'b>) -> Self {
         let at = out.len();
         out.extend_from_slice(&[0; MESSAGE_HEADER_BYTES]);
         Self {
@@ -70,7 +81,7 @@ impl<'o> Reply<'o> {
         }
     }
 
-    /// Adds a field. All fields come before the first operation.
+    /// Adds a field. All fields come before the first operation. For a large one [`Reply::reserve`] was asked.
     pub(crate) fn field(&mut self, field: Field, data: &[u8]) {
         debug_assert_eq!(self.ops, 0);
         self.out
@@ -80,11 +91,19 @@ impl<'o> Reply<'o> {
         self.fields += 1;
     }
 
+    /// Makes room for so many more bytes.
+    pub(crate) fn reserve(&mut self, more: usize) -> Room {
+        match self.out.reserve(more) {
+            true => Room::Given,
+            false => Room::Refused,
+        }
+    }
+
     /// Adds the value of a bin, or the result of an operation, from its stored form.
     ///
     /// # Errors
-    /// [`Error::RecordTooBig`] if the message would be longer than a message may be: many operations can ask for the same
-    /// large bin.
+    /// [`Error::RecordTooBig`] if the message would be longer than a message may be (many operations can ask for the same
+    /// large bin), or if the outbox refuses the room.
     pub(crate) fn op(
         &mut self,
         code: u8,
@@ -94,7 +113,7 @@ impl<'o> Reply<'o> {
     ) -> Result<()> {
         let at = self.out.len();
         let size = at - self.at + stored.len();
-        if size > ANSWER_BYTES_MAX {
+        if size > ANSWER_BYTES_MAX || !self.out.reserve(OP_HEAD_BYTES_MAX + stored.len()) {
             return Err(Error::RecordTooBig {
                 size: size as u64,
                 limit: ANSWER_BYTES_MAX as u64,
@@ -117,15 +136,24 @@ impl<'o> Reply<'o> {
         self.ops
     }
 
-    /// Takes back what was added.
-    pub(crate) fn clear(&mut self) {
+    /// Takes back what was added. Tells whether there was room for it.
+    pub(crate) fn clear(&mut self) -> Room {
         self.out.truncate(self.at + MESSAGE_HEADER_BYTES);
         (self.fields, self.ops) = (0, 0);
+        self.room()
     }
 
-    /// Takes back the whole message.
-    pub(crate) fn abandon(self) {
+    /// Takes back the whole message. Tells whether there was room for it.
+    pub(crate) fn abandon(mut self) -> Room {
         self.out.truncate(self.at);
+        self.room()
+    }
+
+    const fn room(&mut self) -> Room {
+        match self.out.take_refusal() {
+            true => Room::Refused,
+            false => Room::Given,
+        }
     }
 
     /// Ends the message.
@@ -155,14 +183,17 @@ impl<'o> Reply<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::budget::Budget;
     use crate::server::message::Message;
 
     #[test]
     fn a_reply_can_be_read_as_a_message() {
-        let mut out = vec![1];
+        let budget = Budget::default();
+        let mut out = Outbox::new(budget.share());
+        out.push(1);
         let mut reply = Reply::begin(&mut out);
         reply.op(1, b"gone", ParticleType::Null, &[]).unwrap();
-        reply.clear();
+        assert_eq!(reply.clear(), Room::Given);
         reply.field(Field::Digest, &[7; 20]);
         reply.op(5, b"i", ParticleType::Integer, &[7]).unwrap();
         reply.op(1, b"n", ParticleType::Null, &[]).unwrap();
@@ -184,7 +215,7 @@ mod tests {
             (5, &[0, 0, 0, 0, 0, 0, 0, 7][..])
         );
         assert_eq!((ops[1].kind, ops[1].value), (0, &[][..]));
-        Reply::begin(&mut out).abandon();
+        assert_eq!(Reply::begin(&mut out).abandon(), Room::Given);
         assert_eq!(out.len(), 1 + 22 + 25 + 17 + 9);
     }
 }

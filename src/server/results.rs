@@ -7,8 +7,8 @@ use crate::{BinName, Result, call};
 
 /// Takes results into an answer, in the order of the operations.
 #[derive(Debug)]
-pub(crate) struct Results<'r, 'o> {
-    reply: &'r mut Reply<'o>,
+pub(crate) struct Results<'r, 'o, 'b> {
+    reply: &'r mut Reply<'o, 'b>,
     /// The operations whose results are still to come, if their codes are to be told.
     ops: Option<OpIter<'r>>,
     /// How many operations were passed.
@@ -17,9 +17,9 @@ pub(crate) struct Results<'r, 'o> {
     code: u8,
 }
 
-impl<'r, 'o> Results<'r, 'o> {
+impl<'r, 'o, 'b> Results<'r, 'o, 'b> {
     /// Results say by which operation they came if `ops` are given, or else that they were read.
-    pub(crate) const fn new(reply: &'r mut Reply<'o>, ops: Option<OpIter<'r>>) -> Self {
+    pub(crate) const fn new(reply: &'r mut Reply<'o, 'b>, ops: Option<OpIter<'r>>) -> Self {
         Self {
             reply,
             ops,
@@ -29,7 +29,7 @@ impl<'r, 'o> Results<'r, 'o> {
     }
 }
 
-impl ResultSink for Results<'_, '_> {
+impl ResultSink for Results<'_, '_, '_> {
     fn add(&mut self, operation: usize, bin: &BinName, reply: call::Reply<'_>) -> Result<()> {
         if let Some(ops) = &mut self.ops {
             // An operation may have several results, or none.

@@ -7,7 +7,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::budget::Budget;
 use super::counters::{Counters, Latency};
+use super::index::Indexes;
 use super::job::Jobs;
+use super::modules::Modules;
 use crate::{Error, KeyHash, Namespace, Result, Store};
 
 /// A namespace, served.
@@ -16,6 +18,7 @@ pub(crate) struct Served {
     pub(crate) namespace: Namespace,
     /// Whether records may expire: false if the configuration turns expiry off.
     pub(crate) expires: bool,
+    pub(crate) indexes: Indexes,
     pub(crate) counters: Counters,
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,
@@ -57,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) connections: Connections,
     pub(crate) jobs: Jobs,
+    pub(crate) modules: Modules,
     pub(crate) batches: Latency,
     /// Memory for large messages.
     pub(crate) budget: Budget,
@@ -95,6 +99,7 @@ impl Shared {
             Ok(Served {
                 expires: !no_expiry.iter().any(|off| off == name),
                 namespace,
+                indexes: Indexes::default(),
                 counters: Counters::default(),
                 reads: Latency::default(),
                 writes: Latency::default(),
@@ -114,6 +119,7 @@ impl Shared {
             started: Instant::now(),
             connections: Connections::default(),
             jobs: Jobs::default(),
+            modules: Modules::default(),
             batches: Latency::default(),
             budget: Budget::default(),
             closing: AtomicBool::new(false),

@@ -3,8 +3,8 @@
 use super::super::code::{self, CALL_BELOW, CALL_MODIFIES};
 use super::super::{ExpType, Expression};
 use super::{Operands, nil};
+use crate::call::{Context, encode_path};
 use crate::cdt::Returns;
-use crate::operation::operations::ctx::{Context, encode_path};
 use crate::value::msgpack::{Reader, Token};
 
 /// A call under way: its arguments are expressions, or integers that are none.

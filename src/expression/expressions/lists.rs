@@ -4,8 +4,8 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{Call, kind_of_many, kind_of_one};
+use crate::call::Context;
 use crate::cdt::{ListPolicy, ListReturn, ListReturnType, ListSortFlags, Returns, code};
-use crate::operation::operations::ctx::Context;
 
 fn with_flags(call: Call, policy: &ListPolicy) -> Call {
     call.uint(u64::from(policy.write_flags().bits()))

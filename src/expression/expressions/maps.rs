@@ -4,8 +4,8 @@
 
 use super::super::{ExpType, Expression};
 use super::call::{Call, kind_of_many, kind_of_one};
+use crate::call::Context;
 use crate::cdt::{MapPolicy, MapReturn, MapReturnType, Returns, code};
-use crate::operation::operations::ctx::Context;
 
 fn with_order(call: Call, policy: &MapPolicy) -> Call {
     call.uint(u64::from(policy.create_flags()))

@@ -5,7 +5,7 @@ use bitflags::bitflags;
 use super::super::code::{self, CALL_MODIFIES, CALL_SELECT};
 use super::super::{ExpType, Expression};
 use super::{Operands, nullary};
-use crate::operation::operations::ctx::{Context, encode_path};
+use crate::call::{Context, encode_path};
 use crate::value::msgpack::{write_array_header, write_int};
 use crate::value::{Purpose, Value, encode};
 

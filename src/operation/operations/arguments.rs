@@ -1,6 +1,7 @@
 //! What the constructors of operations on lists and maps share.
 
-use super::super::{CallSystem, Operation};
+use super::super::Operation;
+use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::cdt::Returns;
 use crate::value::{Purpose, Value};

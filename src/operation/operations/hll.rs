@@ -7,7 +7,8 @@
 //! A write copies the sketch once. Reads of a missing bin give no result. Sketches as arguments are [`Value::Hll`], as
 //! read from other bins.
 
-use super::super::{CallSystem, Operation};
+use super::super::Operation;
+use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::hll::{HllPolicy, code};
 use crate::value::{Purpose, Value};

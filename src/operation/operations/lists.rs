@@ -7,8 +7,8 @@
 
 use super::super::Operation;
 use super::arguments::{CollectionArguments, read, write};
-use super::ctx::ListPad;
 use crate::call::CallWriter;
+use crate::call::context::ListPad;
 use crate::cdt::{ListPolicy, ListReturn, ListSortFlags, ListWriteFlags, code};
 use crate::value::{ListOrder, Purpose, Value};
 

@@ -8,8 +8,8 @@
 
 use super::super::Operation;
 use super::arguments::{CollectionArguments, read, write};
-use super::ctx::create_bits;
 use crate::call::CallWriter;
+use crate::call::context::create_bits;
 use crate::cdt::{MapPolicy, MapReturn, MapWriteFlags, code};
 use crate::value::{Map, MapOrder, Purpose, Value};
 

@@ -3,7 +3,8 @@
 //! They walk over the bin once: O(bytes), plus the conditions. Reads of a missing bin give no result; to change one is an
 //! error.
 
-use super::super::{CallSystem, Operation};
+use super::super::Operation;
+use crate::call::CallSystem;
 use crate::call::{CallError, EncodedCall};
 use crate::expression::Expression;
 use crate::expression::expressions::{PathFlags, PathResult, Step, modification, selection};

@@ -1,12 +1,9 @@
-//! Truncation, and what is asked about indexes, functions and jobs.
+//! Truncation, and what is asked about jobs.
 
 use std::time::{Duration, SystemTime};
 
 use super::{Answer, Ask, InfoError};
 use crate::Error;
-
-/// The code of what this server does not have.
-const UNSUPPORTED: u8 = 16;
 
 /// `truncate:namespace=N;set=S;lut=NANOSECONDS`.
 pub(super) fn truncate(ask: &mut Ask<'_>) -> Answer {
@@ -56,41 +53,6 @@ fn time_of(text: &str) -> Result<SystemTime, InfoError> {
     SystemTime::UNIX_EPOCH
         .checked_add(Duration::from_nanos(nanos))
         .ok_or_else(bad)
-}
-
-/// There are no secondary indexes.
-pub(super) fn sindex(ask: &mut Ask<'_>) -> Answer {
-    // `sindex/NAMESPACE/NAME` asks for one.
-    if ask.parameters.contains('/') {
-        return sindex_stat(ask);
-    }
-    Ok(String::new())
-}
-
-pub(super) fn sindex_create(_: &mut Ask<'_>) -> Answer {
-    Err(InfoError::new(
-        UNSUPPORTED,
-        "this server has no secondary indexes",
-    ))
-}
-
-pub(super) fn sindex_exists(_: &mut Ask<'_>) -> Answer {
-    Ok("false".to_owned())
-}
-
-pub(super) fn sindex_stat(_: &mut Ask<'_>) -> Answer {
-    Err(InfoError::new(201, "no index"))
-}
-
-pub(super) fn udf_put(_: &mut Ask<'_>) -> Answer {
-    Err(InfoError::new(
-        UNSUPPORTED,
-        "this server runs no user-defined functions",
-    ))
-}
-
-pub(super) fn udf_get(_: &mut Ask<'_>) -> Answer {
-    Ok("error=not_found".to_owned())
 }
 
 /// All jobs, or the one that is named.

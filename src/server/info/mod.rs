@@ -9,7 +9,7 @@
 //!
 //! * `identity`: who this server is, and where. `cluster`: the cluster of one node that clients look for.
 //! * `namespaces`: what they hold. `config`: how they are kept. `latency`: how long requests took.
-//! * `admin`: truncation, indexes, functions, jobs.
+//! * `admin`: truncation, jobs. `sindex`: secondary indexes. `udf`: texts of functions.
 
 mod admin;
 mod cluster;
@@ -17,6 +17,8 @@ mod config;
 mod identity;
 mod latency;
 mod namespaces;
+mod sindex;
+mod udf;
 
 pub(crate) use identity::BUILD;
 pub(crate) use namespaces::{namespace_statistics, node_statistics};
@@ -26,8 +28,11 @@ use std::net::SocketAddr;
 
 use super::served::{Served, Shared};
 
+/// When answers together are so long, in bytes, no more commands are executed.
+const ANSWERS_BYTES_MAX: usize = 1 << 20;
+
 /// What is known about a connection.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Session {
     /// Where the client reached this server.
     pub(crate) local: SocketAddr,
@@ -134,22 +139,22 @@ const COMMANDS: &[(&str, Command)] = &[
     ("set-config", config::set),
     ("set-log", ok),
     ("sets", namespaces::sets),
-    ("sindex", admin::sindex),
-    ("sindex-create", admin::sindex_create),
-    ("sindex-delete", ok),
-    ("sindex-exists", admin::sindex_exists),
-    ("sindex-list", admin::sindex),
-    ("sindex-stat", admin::sindex_stat),
+    ("sindex", sindex::list),
+    ("sindex-create", sindex::create),
+    ("sindex-delete", sindex::delete),
+    ("sindex-exists", sindex::exists),
+    ("sindex-list", sindex::list),
+    ("sindex-stat", sindex::stat),
     ("statistics", namespaces::statistics),
     ("status", ok),
     ("truncate", admin::truncate),
     ("truncate-namespace", admin::truncate_namespace),
     ("truncate-namespace-undo", ok),
     ("truncate-undo", ok),
-    ("udf-get", admin::udf_get),
-    ("udf-list", empty),
-    ("udf-put", admin::udf_put),
-    ("udf-remove", ok),
+    ("udf-get", udf::get),
+    ("udf-list", udf::list),
+    ("udf-put", udf::put),
+    ("udf-remove", udf::remove),
     ("user-agent-set", identity::user_agent_set),
     ("user-agents", empty),
     ("version", identity::version),
@@ -186,6 +191,9 @@ fn answer_one(shared: &Shared, session: &mut Session, command: &str, out: &mut V
     let (name, rest) = command.split_at(separator);
     let found = COMMANDS.binary_search_by_key(&name, |(name, _)| name);
     let value = match found.ok().and_then(|at| COMMANDS.get(at)) {
+        _ if out.len() > ANSWERS_BYTES_MAX => {
+            Err(InfoError::parameter("too much is asked at once"))
+        }
         Some((_, run)) => run(&mut Ask {
             shared,
             session,

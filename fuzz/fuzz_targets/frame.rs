@@ -1,0 +1,10 @@
+//! Frames of any bytes, plain and compressed: taken apart or refused, and no memory that the bytes do not account for.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use spikelet::fuzzing::Target;
+
+fuzz_target!(|data: &[u8]| {
+    let _ = Target::frames(data);
+});

@@ -1,0 +1,86 @@
+//! Messages of any bytes, executed by a server of a store in memory: every answer is well-formed.
+//!
+//! The first byte chooses what stands in front of the rest: nothing, or the head and fields of a read, a write, a batch or a
+//! query, or that the rest is the text of info commands, so that the bytes behind it reach what is deeper.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use spikelet::fuzzing::Target;
+use spikelet::{KeyHash, NamespaceConfig, Store};
+
+const DIGEST: &[u8; 20] = &[7; 20];
+
+thread_local! {
+    static TARGET: (Store, Target) = {
+        let mut config = NamespaceConfig::new("test");
+        config.key_hash = KeyHash::Ripemd160;
+        let store = Store::builder().namespace(config).open().expect("a store in memory opens");
+        let target = Target::new(&store).expect("its namespace can be served");
+        for part in ["default", "list", "mapkeys", "mapvalues"] {
+            for kind in ["numeric", "string", "blob", "geo2dsphere"] {
+                let _ = target.info(
+                    format!("sindex-create:namespace=test;indexname={part}-{kind};bin=b;indextype={part};type={kind}").as_bytes(),
+                );
+            }
+        }
+        (store, target)
+    };
+}
+
+/// The body of a message with these flags, fields, and operations.
+fn body(info: [u8; 3], fields: &[(u8, &[u8])], op_count: u16, ops: &[u8]) -> Vec<u8> {
+    let mut body = vec![22, info[0], info[1], info[2], 0, 0];
+    body.extend([0; 12]);
+    body.extend((fields.len() as u16).to_be_bytes());
+    body.extend(op_count.to_be_bytes());
+    for (kind, data) in fields {
+        body.extend((data.len() as u32 + 1).to_be_bytes());
+        body.push(*kind);
+        body.extend_from_slice(data);
+    }
+    body.extend_from_slice(ops);
+    body
+}
+
+/// One operation of the code that is the first byte, on the type that is the second.
+fn op(rest: &[u8]) -> Vec<u8> {
+    let (head, value) = rest.split_at(rest.len().min(2));
+    let mut op = (value.len() as u32 + 5).to_be_bytes().to_vec();
+    op.extend([
+        head.first().copied().unwrap_or(1),
+        head.get(1).copied().unwrap_or(4),
+        0,
+        1,
+        b'b',
+    ]);
+    op.extend_from_slice(value);
+    op
+}
+
+fuzz_target!(|data: &[u8]| {
+    let Some((shape, rest)) = data.split_first() else {
+        return;
+    };
+    let namespace = (0, &b"test"[..]);
+    let one = [namespace, (4, DIGEST)];
+    let all: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
+    let partitions = (11, &all[..]);
+    let message = match shape % 9 {
+        0 => rest.to_vec(),
+        1 => body([1, 0x80, 0], &one, 1, &op(rest)),
+        2 => body([1, 0x81, 0], &one, 1, &op(rest)),
+        3 => body([3, 0, 0], &[one[0], one[1], (43, rest)], 0, &[]),
+        4 => body([8, 0, 0], &[(41, rest)], 0, &[]),
+        5 => body([1, 0, 4], &[namespace, partitions, (43, rest)], 0, &[]),
+        6 => body([1, 0, 4], &[namespace, partitions, (22, rest)], 0, &[]),
+        7 => body([0, 1, 0], &[namespace, (7, &[1; 8])], 1, &op(rest)),
+        _ => {
+            let _ = TARGET.with(|(_, target)| target.info(rest));
+            return;
+        }
+    };
+    TARGET.with(|(_, target)| {
+        let _ = target.execute(&message);
+    });
+});

@@ -1,0 +1,174 @@
+//! Where backups are: one file, or a directory of files. A new one is written beside its place, synced, and renamed into
+//! it when it is whole, so that nothing ever looks like a backup and is none.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use super::error::BackupError;
+
+/// What the names of backup files end in.
+const EXTENSION: &str = "asb";
+
+/// What is buffered before it is written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// The files of a backup: the file itself, or those of a directory that end in `.asb`, by name.
+///
+/// # Errors
+/// What the system says of the path.
+pub fn files_of(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let path = entry?.path();
+        if is_file_name(&path) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn is_file_name(path: &Path) -> bool {
+    path.extension().is_some_and(|found| found == EXTENSION)
+}
+
+/// A backup under way. Dropped before [`Output::finish`] it leaves nothing.
+#[derive(Debug)]
+pub(super) struct Output {
+    target: PathBuf,
+    /// A file or a directory, as the target will be.
+    temporary: PathBuf,
+    is_dir: bool,
+    files: Vec<PathBuf>,
+    finished: bool,
+}
+
+impl Output {
+    /// Begins one file, if the name ends in `.asb`, or else a directory, which may be there if it is empty.
+    pub(super) fn begin(target: &Path) -> Result<Self, BackupError> {
+        let refused = |why: &str| BackupError::Refused(format!("{}: {why}", target.display()));
+        let is_dir = target.is_dir() || !is_file_name(target);
+        if is_dir && target.is_dir() {
+            let mut entries = fs::read_dir(target).map_err(BackupError::io(target))?;
+            if entries.next().is_some() {
+                return Err(refused(
+                    "the directory is not empty: name another one, which is created, or empty it",
+                ));
+            }
+        } else if fs::symlink_metadata(target).is_ok() {
+            return Err(refused(
+                "there is such a file already: name another one, or remove it",
+            ));
+        }
+        let name = target
+            .file_name()
+            .ok_or_else(|| refused("this is no name of a file or directory"))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.partial", std::process::id()));
+        let temporary = target.with_file_name(hidden);
+        let output = Self {
+            target: target.to_owned(),
+            temporary,
+            is_dir,
+            files: Vec::new(),
+            finished: false,
+        };
+        if is_dir {
+            let parent = output.parent();
+            fs::create_dir_all(&parent).map_err(BackupError::io(&parent))?;
+            fs::create_dir(&output.temporary).map_err(BackupError::io(&output.temporary))?;
+        }
+        Ok(output)
+    }
+
+    /// Whether there may be several files.
+    pub(super) const fn is_dir(&self) -> bool {
+        self.is_dir
+    }
+
+    fn parent(&self) -> PathBuf {
+        match self.target.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        }
+    }
+
+    /// Begins a file: of this name in the directory, or the one file.
+    pub(super) fn file(&mut self, name: &str) -> Result<BufWriter<File>, BackupError> {
+        let (path, target) = if self.is_dir {
+            (self.temporary.join(name), self.target.join(name))
+        } else {
+            (self.temporary.clone(), self.target.clone())
+        };
+        let file = File::create_new(&path).map_err(BackupError::io(&target))?;
+        self.files.push(target);
+        Ok(BufWriter::with_capacity(BUFFER_BYTES, file))
+    }
+
+    /// What a failed write to the present file means.
+    pub(super) fn failed(&self) -> impl Fn(io::Error) -> BackupError {
+        BackupError::io(self.files.last().unwrap_or(&self.target))
+    }
+
+    /// Ends a file.
+    pub(super) fn sync(&self, file: BufWriter<File>) -> Result<(), BackupError> {
+        let sync = || file.into_inner().map_err(io::Error::from)?.sync_all();
+        sync().map_err(self.failed())
+    }
+
+    /// Puts what was written in its place. Returns the files.
+    pub(super) fn finish(mut self) -> Result<Vec<PathBuf>, BackupError> {
+        let sync_dir = |path: &Path| {
+            let synced = File::open(path).and_then(|dir| dir.sync_all());
+            synced.map_err(BackupError::io(path))
+        };
+        if self.is_dir {
+            sync_dir(&self.temporary)?;
+        }
+        fs::rename(&self.temporary, &self.target).map_err(BackupError::io(&self.target))?;
+        self.finished = true;
+        sync_dir(&self.parent())?;
+        Ok(std::mem::take(&mut self.files))
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // What cannot be removed has a name that says that it is not whole.
+        let _ = if self.is_dir {
+            fs::remove_dir_all(&self.temporary)
+        } else {
+            fs::remove_file(&self.temporary)
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn a_backup_that_is_not_finished_leaves_nothing_and_before_that_nothing_that_looks_whole() {
+        for name in ["a.asb", "a"] {
+            let dir = tempfile::tempdir().unwrap();
+            let mut output = Output::begin(&dir.path().join(name)).unwrap();
+            let mut file = output.file("one.asb").unwrap();
+            file.write_all(b"Version 3.1\n").unwrap();
+            output.sync(file).unwrap();
+            assert_eq!(files_of(dir.path()).unwrap(), [""; 0].map(PathBuf::from));
+            let names = || fs::read_dir(dir.path()).unwrap().count();
+            assert_eq!(names(), 1);
+            drop(output);
+            assert_eq!(names(), 0);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Backups: a store as text, in the format of Aerospike's backup tools (`.asb`, version 3.1; 3.0 is read, too).
+//!
+//! * [`Reader`], [`SavedRecord`], [`Writer`]: text to records, one after another, and back.
+//! * [`save`]: a store to files. [`Restore`]: files to a store, checked before anything is written. [`files_of`]: which they are.
+//!
+//! ```text
+//! Version 3.1                      first line
+//! # namespace NAME                 then # first-file, in the first file of a backup
+//! * i ..                           an index; * u .. a module of functions: both are passed over
+//! + k I|D|S|B[!] KEY               optional; S and B carry a length
+//! + n NAMESPACE   + d DIGEST       base64 of 20 bytes
+//! + s SET                          left out if there is none
+//! + g GENERATION  + t EXPIRY       seconds since 2010-01-01T00:00:00Z, 0: never
+//! + b BINS                         then so many lines of bins
+//! - N NAME                         no value        - Z NAME T|F     - I NAME INTEGER   - D NAME FLOAT (%.17g)
+//! - S|G NAME LENGTH BYTES          text, GeoJSON
+//! - B|J|C|P|R|H|E|Y|M|L[!] NAME LENGTH BYTES       base64, and its length, unless there is a '!'
+//! ```
+//!
+//! In names, a backslash stands before spaces, line feeds and backslashes. Lists and maps are MessagePack as on the wire:
+//! with their order, without the index that a store may keep of them.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use spikelet::{Store, backup};
+//! # let dir = tempfile::tempdir()?;
+//! # let file = dir.path().join("people.asb");
+//! let store = Store::in_memory()?;
+//! store.set("people")?.put("ada", [("age", 36)])?;
+//! backup::save(&store, &file, &backup::BackupOptions::default(), &mut |_| {})?;
+//!
+//! let other = Store::in_memory()?;
+//! let checked = backup::Restore::prepare(&file, backup::RestoreOptions::default(), &mut |_, _| {})?;
+//! let done = checked.run(&other, &mut |_, _| {})?;
+//! assert_eq!(done.restored, 1);
+//! assert!(other.set("people")?.exists("ada")?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod files;
+mod float;
+mod label;
+mod reader;
+mod record;
+mod restore;
+mod save;
+mod scanner;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use error::{BackupError, ReadError};
+pub use files::files_of;
+pub use reader::{Reader, Skipped};
+pub use record::SavedRecord;
+pub use restore::{Restore, RestoreOptions, RestoreSummary};
+pub use save::{BackupOptions, BackupSummary, save};
+pub use writer::{Blobs, Writer};

@@ -1,0 +1,475 @@
+//! A backup to a store, in two passes: the first one reads and checks everything, the second one writes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::error::{BackupError, ReadError};
+use super::files::files_of;
+use super::reader::{Reader, Skipped};
+use super::record::SavedRecord;
+use crate::engine::{Existing, SavedVersion, WriteSaved};
+use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
+use crate::{Error, Namespace, Store};
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// `progress` is called every so many records.
+const PROGRESS_RECORDS: u64 = 1024;
+
+/// How often, and after which pause, a record is tried again that others are writing.
+const ATTEMPTS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// So many damaged places are told.
+const MAX_DAMAGE: usize = 100;
+
+/// What storage puts in front of each record.
+const ENTRY_HEADER_BYTES: u64 = 56;
+
+/// What is restored, and how. Names are those of Aerospike's tools; by default a record that exists keeps its bins and
+/// takes those of the backup, if its generation is lower than that of the backup.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RestoreOptions {
+    /// Only what was saved from this namespace. Default: everything.
+    pub namespace: Option<String>,
+    /// The namespace that it goes to. Default: that of the same name.
+    pub into_namespace: Option<String>,
+    /// Only these sets; the empty name is "no set". Default, none named: all.
+    pub sets: Vec<String>,
+    /// Leaves records alone that exist.
+    pub unique: bool,
+    /// Replaces records that exist instead of writing bins into them.
+    pub replace: bool,
+    /// Does not ask for the generation of records that exist.
+    pub no_generation: bool,
+    /// Restores what is whole, if something is not: of a damaged file, what is before the damage.
+    pub partial: bool,
+    /// Takes digests as they are: of keys of which they are not the digest, and of records without keys in a namespace
+    /// with another hash than Aerospike's.
+    pub trust_digests: bool,
+}
+
+/// What a restore has done. Every record that was read is in exactly one of the counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoreSummary {
+    /// Records that were read.
+    pub records: u64,
+    /// Records that were written.
+    pub restored: u64,
+    /// Records that exist with the same or a higher generation.
+    pub fresher: u64,
+    /// Records that exist, and were to be left alone.
+    pub existed: u64,
+    /// Records that have expired since.
+    pub expired: u64,
+    /// Records without bins, of which nothing could be stored.
+    pub without_bins: u64,
+    /// Records of namespaces and sets that were not wanted.
+    pub left_out: u64,
+    /// Records that cannot be restored; only where `partial` asks for the others.
+    pub refused: u64,
+    /// What is no record.
+    pub skipped: Skipped,
+}
+
+/// A backup that was read and checked, and can be restored.
+#[derive(Debug)]
+pub struct Restore {
+    options: RestoreOptions,
+    files: Files,
+    namespaces: BTreeMap<String, Contents>,
+    damage: Vec<BackupError>,
+}
+
+/// The files of a backup.
+#[derive(Debug)]
+struct Files {
+    paths: Vec<PathBuf>,
+    bytes: u64,
+}
+
+/// Takes a record of a file, and may find fault with it.
+type Visit<'v> = dyn FnMut(&Path, &SavedRecord) -> Result<Option<String>, BackupError> + 'v;
+
+/// What a backup holds for one namespace.
+#[derive(Clone, Debug, Default)]
+struct Contents {
+    records: u64,
+    without_keys: u64,
+    first_without_key: Option<Place>,
+    /// The largest record, in the bytes that count against the limit.
+    largest: Option<(u64, Place)>,
+}
+
+/// Where a record is.
+#[derive(Clone, Debug)]
+struct Place {
+    path: PathBuf,
+    line: u64,
+    offset: u64,
+}
+
+impl Place {
+    fn of(path: &Path, record: &SavedRecord) -> Self {
+        Self {
+            path: path.to_owned(),
+            line: record.line,
+            offset: record.offset,
+        }
+    }
+
+    fn malformed(self, what: String) -> BackupError {
+        let source = ReadError::Malformed {
+            line: self.line,
+            offset: self.offset,
+            what,
+        };
+        BackupError::read(&self.path, source)
+    }
+}
+
+impl Contents {
+    fn count(&mut self, path: &Path, record: &SavedRecord) {
+        self.records += 1;
+        let key_bytes = match record.stored_key() {
+            Some(key) => key.len() as u64,
+            None => {
+                self.without_keys += 1;
+                self.first_without_key
+                    .get_or_insert_with(|| Place::of(path, record));
+                0
+            }
+        };
+        let bytes = ENTRY_HEADER_BYTES + key_bytes + record.body.len() as u64;
+        if self.largest.as_ref().is_none_or(|(most, _)| *most < bytes) {
+            self.largest = Some((bytes, Place::of(path, record)));
+        }
+    }
+
+    /// What keeps these records from being restored whole to a namespace.
+    fn check(&self, target: &Namespace, options: &RestoreOptions) -> Result<(), BackupError> {
+        let name = target.name();
+        let needs_keys = target.key_hash() != KeyHash::Ripemd160 && !options.trust_digests;
+        if let (true, Some(first)) = (needs_keys, &self.first_without_key) {
+            return Err(BackupError::Refused(format!(
+                "{} records have no user key (the first: {}, line {}), and namespace {name} finds records by another hash than the backup's digests: \
+                 restore into a namespace of Aerospike's digests (RIPEMD-160); or trust the digests, if the backup is of such a namespace as this one; \
+                 or restore a part, without them",
+                self.without_keys,
+                first.path.display(),
+                first.line,
+            )));
+        }
+        let limit = target.saved_bytes_max();
+        match &self.largest {
+            Some((bytes, place)) if *bytes > limit => Err(place.clone().malformed(format!(
+                "record of {bytes} bytes exceeds the limit of namespace {name}, {limit}: raise the namespace's limit"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Files {
+    fn find(path: &Path) -> Result<Self, BackupError> {
+        let paths = files_of(path).map_err(BackupError::io(path))?;
+        if paths.is_empty() {
+            return Err(BackupError::Refused(format!(
+                "{}: the directory holds no backup files (*.asb)",
+                path.display()
+            )));
+        }
+        let mut bytes = 0;
+        for path in &paths {
+            let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
+            bytes += metadata.len();
+        }
+        Ok(Self { paths, bytes })
+    }
+
+    /// Shows every record to `visit`, which may find fault with it. Returns what was passed over, and what does not hold;
+    /// the rest of a file is not read past a place where it is damaged.
+    fn read(
+        &self,
+        progress: &mut dyn FnMut(u64, u64),
+        visit: &mut Visit<'_>,
+    ) -> Result<(Skipped, Vec<BackupError>), BackupError> {
+        let mut skipped = Skipped::default();
+        let mut damage = Vec::new();
+        let mut note = |error| {
+            if damage.len() < MAX_DAMAGE {
+                damage.push(error);
+            }
+        };
+        let mut before = 0;
+        for path in &self.paths {
+            let file = File::open(path).map_err(BackupError::io(path))?;
+            let read_file = || -> Result<(), BackupError> {
+                let failed = |source| BackupError::read(path, source);
+                let input = BufReader::with_capacity(BUFFER_BYTES, file);
+                let mut reader = Reader::new(input).map_err(failed)?;
+                let mut records = 0_u64;
+                let read_to_end = loop {
+                    match reader.next_record() {
+                        Ok(None) => break Ok(()),
+                        Ok(Some(record)) => {
+                            if let Some(fault) = visit(path, &record)? {
+                                note(Place::of(path, &record).malformed(fault));
+                            }
+                        }
+                        Err(error) => break Err(failed(error)),
+                    }
+                    records += 1;
+                    if records.is_multiple_of(PROGRESS_RECORDS) {
+                        progress(before + reader.offset(), self.bytes);
+                    }
+                };
+                skipped += reader.skipped();
+                read_to_end
+            };
+            match read_file() {
+                Err(error @ BackupError::Read { .. }) => note(error),
+                done => done?,
+            }
+            let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
+            before += metadata.len();
+            progress(before, self.bytes);
+        }
+        Ok((skipped, damage))
+    }
+}
+
+impl Restore {
+    /// Reads all of a backup, a file or a directory, and checks it. `progress` is told how many bytes have been read, of
+    /// how many. Takes the memory of one record.
+    ///
+    /// # Errors
+    /// A file that cannot be read, a directory without backup files. Damage is no error here: see [`Restore::damage`].
+    pub fn prepare(
+        path: &Path,
+        options: RestoreOptions,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Self, BackupError> {
+        let files = Files::find(path)?;
+        let mut namespaces: BTreeMap<String, Contents> = BTreeMap::new();
+        let (_, damage) = files.read(progress, &mut |path, record| {
+            let Some(name) = options.target_of(record) else {
+                return Ok(None);
+            };
+            let fault = options.fault(record);
+            if fault.is_none() {
+                match namespaces.get_mut(name) {
+                    Some(contents) => contents.count(path, record),
+                    None => {
+                        let contents = namespaces.entry(name.to_owned()).or_default();
+                        contents.count(path, record);
+                    }
+                }
+            }
+            Ok(fault)
+        })?;
+        Ok(Self {
+            options,
+            files,
+            namespaces,
+            damage,
+        })
+    }
+
+    /// The namespaces that records go to, each with how many there are.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, u64)> {
+        let all = self.namespaces.iter();
+        all.map(|(name, contents)| (name.as_str(), contents.records))
+    }
+
+    /// What does not hold: of each file the first damaged place, behind which it is not read, and records whose digest or
+    /// set cannot be. At most 100.
+    #[must_use]
+    pub fn damage(&self) -> &[BackupError] {
+        &self.damage
+    }
+
+    /// Writes the records to a store, which has their namespaces. `progress` as for [`Restore::prepare`]. Each record is
+    /// written on its own, and is as durable as its namespace promises; generation and expiry are those of the backup.
+    ///
+    /// # Errors
+    /// Nothing has been written if something in the backup is damaged, or cannot be restored to these namespaces, unless
+    /// `partial` was asked for. [`BackupError::Stopped`]: the store has refused a record, and others are there.
+    pub fn run(
+        self,
+        store: &Store,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<RestoreSummary, BackupError> {
+        let Self {
+            options,
+            files,
+            namespaces,
+            damage,
+        } = self;
+        let mut targets: BTreeMap<&str, Namespace> = BTreeMap::new();
+        for (name, contents) in &namespaces {
+            let target = store.namespace(name)?;
+            if !options.partial {
+                contents.check(&target, &options)?;
+            }
+            targets.insert(name, target);
+        }
+        if let (false, Some(first)) = (options.partial, damage.into_iter().next()) {
+            return Err(first);
+        }
+        let mut summary = RestoreSummary::default();
+        let read = files.read(progress, &mut |path, record| {
+            summary.records += 1;
+            match options.restore(record, &targets) {
+                Ok(outcome) => {
+                    *summary.counter(outcome) += 1;
+                    Ok(None)
+                }
+                Err(source) => Err(BackupError::Record {
+                    path: path.to_owned(),
+                    line: record.line,
+                    source,
+                }),
+            }
+        });
+        let stopped = |source| BackupError::Stopped {
+            restored: summary.restored,
+            source: Box::new(source),
+        };
+        match read {
+            Ok((skipped, mut damage)) => match damage.pop() {
+                // The files have changed since they were checked.
+                Some(error) if !options.partial => Err(stopped(error)),
+                _ => Ok(RestoreSummary { skipped, ..summary }),
+            },
+            Err(error) => Err(stopped(error)),
+        }
+    }
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Restored,
+    Fresher,
+    Existed,
+    Expired,
+    WithoutBins,
+    LeftOut,
+    Refused,
+}
+
+impl RestoreSummary {
+    const fn counter(&mut self, outcome: Outcome) -> &mut u64 {
+        match outcome {
+            Outcome::Restored => &mut self.restored,
+            Outcome::Fresher => &mut self.fresher,
+            Outcome::Existed => &mut self.existed,
+            Outcome::Expired => &mut self.expired,
+            Outcome::WithoutBins => &mut self.without_bins,
+            Outcome::LeftOut => &mut self.left_out,
+            Outcome::Refused => &mut self.refused,
+        }
+    }
+}
+
+impl RestoreOptions {
+    /// The namespace that a record goes to; `None` if it is not wanted.
+    fn target_of<'r>(&'r self, record: &'r SavedRecord) -> Option<&'r str> {
+        let from = self.namespace.as_ref();
+        let wanted = from.is_none_or(|wanted| *wanted == record.namespace)
+            && (self.sets.is_empty() || self.sets.contains(&record.set));
+        wanted.then(|| self.into_namespace.as_deref().unwrap_or(&record.namespace))
+    }
+
+    const fn existing(&self) -> Existing {
+        let any = self.no_generation;
+        match (self.unique, self.replace) {
+            (true, _) => Existing::Stays,
+            (_, true) => Existing::Goes { any },
+            _ => Existing::Takes { any },
+        }
+    }
+
+    /// Why a record cannot be restored anywhere.
+    fn fault(&self, record: &SavedRecord) -> Option<String> {
+        let set = &record.set;
+        if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') {
+            return Some(format!(
+                "set {set:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
+            ));
+        }
+        let key = record.stored_key().filter(|_| !self.trust_digests)?;
+        let expected = KeyHash::Ripemd160.digest_of_stored(set, key);
+        (expected != record.digest).then(|| {
+            format!(
+                "the digest {} is not that of set and key, {expected}: one of them is damaged, or the record was written under a digest of its own",
+                record.digest
+            )
+        })
+    }
+
+    /// Writes one record.
+    fn restore(
+        &self,
+        record: &SavedRecord,
+        targets: &BTreeMap<&str, Namespace>,
+    ) -> Result<Outcome, Error> {
+        let Some(name) = self.target_of(record) else {
+            return Ok(Outcome::LeftOut);
+        };
+        let bins = record.view();
+        if bins.is_empty() {
+            return Ok(Outcome::WithoutBins);
+        }
+        let target = match targets.get(name) {
+            Some(target) if self.fault(record).is_none() => target,
+            _ => return Ok(Outcome::Refused),
+        };
+        if target.is_past(record.void_time) {
+            return Ok(Outcome::Expired);
+        }
+        let digest = match (target.key_hash(), record.stored_key()) {
+            (KeyHash::Ripemd160, _) => record.digest,
+            (hash, Some(key)) => hash.digest_of_stored(&record.set, key),
+            (_, None) if self.trust_digests => record.digest,
+            (_, None) => return Ok(Outcome::Refused),
+        };
+        let version = SavedVersion {
+            digest,
+            key: record.stored_key(),
+            generation: record.generation,
+            void_time: record.void_time,
+            bins,
+        };
+        let written = patiently(|| target.write_saved(&record.set, &version, self.existing()));
+        match written {
+            Ok(WriteSaved::Written) => Ok(Outcome::Restored),
+            Ok(WriteSaved::Fresher) => Ok(Outcome::Fresher),
+            Ok(WriteSaved::Existed) => Ok(Outcome::Existed),
+            Err(Error::RecordTooBig { .. } | Error::KeyMismatch | Error::Parameter(_))
+                if self.partial =>
+            {
+                Ok(Outcome::Refused)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Tries again while others are writing the record.
+fn patiently<R>(mut write: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+    for _ in 1..ATTEMPTS {
+        match write() {
+            Err(Error::KeyBusy { .. }) => std::thread::sleep(PAUSE),
+            done => return done,
+        }
+    }
+    write()
+}

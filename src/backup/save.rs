@@ -1,0 +1,250 @@
+//! A store to a backup.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use spikelet_storage::{Digest, PARTITIONS};
+
+use super::error::BackupError;
+use super::files::Output;
+use super::writer::{Blobs, Writer, append_record};
+use crate::engine::SavedVersion;
+use crate::record::{KeyHash, RecordView};
+use crate::value::ParticleType;
+use crate::{Error, Namespace, Store};
+
+/// At this size a file of a directory ends, and the next one begins.
+const FILE_BYTES: u64 = 250 << 20;
+
+/// What is saved, and how. Names are those of Aerospike's tools.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct BackupOptions {
+    /// Only this namespace. Default: all.
+    pub namespace: Option<String>,
+    /// Only these sets; the empty name is "no set". Default, none named: all.
+    pub sets: Vec<String>,
+    /// Bytes of Base64, or raw. Default: Base64.
+    pub blobs: Blobs,
+    /// Leaves out the bins: keys, generations and times are left. Such records cannot be restored. Default: false.
+    pub no_bins: bool,
+    /// Leaves out records that expire. Default: false.
+    pub no_ttl_only: bool,
+    /// At this size a file of a directory ends. Default: 250 MiB.
+    pub file_bytes: u64,
+}
+
+impl Default for BackupOptions {
+    fn default() -> Self {
+        Self {
+            namespace: None,
+            sets: Vec::new(),
+            blobs: Blobs::default(),
+            no_bins: false,
+            no_ttl_only: false,
+            file_bytes: FILE_BYTES,
+        }
+    }
+}
+
+/// What a backup holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupSummary {
+    /// The files, in the order in which they were written.
+    pub files: Vec<PathBuf>,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The namespaces by name, each with how many records were saved.
+    pub namespaces: Vec<(String, u64)>,
+    /// Records, in all.
+    pub records: u64,
+    /// Records among them that store no user key: they can be restored by their digest only.
+    pub without_key: u64,
+    /// Records among those whose digest is spikelet's own (XXH3), by which no other store will find them.
+    pub foreign_digests: u64,
+    /// Vectors, which the format does not know: they are saved as plain bytes.
+    pub vectors: u64,
+    /// Records that were not saved, since they are damaged on the device.
+    pub damaged: u64,
+}
+
+/// Saves the records of a store, to the file `out` if that ends in `.asb`, or else to a directory `out`, with at least one
+/// file for each namespace. `progress` is told how many records have been saved.
+///
+/// The store may be in use: each record is saved as it is at one moment, but not all at the same one. Records come in the
+/// order of partitions and digests, so the same records give the same bytes. User keys are saved with Aerospike's digest;
+/// lists and maps without the index that may be kept of them. Takes the memory of a partition's digests and one record.
+///
+/// # Errors
+/// If something is wrong with the options or the output, nothing is left there. Damaged records are counted instead.
+pub fn save(
+    store: &Store,
+    out: &Path,
+    options: &BackupOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<BackupSummary, BackupError> {
+    let namespaces = match &options.namespace {
+        Some(name) => vec![store.namespace(name)?],
+        None => store.namespaces(),
+    };
+    let mut output = Output::begin(out)?;
+    if !output.is_dir() && namespaces.len() > 1 {
+        let names: Vec<&str> = namespaces.iter().map(Namespace::name).collect();
+        return Err(BackupError::Refused(format!(
+            "the store has the namespaces {}, and a file holds one: name it, or give a directory",
+            names.join(", ")
+        )));
+    }
+    let mut summary = BackupSummary::default();
+    for namespace in &namespaces {
+        let saver = Saver {
+            namespace,
+            options,
+            set_names: set_names(namespace),
+            wanted: wanted_sets(namespace, &options.sets)?,
+        };
+        saver.save(&mut output, &mut summary, progress)?;
+    }
+    summary.files = output.finish()?;
+    Ok(summary)
+}
+
+fn set_names(namespace: &Namespace) -> Vec<String> {
+    let sets = namespace.sets().into_iter();
+    sets.map(|set| set.name).collect()
+}
+
+/// The numbers of the sets to be saved; `None`: all.
+fn wanted_sets(namespace: &Namespace, names: &[String]) -> Result<Option<Vec<u16>>, BackupError> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let known = set_names(namespace);
+    let number = |name: &String| {
+        let place = known.iter().position(|known| known == name);
+        place.map(|place| place as u16).ok_or_else(|| {
+            BackupError::Refused(format!(
+                "namespace {} has no set {name:?}: check the name",
+                namespace.name()
+            ))
+        })
+    };
+    names.iter().map(number).collect::<Result<_, _>>().map(Some)
+}
+
+/// Saves one namespace.
+struct Saver<'a> {
+    namespace: &'a Namespace,
+    options: &'a BackupOptions,
+    /// By number.
+    set_names: Vec<String>,
+    wanted: Option<Vec<u16>>,
+}
+
+impl Saver<'_> {
+    fn save(
+        mut self,
+        output: &mut Output,
+        summary: &mut BackupSummary,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), BackupError> {
+        let records_before = summary.records;
+        let damaged_before = self.namespace.stats().damaged;
+        let mut number = 0;
+        let mut file = self.begin_file(output, number)?;
+        for partition in 0..PARTITIONS {
+            let digests = self
+                .namespace
+                .digests_to_save(partition, self.wanted.as_deref());
+            for digest in &digests {
+                if file.written() >= self.options.file_bytes && output.is_dir() {
+                    summary.bytes += file.written();
+                    output.sync(file.into_inner())?;
+                    number += 1;
+                    file = self.begin_file(output, number)?;
+                }
+                if self.record(digest, file.text(), summary)? {
+                    file.emit().map_err(output.failed())?;
+                }
+            }
+            progress(summary.records);
+        }
+        summary.bytes += file.written();
+        output.sync(file.into_inner())?;
+        summary.damaged += self.namespace.stats().damaged - damaged_before;
+        let name = self.namespace.name().to_owned();
+        summary
+            .namespaces
+            .push((name, summary.records - records_before));
+        Ok(())
+    }
+
+    fn begin_file(
+        &self,
+        output: &mut Output,
+        number: u32,
+    ) -> Result<Writer<BufWriter<File>>, BackupError> {
+        let name = self.namespace.name();
+        let file = output.file(&format!("{name}_{number:05}.asb"))?;
+        Writer::new(file, name, number == 0, self.options.blobs).map_err(output.failed())
+    }
+
+    /// Puts the text of a record into `text`. False if it is not to be saved, or gone, or damaged.
+    fn record(
+        &mut self,
+        digest: &Digest,
+        text: &mut Vec<u8>,
+        summary: &mut BackupSummary,
+    ) -> Result<bool, BackupError> {
+        let (namespace, options) = (self.namespace, self.options);
+        let saved = namespace.read_to_save(digest, |set_id, version| {
+            if options.no_ttl_only && version.void_time != 0 {
+                return Ok(false);
+            }
+            let set = self.set_name(set_id);
+            let mut version = *version;
+            if options.no_bins {
+                version.bins = RecordView::EMPTY;
+            }
+            let own = namespace.key_hash() == KeyHash::Xxh3;
+            if let (true, Some(key)) = (own, version.key) {
+                version.digest = KeyHash::Ripemd160.digest_of_stored(set, key);
+            }
+            append_record(text, namespace.name(), set, &version, options.blobs)?;
+            count(&version, own, summary);
+            Ok(true)
+        });
+        match saved {
+            Ok(saved) => Ok(saved.unwrap_or(false)),
+            // The namespace has counted it.
+            Err(Error::Storage(spikelet_storage::Error::Damaged { .. })) => Ok(false),
+            Err(Error::Malformed { .. }) => {
+                text.clear();
+                summary.damaged += 1;
+                Ok(false)
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// The name of a set, which may be newer than this backup.
+    fn set_name(&mut self, id: u16) -> &str {
+        let place = usize::from(id);
+        if place >= self.set_names.len() {
+            self.set_names = set_names(self.namespace);
+        }
+        self.set_names.get(place).map_or("", String::as_str)
+    }
+}
+
+fn count(version: &SavedVersion<'_>, own_digests: bool, summary: &mut BackupSummary) {
+    summary.records += 1;
+    if version.key.is_none() {
+        summary.without_key += 1;
+        summary.foreign_digests += u64::from(own_digests);
+    }
+    let bins = version.bins.raw_bins();
+    summary.vectors += bins.filter(|bin| bin.kind == ParticleType::Vector).count() as u64;
+}

@@ -1,0 +1,253 @@
+//! Records to the text of a backup.
+
+use std::io::{self, Write};
+
+use super::float::write_float;
+use super::label;
+use super::record::SavedRecord;
+use crate::engine::SavedVersion;
+use crate::record::body::RawBin;
+use crate::value::{
+    CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, ValueRef, stored_to_element,
+};
+use crate::{Error, Result, base64};
+
+/// How bytes are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Blobs {
+    /// In Base64: the file is text, if its strings are.
+    #[default]
+    Base64,
+    /// As they are, which is smaller by a quarter.
+    Raw,
+}
+
+/// Writes a backup record by record. The head is written at once.
+///
+/// Nothing is buffered beyond one record: give it a buffered output.
+#[derive(Debug)]
+pub struct Writer<W> {
+    out: W,
+    blobs: Blobs,
+    written: u64,
+    text: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file. `first`: it is the first, or only, file of its backup.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn new(out: W, namespace: &str, first: bool, blobs: Blobs) -> io::Result<Self> {
+        let mut writer = Self {
+            out,
+            blobs,
+            written: 0,
+            text: Vec::new(),
+        };
+        let text = &mut writer.text;
+        text.extend_from_slice(b"Version 3.1\n# namespace ");
+        name(namespace.as_bytes(), text);
+        text.push(b'\n');
+        if first {
+            text.extend_from_slice(b"# first-file\n");
+        }
+        writer.emit()?;
+        Ok(writer)
+    }
+
+    /// Writes a record that was read.
+    ///
+    /// # Errors
+    /// What the output says, or [`io::ErrorKind::InvalidData`] if its bins are malformed.
+    pub fn write(&mut self, record: &SavedRecord) -> io::Result<()> {
+        let version = SavedVersion {
+            digest: record.digest,
+            key: record.stored_key(),
+            generation: record.generation,
+            void_time: record.void_time,
+            bins: record.view(),
+        };
+        self.text.clear();
+        append_record(
+            &mut self.text,
+            &record.namespace,
+            &record.set,
+            &version,
+            self.blobs,
+        )
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.emit()
+    }
+
+    /// How many bytes have been written.
+    #[must_use]
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The output.
+    pub fn into_inner(self) -> W {
+        self.out
+    }
+
+    /// The text of a record, which is to be put together before [`Writer::emit`].
+    pub(super) const fn text(&mut self) -> &mut Vec<u8> {
+        &mut self.text
+    }
+
+    /// Writes the text and empties it.
+    pub(super) fn emit(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.text)?;
+        self.written += self.text.len() as u64;
+        self.text.clear();
+        Ok(())
+    }
+}
+
+/// Appends the text of a record.
+///
+/// # Errors
+/// [`Error::Malformed`] if the value of a bin is.
+pub(super) fn append_record(
+    out: &mut Vec<u8>,
+    namespace: &str,
+    set: &str,
+    version: &SavedVersion<'_>,
+    blobs: Blobs,
+) -> Result<()> {
+    let malformed = |source| Error::malformed("bin", source);
+    if let Some(stored) = version.key {
+        key(stored, blobs, out);
+    }
+    out.extend_from_slice(b"+ n ");
+    name(namespace.as_bytes(), out);
+    out.extend_from_slice(b"\n+ d ");
+    base64::encode_into(version.digest.as_bytes(), out);
+    if !set.is_empty() {
+        out.extend_from_slice(b"\n+ s ");
+        name(set.as_bytes(), out);
+    }
+    let (generation, void_time) = (version.generation, version.void_time);
+    let bins = version.bins.len();
+    line(
+        out,
+        format_args!("\n+ g {generation}\n+ t {void_time}\n+ b {bins}\n"),
+    );
+    version
+        .bins
+        .raw_bins()
+        .try_for_each(|one| bin(&one, blobs, out).map_err(malformed))
+}
+
+fn key(stored: &[u8], blobs: Blobs, out: &mut Vec<u8>) {
+    let (kind, bytes) = stored.split_first().unwrap_or((&0, &[]));
+    let integer = (*kind == ParticleType::Integer.number())
+        .then(|| <[u8; 8]>::try_from(bytes).ok())
+        .flatten();
+    out.extend_from_slice(b"+ k ");
+    if let Some(bytes) = integer {
+        line(out, format_args!("I {}\n", i64::from_be_bytes(bytes)));
+    } else if *kind == ParticleType::String.number() {
+        out.extend_from_slice(b"S ");
+        sized(bytes, out);
+    } else {
+        out.push(label::BLOB);
+        blob(None, bytes, blobs, out);
+    }
+}
+
+fn bin(bin: &RawBin<'_>, blobs: Blobs, out: &mut Vec<u8>) -> std::result::Result<(), CodecError> {
+    let head = |out: &mut Vec<u8>, letter: u8| {
+        out.extend_from_slice(&[b'-', b' ', letter, b' ']);
+        name(bin.name, out);
+        out.push(b' ');
+    };
+    match (bin.kind, ValueRef::stored(bin.kind, bin.value)?) {
+        (_, ValueRef::Int(value)) => {
+            head(out, label::INTEGER);
+            line(out, format_args!("{value}\n"));
+        }
+        (_, ValueRef::Float(value)) => {
+            head(out, label::FLOAT);
+            write_float(value, out);
+            out.push(b'\n');
+        }
+        (_, ValueRef::Bool(value)) => {
+            head(out, label::BOOL);
+            out.extend_from_slice(if value { b"T\n" } else { b"F\n" });
+        }
+        (ParticleType::String, _) => {
+            head(out, label::STRING);
+            sized(bin.value, out);
+        }
+        (ParticleType::GeoJson, _) => {
+            head(out, label::GEOJSON);
+            sized(bin.value, out);
+        }
+        (kind, _) => {
+            out.extend_from_slice(&[b'-', b' ', label::of_bytes(kind)]);
+            if is_indexed(kind, bin.value)? {
+                let mut plain = Vec::with_capacity(bin.value.len());
+                stored_to_element(kind, bin.value, &mut plain)?;
+                blob(Some(bin.name), &plain, blobs, out);
+            } else {
+                blob(Some(bin.name), bin.value, blobs, out);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a list or map carries an index, which is a matter of the store and not of the value.
+fn is_indexed(kind: ParticleType, stored: &[u8]) -> std::result::Result<bool, CodecError> {
+    let flags = match kind {
+        ParticleType::List => Container::list(stored)?.flags,
+        ParticleType::Map => Container::map(stored)?.flags,
+        _ => 0,
+    };
+    Ok(flags & FLAG_PERSIST_INDEX != 0)
+}
+
+/// What follows the letter of bytes: the mark of raw ones, the name of the bin if it is one, length, and bytes.
+fn blob(bin_name: Option<&[u8]>, bytes: &[u8], blobs: Blobs, out: &mut Vec<u8>) {
+    if blobs == Blobs::Raw {
+        out.push(label::RAW);
+    }
+    out.push(b' ');
+    if let Some(bin_name) = bin_name {
+        name(bin_name, out);
+        out.push(b' ');
+    }
+    match blobs {
+        Blobs::Raw => sized(bytes, out),
+        Blobs::Base64 => {
+            line(out, format_args!("{} ", base64::encoded_len(bytes.len())));
+            base64::encode_into(bytes, out);
+            out.push(b'\n');
+        }
+    }
+}
+
+/// A length, so many bytes, and the line's end.
+fn sized(bytes: &[u8], out: &mut Vec<u8>) {
+    line(out, format_args!("{} ", bytes.len()));
+    out.extend_from_slice(bytes);
+    out.push(b'\n');
+}
+
+/// A name, with its escapes.
+fn name(name: &[u8], out: &mut Vec<u8>) {
+    for byte in name {
+        if matches!(byte, b' ' | b'\n' | b'\\') {
+            out.push(b'\\');
+        }
+        out.push(*byte);
+    }
+}
+
+/// Appends formatted text.
+fn line(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    // Writing to a vector does not fail.
+    let _ = out.write_fmt(text);
+}

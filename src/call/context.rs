@@ -1,0 +1,79 @@
+//! Contexts as users write them, and the path that they are encoded as.
+
+use super::CallError;
+use crate::value::msgpack::{write_array_header, write_int};
+use crate::value::{CodecError, ListOrder, MapOrder, Purpose, Value, encode};
+
+pub(crate) const LIST_INDEX: i64 = 0x10;
+pub(crate) const LIST_RANK: i64 = 0x11;
+pub(crate) const LIST_VALUE: i64 = 0x13;
+pub(crate) const MAP_INDEX: i64 = 0x20;
+pub(crate) const MAP_RANK: i64 = 0x21;
+pub(crate) const MAP_KEY: i64 = 0x22;
+pub(crate) const MAP_VALUE: i64 = 0x23;
+
+const CREATE_UNORDERED: i64 = 0x40;
+const CREATE_PADDED_OR_BY_KEY: i64 = 0x80;
+const CREATE_ORDERED: i64 = 0xc0;
+
+/// One level of the way into nested lists and maps: an element of a list, or the value of an entry of a map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Context {
+    kind: i64,
+    value: Value,
+}
+
+impl Context {
+    pub(crate) fn new(kind: i64, value: impl Into<Value>) -> Self {
+        Self {
+            kind,
+            value: value.into(),
+        }
+    }
+}
+
+/// Whether an unordered list is filled with nil up to the position of an element that is to be created in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ListPad {
+    /// It is not: a position beyond the end is an error.
+    #[default]
+    Bounded,
+    /// It is.
+    Padded,
+}
+
+impl ListPad {
+    /// The bits of a context that create a list.
+    pub(crate) const fn create_bits(self, order: ListOrder) -> i64 {
+        match (order, self) {
+            (ListOrder::Ordered, _) => CREATE_ORDERED,
+            (ListOrder::Unordered, Self::Bounded) => CREATE_UNORDERED,
+            (ListOrder::Unordered, Self::Padded) => CREATE_PADDED_OR_BY_KEY,
+        }
+    }
+}
+
+/// The bits of a context that create a map.
+pub(crate) const fn create_bits(order: MapOrder) -> i64 {
+    match order {
+        MapOrder::Unordered => CREATE_UNORDERED,
+        MapOrder::KeyOrdered => CREATE_PADDED_OR_BY_KEY,
+        MapOrder::KeyValueOrdered => CREATE_ORDERED,
+    }
+}
+
+/// The encoded path of contexts. The last one creates what it names if `create` has bits for that.
+pub(crate) fn encode_path(contexts: &[Context], create: i64) -> Result<Vec<u8>, CallError> {
+    let elements = u32::try_from(contexts.len())
+        .ok()
+        .and_then(|levels| levels.checked_mul(2))
+        .ok_or(CallError::Argument(CodecError::TooLong))?;
+    let mut out = Vec::with_capacity(contexts.len() * 8 + 5);
+    write_array_header(&mut out, elements);
+    for (at, Context { kind, value }) in contexts.iter().enumerate() {
+        let creates = at + 1 == contexts.len() && matches!(*kind, LIST_INDEX | MAP_KEY);
+        write_int(&mut out, kind | if creates { create } else { 0 });
+        encode(value, Purpose::Lookup, &mut out).map_err(CallError::Argument)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,160 @@
+//! `spikelet backup`: a store as text, in the format of Aerospike's backup tools.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use spikelet::Store;
+use spikelet::backup::{BackupOptions, BackupSummary, Blobs, save};
+
+use super::print::{Report, bytes, count, emit_json, note, progress};
+use super::{Failure, Outcome};
+
+const BYTES_OF_MIB: u64 = 1 << 20;
+
+/// What `spikelet backup` takes. Names are those of Aerospike's tools.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The directory of the store, which nobody has open.
+    dir: PathBuf,
+    /// Where the backup goes: one file, if the name ends in .asb, or else a directory, which is created.
+    #[arg(long)]
+    out: PathBuf,
+    /// Only this namespace.
+    #[arg(long)]
+    namespace: Option<String>,
+    /// Only this set; may be given several times. "" is no set.
+    #[arg(long)]
+    set: Vec<String>,
+    /// Write bytes as they are instead of in Base64: smaller, but no text.
+    #[arg(long)]
+    compact: bool,
+    /// Leave out the bins. Such a backup cannot be restored.
+    #[arg(long)]
+    no_bins: bool,
+    /// Leave out records that expire.
+    #[arg(long)]
+    no_ttl_only: bool,
+    /// Begin a new file of a directory at so many MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 250)]
+    file_limit: u64,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Saved {
+    path: String,
+    files: Vec<String>,
+    bytes: u64,
+    namespaces: Vec<NamespaceSaved>,
+    records: u64,
+    without_key: u64,
+    foreign_digests: u64,
+    vectors: u64,
+    damaged: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct NamespaceSaved {
+    name: String,
+    records: u64,
+}
+
+impl Saved {
+    fn new(path: &std::path::Path, summary: BackupSummary) -> Self {
+        let named = |(name, records)| NamespaceSaved { name, records };
+        let files = summary.files.iter();
+        Self {
+            path: path.display().to_string(),
+            files: files.map(|file| file.display().to_string()).collect(),
+            bytes: summary.bytes,
+            namespaces: summary.namespaces.into_iter().map(named).collect(),
+            records: summary.records,
+            without_key: summary.without_key,
+            foreign_digests: summary.foreign_digests,
+            vectors: summary.vectors,
+            damaged: summary.damaged,
+        }
+    }
+
+    fn report(&self) -> Report {
+        let mut report = Report::default();
+        report.title(&format!("Backup of {}", self.path));
+        for namespace in &self.namespaces {
+            let label = format!("namespace {}", namespace.name);
+            report.row(&label, format!("{} records", count(namespace.records)));
+        }
+        report.row("without user key", count(self.without_key));
+        report.row("damaged, not saved", count(self.damaged));
+        match self.files.as_slice() {
+            [only] => report.row("file", only),
+            [first, ..] => {
+                let files = count(self.files.len() as u64);
+                report.row("files", format!("{files}, the first: {first}"));
+            }
+            [] => {}
+        }
+        report.row("size", bytes(self.bytes));
+        report
+    }
+
+    fn notes(&self) {
+        if self.foreign_digests > 0 {
+            note(&format!(
+                "{} records have no user key and digests by XXH3: only a namespace of the same kind finds them again (restore --trust-digests)",
+                count(self.foreign_digests)
+            ));
+        }
+        if self.vectors > 0 {
+            note(&format!(
+                "{} vectors are saved as plain bytes: the format does not know them",
+                count(self.vectors)
+            ));
+        }
+    }
+}
+
+/// Saves a store.
+///
+/// # Errors
+/// A directory without a store, or with one that is in use; an output that is there or cannot be written.
+pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
+    let mut options = BackupOptions::default();
+    options.namespace.clone_from(&arguments.namespace);
+    options.sets.clone_from(&arguments.set);
+    options.no_bins = arguments.no_bins;
+    options.no_ttl_only = arguments.no_ttl_only;
+    options.file_bytes = arguments.file_limit.saturating_mul(BYTES_OF_MIB);
+    if arguments.compact {
+        options.blobs = Blobs::Raw;
+    }
+    let store = Store::builder().path(&arguments.dir).read_only().open()?;
+    let namespaces = store.namespaces().into_iter();
+    let wanted = namespaces.filter(|namespace| {
+        let name = arguments.namespace.as_deref();
+        name.is_none_or(|name| name == namespace.name())
+    });
+    let bar = progress(
+        "saving",
+        wanted.map(|namespace| namespace.stats().records).sum(),
+    );
+    let summary = save(&store, &arguments.out, &options, &mut |records| {
+        bar.set_position(records);
+    });
+    bar.finish_and_clear();
+    let saved = Saved::new(&arguments.dir, summary?);
+    if arguments.json {
+        emit_json(&saved)?;
+    } else {
+        saved.report().emit()?;
+    }
+    saved.notes();
+    Ok(if saved.damaged > 0 {
+        Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
+}

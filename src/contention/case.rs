@@ -1,0 +1,209 @@
+//! What is to be measured: cases, one for each row of the report.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::layout::Layout;
+
+/// The most closed-loop writers: each is a thread.
+pub const WRITERS_MAX: usize = 1_024;
+/// The most hot keys.
+pub const HOT_KEYS_MAX: u32 = 100_000;
+/// The highest rate of an open loop, in writes a second: each arrival is drawn and kept beforehand.
+pub const RATE_MAX: f64 = 1_000_000.0;
+/// The most arrivals of one open-loop case.
+pub const ARRIVALS_MAX: f64 = 20_000_000.0;
+
+/// Who writes when.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// Writes come at random (Poisson), so many a second, whether earlier ones are done or not.
+    Open {
+        /// Writes a second.
+        rate: f64,
+    },
+    /// So many writers, each of which writes again when it is told what became of its last write.
+    Closed {
+        /// How many.
+        writers: usize,
+    },
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Write {
+    /// Replaces the value of a bin.
+    Put,
+    /// Adds 1 to an integer.
+    Increment,
+    /// Adds an element that is not there yet to an ordered list.
+    AddUnique,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Put => "put",
+            Self::Increment => "increment",
+            Self::AddUnique => "add-unique",
+        })
+    }
+}
+
+/// How long a record stays locked after its edit, as a write that waits for a replica would keep it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hold {
+    /// The mean.
+    pub mean: Duration,
+    /// Whether it is always the mean, or at random about it.
+    pub spread: Spread,
+}
+
+/// How a hold varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spread {
+    /// Not at all.
+    Fixed,
+    /// Exponentially distributed.
+    Exponential,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Fixed => "fixed",
+            Self::Exponential => "exponential",
+        })
+    }
+}
+
+/// What all rows of a run have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// On a virtual clock: queues and holds are simulated, the writes that get through are really done.
+    pub is_virtual: bool,
+    /// What is written.
+    pub write: Write,
+    /// How many writers may queue for a record (`max_waiters`).
+    pub limit: usize,
+    /// How long a record stays locked after its edit.
+    pub hold: Hold,
+    /// Bytes of the value of a put, and of the record beside the counter or list otherwise.
+    pub payload: usize,
+    /// Elements of each list before the first write; the list is kept near it.
+    pub elements: u32,
+    /// How many hot keys there are.
+    pub hot_keys: u32,
+    /// How unevenly they are written: the k-th as often as 1 / k^zipf.
+    pub zipf: f64,
+    /// How long each row is measured.
+    pub duration: Duration,
+    /// How long it has run before.
+    pub warm_up: Duration,
+    /// The same seed, the same arrivals, keys and holds.
+    pub seed: u64,
+    /// How often a write that met KEY_BUSY is tried again.
+    pub retries: u32,
+    /// How long its writer rests before it goes on.
+    pub pause: Duration,
+    /// When the shards are activated, from the beginning of the row; `None`: the record begins spread.
+    pub activate_at: Option<Duration>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    /// Who writes when.
+    pub load: Load,
+    /// Into which records.
+    pub layout: Layout,
+    /// How.
+    pub settings: Settings,
+}
+
+impl Settings {
+    /// Checks one case, and the settings with it.
+    ///
+    /// # Errors
+    /// What cannot be run, and what to change.
+    pub fn case(&self, load: Load, layout: Layout) -> Result<Case, String> {
+        let hold = self.hold.mean;
+        if self.is_virtual && hold.is_zero() {
+            return Err(
+                "a virtual run without a hold shows nothing: give --hold-ms above 0".to_owned(),
+            );
+        }
+        if self.is_virtual && self.activate_at.is_some() {
+            return Err("--activate-at watches the engine at work: leave out --virtual".to_owned());
+        }
+        if self.activate_at.is_some() && self.write != Write::AddUnique {
+            return Err(format!(
+                "--activate-at spreads lists: --operation add-unique is possible with it, {} is not",
+                self.write
+            ));
+        }
+        if self
+            .activate_at
+            .is_some_and(|at| at >= self.duration + self.warm_up)
+        {
+            return Err("--activate-at: a time before the end of the row (--duration)".to_owned());
+        }
+        if self.duration.is_zero() {
+            return Err("--duration 0: nothing can be measured in no time".to_owned());
+        }
+        if !(1..=HOT_KEYS_MAX).contains(&self.hot_keys) {
+            return Err(format!(
+                "--hot-keys {}: 1 to {HOT_KEYS_MAX} are possible",
+                self.hot_keys
+            ));
+        }
+        if !(0.0..=10.0).contains(&self.zipf) {
+            return Err(format!("--zipf {}: 0 to 10 are possible", self.zipf));
+        }
+        match load {
+            Load::Open { rate } => {
+                if !(rate > 0.0 && rate <= RATE_MAX) {
+                    return Err(format!(
+                        "--rate {rate}: above 0 and up to {RATE_MAX} writes a second are possible"
+                    ));
+                }
+                let arrivals = rate * (self.duration + self.warm_up).as_secs_f64();
+                if arrivals > ARRIVALS_MAX {
+                    return Err(format!(
+                        "--rate {rate} is {arrivals:.0} writes in all, and {ARRIVALS_MAX:.0} are possible: lower --duration"
+                    ));
+                }
+            }
+            Load::Closed { writers } => {
+                if !(1..=WRITERS_MAX).contains(&writers) {
+                    return Err(format!(
+                        "--writers {writers}: 1 to {WRITERS_MAX} are possible"
+                    ));
+                }
+                if self.is_virtual && self.pause.is_zero() {
+                    return Err("--pause-us 0: on a virtual clock a refused writer would come back in the same moment for ever"
+                        .to_owned());
+                }
+                if self.activate_at.is_some() {
+                    return Err(
+                        "--activate-at draws a timeline of a rate: leave out --writers".to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(Case {
+            load,
+            layout,
+            settings: self.clone(),
+        })
+    }
+}
+
+impl Case {
+    /// Whether the shards come to be while the row runs.
+    #[must_use]
+    pub fn activates(&self) -> bool {
+        self.settings.activate_at.is_some()
+            && matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+    }
+}

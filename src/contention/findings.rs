@@ -1,0 +1,164 @@
+//! The sections of the report that judge: knees, the guideline, the queueing model, an earlier run.
+
+use super::baseline::{Change, Verdict as Changed};
+use super::judge::{Guideline, Knees};
+use super::run::Run;
+use super::words::{decimals, load, millis, percent, rate_number, rate_words, writers_words};
+use crate::report::{Cell, Level, Section, Table, Verdict, decimal};
+
+impl Run {
+    pub(super) fn knees_section(&self) -> Option<Section> {
+        let guideline = self.guideline.as_ref()?;
+        let mut section = Section::new("Knees and the guideline").verdict(guideline_verdict(
+            guideline,
+            self.settings.hold.mean.is_zero(),
+        ));
+        if !self.knees.is_empty() {
+            section = section.table(knees_table(&self.knees)).paragraph(
+                "Latency knee: the first rate at which p99 is 3 times that of the lowest rate. Busy knee: the first with 0.1 % \
+                 refused; the model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
+            );
+        }
+        let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
+        let mut table = Table::new(
+            "Measured beside the queueing model; times in ms",
+            &["load", "shards", "KEY_BUSY", "model", "mean", "model mean"],
+        )
+        .words(&["shards"]);
+        for row in expected {
+            table.row([
+                Cell::text(load(row)),
+                Cell::text(row.shards.to_string()),
+                Cell::share(row.key_busy_share, 3),
+                row.expected_key_busy_share
+                    .map_or_else(Cell::missing, |share| Cell::share(share, 3)),
+                millis(row.mean_us),
+                row.expected_mean_us.map_or_else(Cell::missing, millis),
+            ]);
+        }
+        Some(if table.rows.is_empty() {
+            section
+        } else {
+            section.table(table)
+        })
+    }
+
+    pub(super) fn changes_section(&self, changes: &[Change]) -> Section {
+        let section = Section::new("Against the baseline");
+        if changes.is_empty() {
+            return section.paragraph("The earlier run has no row with the same load and shards.");
+        }
+        let mut table = Table::new(
+            format!(
+                "Changes; less than {} % is noise",
+                decimal(self.noise * 100.0, 1)
+            ),
+            &[
+                "load", "shards", "figure", "before", "now", "change", "verdict",
+            ],
+        )
+        .words(&["shards", "figure", "verdict"]);
+        for change in changes {
+            let word = match change.verdict {
+                Changed::Unchanged => "within noise",
+                Changed::Better => "better",
+                Changed::Worse => "WORSE",
+            };
+            let figure = |value| {
+                Cell::decimal(
+                    value,
+                    if change.metric == "key_busy_share" {
+                        5
+                    } else {
+                        1
+                    },
+                )
+            };
+            table.row([
+                Cell::text(match (change.rate, change.writers) {
+                    (Some(rate), _) => rate_words(rate),
+                    (None, writers) => writers_words(writers),
+                }),
+                Cell::text(change.shards.to_string()),
+                Cell::text(change.metric),
+                figure(change.before),
+                figure(change.now),
+                change
+                    .change
+                    .map_or_else(Cell::missing, |part| Cell::share(part, 1)),
+                Cell::text(word),
+            ]);
+        }
+        let worse = changes
+            .iter()
+            .filter(|change| change.verdict == Changed::Worse)
+            .count();
+        section
+            .paragraph(format!("{worse} of {} figures are worse.", changes.len()))
+            .table(table)
+    }
+}
+
+fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
+    let what = if is_edit_alone {
+        "a write takes"
+    } else {
+        "hold"
+    };
+    let measured = guideline.key_busy_share.map_or_else(
+        || "not measured at this rate".to_owned(),
+        |share| format!("{} refused", percent(share)),
+    );
+    Verdict {
+        level: if guideline.passes {
+            Level::Good
+        } else {
+            Level::Bad
+        },
+        word: if guideline.passes { "PASS" } else { "FAIL" }.to_owned(),
+        subject: format!("{} writes/s on one record", guideline.rate),
+        sentence: format!(
+            "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
+            decimal(guideline.hold_us / 1e3, 3),
+            guideline.burst,
+            decimal(guideline.lambda, 3),
+            decimal(guideline.p2, 4),
+            guideline.band,
+        ),
+    }
+}
+
+fn knees_table(knees: &[Knees]) -> Table {
+    let mut table = Table::new(
+        "Knees, in writes a second",
+        &[
+            "shards",
+            "latency knee",
+            "busy knee",
+            "busy knee, model",
+            "capacity",
+        ],
+    );
+    for knee in knees {
+        let rate = |rate: Option<f64>| match rate {
+            Some(rate) => Cell::decimal(rate, decimals(rate)),
+            None => Cell::shown(
+                format!("above {}", rate_number(knee.highest_rate)),
+                String::new(),
+            ),
+        };
+        table.row([
+            Cell::text(knee.shards.to_string()),
+            rate(knee.latency_rate),
+            rate(knee.busy_rate),
+            if knee.capacity_per_s.is_some() {
+                rate(knee.expected_busy_rate)
+            } else {
+                Cell::missing()
+            },
+            knee.capacity_per_s
+                .map_or_else(Cell::missing, |rate| Cell::decimal(rate, 0)),
+        ]);
+    }
+    table
+}

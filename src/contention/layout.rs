@@ -1,0 +1,121 @@
+//! How the writes to a hot key are spread over records.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::arithmetic::SHARDS_MAX;
+
+/// Into which records the writes to one hot key go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// By the hash of what is written, into so many shards (a power of two, at most [`SHARDS_MAX`]). One is the record itself.
+    Hashed(u32),
+    /// Into the record of the current bucket of time, and there by hash into so many shards.
+    Timed(Bucket, u32),
+}
+
+/// How long a bucket of time is. Buckets are those of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Bucket {
+    /// An hour.
+    Hour,
+    /// A day.
+    Day,
+}
+
+impl Bucket {
+    /// Its length, in seconds.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+        }
+    }
+}
+
+impl Layout {
+    /// How many records take the writes to one key at any moment.
+    #[must_use]
+    pub const fn live_shards(self) -> u32 {
+        match self {
+            Self::Hashed(shards) | Self::Timed(_, shards) => shards,
+        }
+    }
+
+    /// Whether time alone spreads the writes, which leaves all of those of a moment together.
+    #[must_use]
+    pub const fn is_time_alone(self) -> bool {
+        matches!(self, Self::Timed(_, 1))
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |bucket: &Bucket| match bucket {
+            Bucket::Hour => "hourly",
+            Bucket::Day => "daily",
+        };
+        match self {
+            Self::Hashed(shards) => write!(out, "{shards}"),
+            Self::Timed(bucket, 1) => out.write_str(name(bucket)),
+            Self::Timed(bucket, shards) => write!(out, "{}+{shards}", name(bucket)),
+        }
+    }
+}
+
+impl FromStr for Layout {
+    type Err = String;
+
+    /// Reads `8`, `hourly`, `daily`, `daily+8`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "shards {text:?}: a power of two up to {SHARDS_MAX}, `hourly` or `daily`, or those with `+8`"
+            )
+        };
+        let shards = |text: &str| {
+            let shards: u32 = text.parse().map_err(|_| wrong())?;
+            if shards.is_power_of_two() && u64::from(shards) <= SHARDS_MAX {
+                Ok(shards)
+            } else {
+                Err(wrong())
+            }
+        };
+        let (bucket, hashed) = match text.split_once('+') {
+            Some((bucket, hashed)) => (bucket, shards(hashed)?),
+            None => (text, 1),
+        };
+        match bucket {
+            "hourly" => Ok(Self::Timed(Bucket::Hour, hashed)),
+            "daily" => Ok(Self::Timed(Bucket::Day, hashed)),
+            _ if bucket == text => Ok(Self::Hashed(shards(text)?)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_read_as_it_is_written() {
+        for (text, layout, live) in [
+            ("1", Layout::Hashed(1), 1),
+            ("16", Layout::Hashed(16), 16),
+            ("hourly", Layout::Timed(Bucket::Hour, 1), 1),
+            ("daily", Layout::Timed(Bucket::Day, 1), 1),
+            ("daily+8", Layout::Timed(Bucket::Day, 8), 8),
+        ] {
+            assert_eq!(text.parse(), Ok(layout));
+            assert_eq!(layout.to_string(), text);
+            assert_eq!(layout.live_shards(), live);
+        }
+        for text in [
+            "", "0", "3", "8192", "weekly", "daily+", "daily+3", "8+8", "-1",
+        ] {
+            assert!(text.parse::<Layout>().is_err(), "{text:?}");
+        }
+    }
+}

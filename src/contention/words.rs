@@ -1,0 +1,52 @@
+//! Words and numbers of the report.
+
+use super::row::{Row, Shards};
+use crate::report::{Cell, count, decimal};
+
+/// Microseconds as milliseconds, with more decimals where they are few.
+pub(super) fn millis(micros: f64) -> Cell {
+    let decimals = match micros {
+        _ if micros >= 10_000.0 => 1,
+        _ if micros >= 100.0 => 2,
+        _ => 4,
+    };
+    Cell::shown(decimal(micros / 1e3, decimals), micros.to_string())
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{} %", decimal(share * 100.0, 2))
+}
+
+pub(super) fn decimals(number: f64) -> usize {
+    usize::from(number.fract() != 0.0)
+}
+
+pub(super) fn rate_number(rate: f64) -> String {
+    decimal(rate, decimals(rate))
+}
+
+pub(super) fn rate_words(rate: f64) -> String {
+    format!("{}/s", rate_number(rate))
+}
+
+pub(super) fn writers_words(writers: Option<u64>) -> String {
+    match writers.unwrap_or(0) {
+        1 => "1 writer".to_owned(),
+        writers => format!("{} writers", count(writers)),
+    }
+}
+
+/// `50/s`, `16 writers`.
+pub(super) fn load(row: &Row) -> String {
+    row.rate
+        .map_or_else(|| writers_words(row.writers), rate_words)
+}
+
+/// `1 shard`, `8 shards`, `hourly`.
+pub(super) fn shards(shards: &Shards) -> String {
+    match shards {
+        Shards::Hashed(1) => "1 shard".to_owned(),
+        Shards::Hashed(shards) => format!("{shards} shards"),
+        Shards::Named(name) => name.clone(),
+    }
+}

@@ -1,0 +1,184 @@
+//! Records as backups see them: read whole, by digest, and written with the generation and the void time that they had.
+
+use std::collections::HashMap;
+
+use spikelet_storage::{Digest, NewVersion};
+
+use crate::Result;
+use crate::record::RecordView;
+use crate::record::body::{RawBin, checked_bin_count, write_varint};
+
+use super::namespace::{Core, Namespace, metadata_of};
+use super::write::{check_key, expired, with_scratch, wrong_set};
+
+/// A version of a record, as it was saved or is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedVersion<'a> {
+    pub(crate) digest: Digest,
+    /// The user key in its stored form, if it is there.
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) generation: u16,
+    /// When it expires, in seconds since 2010; 0: never.
+    pub(crate) void_time: u32,
+    pub(crate) bins: RecordView<'a>,
+}
+
+/// What becomes of a record that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// It stays.
+    Stays,
+    /// The saved bins are written into it if its generation is lower than the saved one, or `any`.
+    Takes { any: bool },
+    /// It is replaced, on the same condition.
+    Goes { any: bool },
+}
+
+/// What a write of a saved version has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteSaved {
+    Written,
+    /// The record exists, and was to stay.
+    Existed,
+    /// The record's generation is not lower than the saved one.
+    Fresher,
+}
+
+impl Namespace {
+    /// The digests of a partition's live records of some sets (`None`: of all), in order. Damaged ones are passed over;
+    /// they count among the namespace's.
+    pub(crate) fn digests_to_save(&self, partition: usize, sets: Option<&[u16]>) -> Vec<Digest> {
+        let now_ms = self.core.clock.now_ms();
+        let mut digests = Vec::new();
+        self.core.storage.scan_partition(partition, |entry| {
+            let wanted = sets.is_none_or(|sets| sets.contains(&entry.set_id()));
+            if wanted && !expired(&entry, now_ms) {
+                digests.push(entry.digest());
+            }
+        });
+        digests.sort_unstable();
+        digests
+    }
+
+    /// Lends a record and the number of its set to `save`; `None` if it is gone meanwhile.
+    ///
+    /// # Errors
+    /// [`crate::Error::Storage`] or [`crate::Error::Malformed`] if it is damaged, and what `save` returns.
+    pub(crate) fn read_to_save<R>(
+        &self,
+        digest: &Digest,
+        save: impl FnOnce(u16, &SavedVersion<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let now_ms = self.core.clock.now_ms();
+        let found = self.core.storage.get(digest, |entry| {
+            if expired(&entry, now_ms) {
+                return Ok(None);
+            }
+            let version = SavedVersion {
+                digest: entry.digest(),
+                key: entry.key(),
+                generation: entry.generation(),
+                void_time: entry.void_time(),
+                bins: RecordView::parse(entry.payload())?,
+            };
+            save(entry.set_id(), &version).map(Some)
+        })?;
+        found.unwrap_or(Ok(None))
+    }
+
+    /// Whether a record of this void time has expired.
+    pub(crate) fn is_past(&self, void_time: u32) -> bool {
+        void_time != 0 && u64::from(void_time) < self.core.clock.now_ms() / 1000
+    }
+
+    /// The largest record with its header, in bytes.
+    pub(crate) fn saved_bytes_max(&self) -> u64 {
+        self.core.max_record_bytes
+    }
+
+    /// Writes a saved version, which must have bins, and gives the record its generation and void time. What is there and
+    /// damaged is replaced. The record is as new as the write: a backup does not say when it was last updated.
+    ///
+    /// # Errors
+    /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a record of another set,
+    /// no room. Nothing was changed then.
+    pub(crate) fn write_saved(
+        &self,
+        set: &str,
+        saved: &SavedVersion<'_>,
+        existing: Existing,
+    ) -> Result<WriteSaved> {
+        with_scratch(|body| self.core.write_saved(body, set, saved, existing))
+    }
+}
+
+impl Core {
+    fn write_saved(
+        &self,
+        body: &mut Vec<u8>,
+        set: &str,
+        saved: &SavedVersion<'_>,
+        existing: Existing,
+    ) -> Result<WriteSaved> {
+        let set_id = self.storage.create_set(set)?;
+        let lock = self.storage.lock(&saved.digest, None)?;
+        let now_ms = self.clock.now_ms();
+        let entry = match lock.entry() {
+            Err(spikelet_storage::Error::Damaged { .. }) => None,
+            entry => entry?,
+        };
+        let live = entry.filter(|entry| !expired(entry, now_ms));
+        let mut merged_with = None;
+        if let Some(live) = &live {
+            let fresher = live.generation() >= saved.generation;
+            match existing {
+                Existing::Stays => return Ok(WriteSaved::Existed),
+                Existing::Takes { any: false } | Existing::Goes { any: false } if fresher => {
+                    return Ok(WriteSaved::Fresher);
+                }
+                Existing::Takes { .. } => merged_with = Some(RecordView::parse(live.payload())?),
+                Existing::Goes { .. } => {}
+            }
+            if live.set_id() != set_id {
+                return Err(wrong_set(set));
+            }
+            check_key(saved.key, live.key())?;
+        }
+        match merged_with {
+            Some(old) => merge(old, saved.bins, body)?,
+            None => body.extend_from_slice(saved.bins.as_bytes()),
+        }
+        // A key that is stored stays.
+        let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
+        let key = saved.key.or(stored_key.as_deref());
+        self.check_size(key, body)?;
+        let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
+        lock.put(&NewVersion {
+            generation: saved.generation,
+            void_time: saved.void_time,
+            last_update_ms: now_ms
+                .max(updated_ms)
+                .max(self.storage.truncated_before_ms(set_id)),
+            set_id,
+            key,
+            payload: body,
+        })?;
+        Ok(WriteSaved::Written)
+    }
+}
+
+/// Appends the body of `old` with the bins of `new` written into it: bins keep their places, new ones go to the end.
+/// O(bytes).
+fn merge(old: RecordView<'_>, new: RecordView<'_>, out: &mut Vec<u8>) -> Result<()> {
+    let mut news: HashMap<&[u8], RawBin<'_>> = new.raw_bins().map(|bin| (bin.name, bin)).collect();
+    let kept: Vec<RawBin<'_>> = old
+        .raw_bins()
+        .map(|bin| news.remove(bin.name).unwrap_or(bin))
+        .collect();
+    write_varint(out, checked_bin_count(kept.len() + news.len())?);
+    let added = new.raw_bins().filter(|bin| news.contains_key(bin.name));
+    for bin in kept.into_iter().chain(added) {
+        out.extend_from_slice(bin.bytes);
+    }
+    Ok(())
+}

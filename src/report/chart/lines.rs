@@ -1,0 +1,315 @@
+//! Lines on two axes, and lanes of lines along one time.
+
+use std::fmt::Write as _;
+
+use super::PATTERNS;
+use super::axis::{Axis, Ruler};
+use super::bars::{Band, Mark};
+use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT, marker};
+use crate::report::table::{Cell, Table};
+
+/// The height of the plot of a line chart.
+const PLOT: f64 = 270.0;
+/// The height of a lane's plot.
+const LANE: f64 = 110.0;
+/// Room for the names of what is marked over all lanes.
+const MARKS: f64 = 44.0;
+/// So many points of a series get a marker at most: beyond it they are spread evenly.
+const MARKERS_MAX: usize = 16;
+
+/// A line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineSeries {
+    /// What it is.
+    pub name: String,
+    /// Its points, from left to right. Where y is not finite, or has no place on a log scale, the line is broken.
+    pub points: Vec<(f64, f64)>,
+    /// Whether a value holds until the next point, and jumps there.
+    pub steps: bool,
+}
+
+impl LineSeries {
+    /// A line through these points.
+    #[must_use]
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points,
+            steps: false,
+        }
+    }
+
+    /// The line in steps.
+    #[must_use]
+    pub fn in_steps(mut self) -> Self {
+        self.steps = true;
+        self
+    }
+}
+
+/// Lines on two axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LineChart {
+    /// What it shows.
+    pub title: String,
+    /// What is to be seen in it.
+    pub description: String,
+    /// From left to right.
+    pub x: Axis,
+    /// From below to above.
+    pub y: Axis,
+    /// The lines.
+    pub series: Vec<LineSeries>,
+    /// A shaded range of x.
+    pub band: Option<Band>,
+    /// Places on x that are marked.
+    pub x_marks: Vec<Mark>,
+    /// Limits on y.
+    pub y_marks: Vec<Mark>,
+}
+
+/// Lines over a time, in lanes one above the other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Timeline {
+    /// What it shows.
+    pub title: String,
+    /// What is to be seen in it.
+    pub description: String,
+    /// The time.
+    pub x: Axis,
+    /// The lanes, from above.
+    pub lanes: Vec<Lane>,
+    /// Shaded spans of time, through all lanes.
+    pub spans: Vec<Band>,
+    /// Moments, through all lanes.
+    pub moments: Vec<Mark>,
+}
+
+/// A lane of a timeline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// From below to above.
+    pub y: Axis,
+    /// Its lines.
+    pub series: Vec<LineSeries>,
+}
+
+/// The numbers behind lines: a row for each x.
+pub(super) fn table(title: &str, x: &Axis, lanes: &[&[LineSeries]]) -> Table {
+    let series: Vec<&LineSeries> = lanes.iter().flat_map(|lane| lane.iter()).collect();
+    let mut heading = vec![x.label.as_str()];
+    heading.extend(series.iter().map(|series| series.name.as_str()));
+    let mut table = Table::new(title, &heading);
+    let points = series.iter().flat_map(|series| &series.points);
+    let mut places: Vec<f64> = points.map(|(x, _)| *x).filter(|x| x.is_finite()).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    for place in places {
+        let value = |series: &&LineSeries| {
+            let point = series.points.iter().find(|(x, _)| *x == place);
+            point.map_or_else(Cell::missing, |(_, y)| plain(*y))
+        };
+        table.row(std::iter::once(plain(place)).chain(series.iter().map(value)));
+    }
+    table
+}
+
+/// A number with its decimals, up to four of them.
+fn plain(value: f64) -> Cell {
+    let decimals = (0..4).find(|decimals| {
+        let scaled = value * 10_f64.powi(*decimals);
+        (scaled - scaled.round()).abs() < 1e-6
+    });
+    Cell::decimal(value, decimals.unwrap_or(4) as usize)
+}
+
+/// Draws lines on two axes.
+pub(super) fn draw(chart: &LineChart, id: &str) -> String {
+    let (top, bottom) = (ABOVE, ABOVE + PLOT);
+    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
+    let x = x_ruler(&chart.x, &chart.series);
+    let limits = chart.y_marks.iter().map(|mark| mark.at);
+    let y = Ruler::new(
+        &chart.y,
+        heights(&chart.series).chain(limits),
+        true,
+        (bottom, top),
+    );
+    if let Some(band) = &chart.band {
+        shade(&mut canvas, band, &x, (top, bottom), top + 20.0);
+    }
+    canvas.y_axis(&chart.y, &y, top, bottom);
+    canvas.x_axis(&chart.x, &x, bottom);
+    for mark in &chart.y_marks {
+        let Some(at) = y.at(mark.at) else { continue };
+        canvas.path("mark", &format!("M{LEFT} {at:.1}H{RIGHT}"));
+        canvas.text("ml", RIGHT, at - 6.0, "end", &mark.label);
+    }
+    for mark in &chart.x_marks {
+        moment(&mut canvas, mark, &x, (top, bottom), top + 44.0);
+    }
+    for (place, series) in chart.series.iter().enumerate() {
+        line(&mut canvas, series, place % PATTERNS, &x, &y);
+    }
+    canvas.finish()
+}
+
+/// Draws lanes along one time.
+pub(super) fn draw_timeline(chart: &Timeline, id: &str) -> String {
+    let first = MARKS + ABOVE;
+    let bottom = first + chart.lanes.len().max(1) as f64 * (LANE + ABOVE) - ABOVE;
+    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
+    let x = x_ruler(&chart.x, chart.lanes.iter().flat_map(|lane| &lane.series));
+    for span in &chart.spans {
+        shade(&mut canvas, span, &x, (MARKS, bottom), MARKS - 24.0);
+    }
+    let mut place = 0;
+    for (row, lane) in chart.lanes.iter().enumerate() {
+        let top = first + row as f64 * (LANE + ABOVE);
+        let y = Ruler::new(&lane.y, heights(&lane.series), true, (top + LANE, top));
+        canvas.y_axis(&lane.y, &y, top, top + LANE);
+        for series in &lane.series {
+            line(&mut canvas, series, place % PATTERNS, &x, &y);
+            place += 1;
+        }
+    }
+    for mark in &chart.moments {
+        moment(&mut canvas, mark, &x, (MARKS, bottom), MARKS - 4.0);
+    }
+    canvas.x_axis(&chart.x, &x, bottom);
+    canvas.finish()
+}
+
+fn x_ruler<'a>(axis: &Axis, series: impl IntoIterator<Item = &'a LineSeries>) -> Ruler {
+    let points = series.into_iter().flat_map(|series| &series.points);
+    Ruler::new(axis, points.map(|(x, _)| *x), false, (LEFT, RIGHT))
+}
+
+fn heights(series: &[LineSeries]) -> impl Iterator<Item = f64> {
+    let points = series.iter().flat_map(|series| &series.points);
+    points.map(|(_, y)| *y)
+}
+
+fn shade(canvas: &mut Canvas, band: &Band, x: &Ruler, (top, bottom): (f64, f64), label_at: f64) {
+    let (Some(from), Some(to)) = (x.at(band.from), x.at(band.to)) else {
+        return;
+    };
+    canvas.rect("band", (from, top), (to - from, bottom - top));
+    canvas.text(
+        "bl",
+        f64::midpoint(from, to),
+        label_at,
+        "middle",
+        &band.label,
+    );
+}
+
+fn moment(canvas: &mut Canvas, mark: &Mark, x: &Ruler, (top, bottom): (f64, f64), label_at: f64) {
+    let Some(at) = x.at(mark.at) else { return };
+    canvas.path("mark", &format!("M{at:.1} {top:.1}V{bottom:.1}"));
+    let right = at > f64::midpoint(LEFT, RIGHT);
+    let (anchor, shift) = if right { ("end", -6.0) } else { ("start", 6.0) };
+    canvas.text("ml", at + shift, label_at, anchor, &mark.label);
+}
+
+fn line(canvas: &mut Canvas, series: &LineSeries, pattern: usize, x: &Ruler, y: &Ruler) {
+    let (mut path, mut markers) = (String::new(), String::new());
+    let every = series.points.len().div_ceil(MARKERS_MAX).max(1);
+    let mut pen = None;
+    for (place, point) in series.points.iter().enumerate() {
+        let (Some(to_x), Some(to_y)) = (x.at(point.0), y.at(point.1)) else {
+            pen = None;
+            continue;
+        };
+        let _ = match (pen, series.steps) {
+            (None, _) => write!(path, "M{to_x:.1} {to_y:.1}"),
+            (Some(()), true) => write!(path, "H{to_x:.1}V{to_y:.1}"),
+            (Some(()), false) => write!(path, "L{to_x:.1} {to_y:.1}"),
+        };
+        pen = Some(());
+        if place % every == 0 {
+            markers.push_str(&marker(to_x, to_y, pattern));
+        }
+    }
+    canvas.path(&format!("l s{pattern}"), &path);
+    canvas.raw(&markers);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Chart, Unit};
+
+    fn series() -> Vec<LineSeries> {
+        vec![
+            LineSeries::new("p50", vec![(10.0, 8.0), (50.0, 9.5), (100.0, 18.0)]),
+            LineSeries::new("p99", vec![(10.0, 20.0), (50.0, f64::NAN), (100.0, 89.25)]).in_steps(),
+        ]
+    }
+
+    #[test]
+    fn lines_are_broken_where_there_is_no_value() {
+        let chart = LineChart {
+            x: Axis::new("rate", Unit::Number),
+            y: Axis::new("ms", Unit::Number).log(),
+            series: series(),
+            y_marks: vec![Mark {
+                at: 176.0,
+                label: "bound".into(),
+            }],
+            ..LineChart::default()
+        };
+        let svg = draw(&chart, "c");
+        let d = |class: &str| {
+            let from = svg.find(&format!("class=\"{class}\" d=\"")).unwrap();
+            svg[from..].split('"').nth(3).unwrap().to_owned()
+        };
+        assert_eq!(d("l s0").matches('M').count(), 1);
+        assert_eq!(d("l s0").matches('L').count(), 2);
+        assert_eq!(d("l s1").matches('M').count(), 2);
+        assert_eq!(svg.matches("class=\"p s1\"").count(), 2);
+        assert!(svg.contains(">bound<"));
+    }
+
+    #[test]
+    fn the_table_joins_the_lines_by_their_x() {
+        let chart = Chart::from(LineChart {
+            title: "latency".into(),
+            x: Axis::new("rate", Unit::Number),
+            series: series(),
+            ..LineChart::default()
+        });
+        assert_eq!(
+            chart.to_table().to_csv(),
+            "rate,p50,p99\r\n10,8,20\r\n50,9.5,\r\n100,18,89.25\r\n"
+        );
+    }
+
+    #[test]
+    fn a_timeline_draws_each_lane_and_an_empty_one_is_drawn() {
+        let lane = Lane {
+            y: Axis::new("ms", Unit::Number),
+            series: series(),
+        };
+        let chart = Timeline {
+            x: Axis::new("s", Unit::Number),
+            lanes: vec![lane.clone(), lane],
+            spans: vec![Band {
+                from: 20.0,
+                to: 60.0,
+                label: "activating".into(),
+            }],
+            moments: vec![Mark {
+                at: 60.0,
+                label: "active".into(),
+            }],
+            ..Timeline::default()
+        };
+        let svg = draw_timeline(&chart, "t");
+        for pattern in 0..4 {
+            assert!(svg.contains(&format!("class=\"l s{pattern}\"")), "{svg}");
+        }
+        assert!(svg.contains(">activating<") && svg.contains(">active<"));
+        assert!(draw_timeline(&Timeline::default(), "t").ends_with("</svg>"));
+    }
+}

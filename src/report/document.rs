@@ -1,0 +1,151 @@
+//! What a report says, before it has a form.
+
+use super::chart::Chart;
+use super::table::Table;
+use super::{html, text};
+
+/// How something was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Worth watching.
+    Watch,
+    /// To be acted upon.
+    Bad,
+}
+
+/// A judgement: one word, one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// How good or bad it is.
+    pub level: Level,
+    /// The word for it, such as `OK` or `SHARD`.
+    pub word: String,
+    /// What was judged.
+    pub subject: String,
+    /// Why, with the number that decided.
+    pub sentence: String,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A heading below that of the section.
+    Heading(String),
+    /// Plain words.
+    Paragraph(String),
+    /// A judgement.
+    Verdict(Verdict),
+    /// A table.
+    Table(Table),
+    /// A chart; its numbers come with it as a table.
+    Chart(Chart),
+}
+
+/// A section of a report, with an entry in its menu.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Section {
+    /// The heading.
+    pub title: String,
+    /// What stands below it.
+    pub blocks: Vec<Block>,
+}
+
+impl Section {
+    /// An empty section.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Adds a heading.
+    #[must_use]
+    pub fn heading(self, heading: impl Into<String>) -> Self {
+        self.block(Block::Heading(heading.into()))
+    }
+
+    /// Adds a paragraph.
+    #[must_use]
+    pub fn paragraph(self, words: impl Into<String>) -> Self {
+        self.block(Block::Paragraph(words.into()))
+    }
+
+    /// Adds a judgement.
+    #[must_use]
+    pub fn verdict(self, verdict: Verdict) -> Self {
+        self.block(Block::Verdict(verdict))
+    }
+
+    /// Adds a table.
+    #[must_use]
+    pub fn table(self, table: Table) -> Self {
+        self.block(Block::Table(table))
+    }
+
+    /// Adds a chart.
+    #[must_use]
+    pub fn chart(self, chart: impl Into<Chart>) -> Self {
+        self.block(Block::Chart(chart.into()))
+    }
+
+    /// Adds a block.
+    #[must_use]
+    pub fn block(mut self, block: Block) -> Self {
+        self.blocks.push(block);
+        self
+    }
+}
+
+/// A report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// What it is about.
+    pub title: String,
+    /// Under which circumstances it came to be: name and value.
+    pub facts: Vec<(String, String)>,
+    /// Its sections.
+    pub sections: Vec<Section>,
+}
+
+impl Report {
+    /// An empty report.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a circumstance.
+    #[must_use]
+    pub fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a section.
+    #[must_use]
+    pub fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// The report for a terminal. Ends with a line feed.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        text::write(self)
+    }
+
+    /// The report as one HTML page that loads nothing. Ends with a line feed.
+    ///
+    /// A block that would make it larger than [`super::HTML_BYTES_MAX`] is left out, and its section says so.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        html::write(self)
+    }
+}

@@ -1,0 +1,147 @@
+//! Numbers as people read them.
+
+/// `1234567` as `1,234,567`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// `1234567` as `1.2 MiB`; below 1,024 as `123 B`.
+#[must_use]
+pub fn bytes(number: u64) -> String {
+    if number < 1024 {
+        return format!("{number} B");
+    }
+    scaled(
+        number as f64,
+        1024.0,
+        &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"],
+    )
+}
+
+/// With so many decimals, grouped by thousands; `-` for what is no number.
+#[must_use]
+pub fn decimal(number: f64, decimals: usize) -> String {
+    if !number.is_finite() {
+        return "-".to_owned();
+    }
+    let text = format!("{:.decimals$}", number.abs());
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), count);
+    let sign = if number < 0.0 && text.bytes().any(|digit| matches!(digit, b'1'..=b'9')) {
+        "-"
+    } else {
+        ""
+    };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}")
+}
+
+/// In the largest unit of which there is at least one, with one decimal.
+fn scaled(number: f64, step: f64, units: &[&str]) -> String {
+    let mut value = number;
+    let mut name = "";
+    for unit in units {
+        // What would be rounded to a whole step belongs to the next unit.
+        if !name.is_empty() && value < step - 0.05 {
+            break;
+        }
+        value /= step;
+        name = unit;
+    }
+    format!("{value:.1} {name}")
+}
+
+/// With as few decimals as leave three digits: `1234`, `12.3`, `0.0012`.
+pub(super) fn short(number: f64) -> String {
+    let size = number.abs();
+    let decimals = match size {
+        _ if size >= 100.0 || size == 0.0 => 0,
+        _ if size >= 10.0 => 1,
+        _ if size >= 1.0 => 2,
+        _ => (2 - size.log10().floor() as i32).clamp(0, 9) as usize,
+    };
+    let text = decimal(number, decimals);
+    if text.contains('.') {
+        let text = text.trim_end_matches('0');
+        return text.trim_end_matches('.').to_owned();
+    }
+    text
+}
+
+/// Microseconds in the unit that fits.
+pub(super) fn micros(number: f64) -> String {
+    match number {
+        _ if number >= 1e6 => format!("{} s", short(number / 1e6)),
+        _ if number >= 1e3 => format!("{} ms", short(number / 1e3)),
+        _ => format!("{} us", short(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(count(number), text);
+        }
+    }
+
+    #[test]
+    fn sizes_stand_in_the_unit_that_fits() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.0 KiB"),
+            (131_072, "128.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn decimals_are_grouped_and_nonsense_is_a_dash() {
+        for (number, decimals, text) in [
+            (1234.567, 1, "1,234.6"),
+            (-1234.0, 0, "-1,234"),
+            (-0.001, 1, "0.0"),
+            (f64::NAN, 1, "-"),
+            (f64::INFINITY, 1, "-"),
+        ] {
+            assert_eq!(decimal(number, decimals), text);
+        }
+    }
+
+    #[test]
+    fn short_numbers_keep_three_digits() {
+        for (number, text) in [
+            (0.0, "0"),
+            (1234.5, "1,234"),
+            (12.34, "12.3"),
+            (2.0, "2"),
+            (0.00123, "0.00123"),
+        ] {
+            assert_eq!(short(number), text);
+        }
+        for (number, text) in [(7.5, "7.5 us"), (28_100.0, "28.1 ms"), (2e6, "2 s")] {
+            assert_eq!(micros(number), text);
+        }
+    }
+}

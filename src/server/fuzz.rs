@@ -1,0 +1,120 @@
+//! Entries for fuzz targets: what a connection does with the bytes of a client, without a connection.
+
+use std::net::SocketAddr;
+
+use super::batch::Batch;
+use super::command::Command;
+use super::compression;
+use super::fields::Field;
+use super::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
+use super::info::{self, Session};
+use super::message::{Info1, Message};
+use super::outbox::Outbox;
+use super::query::{self, Started, Step};
+use super::served::{Limits, Shared};
+use crate::{Digest, Expression, Result, Store};
+
+/// A server that nobody connects to.
+#[derive(Debug)]
+pub struct Target {
+    shared: Shared,
+}
+
+impl Target {
+    /// Takes the namespaces of a store under service.
+    ///
+    /// # Errors
+    /// As when a server is started.
+    pub fn new(store: &Store) -> Result<Self> {
+        let shared = Shared::new(store, &[], 3000, None, Limits::default())?;
+        Ok(Self { shared })
+    }
+
+    /// Takes frames off the front of `bytes` while they are whole. Returns how many messages about records there were,
+    /// plain or compressed.
+    #[must_use]
+    pub fn frames(bytes: &[u8]) -> usize {
+        let mut rest = bytes;
+        let mut messages = 0;
+        while let Some(Ok(frame)) = Frame::peek(rest) {
+            let header = frame.encode();
+            assert!(rest.starts_with(&header) || rest.first() == Some(&0));
+            let Some((one, behind)) = rest.split_at_checked(FRAME_HEADER_BYTES + frame.body_len)
+            else {
+                break;
+            };
+            let body = one.get(FRAME_HEADER_BYTES..).unwrap_or_default();
+            let inside = match frame.kind {
+                FrameKind::Message => Some(body.to_vec()),
+                FrameKind::Compressed => compression::inflate(body),
+                FrameKind::Info | FrameKind::Security => None,
+            };
+            messages += usize::from(inside.is_some_and(|body| Message::parse(&body).is_some()));
+            rest = behind;
+        }
+        messages
+    }
+
+    /// Answers info commands.
+    #[must_use]
+    pub fn info(&self, text: &[u8]) -> Vec<u8> {
+        let mut session = Session {
+            local: SocketAddr::from(([127, 0, 0, 1], 3000)),
+            peer: "nobody".to_owned(),
+            user_agent: None,
+        };
+        let mut out = Vec::new();
+        info::answer(&self.shared, &mut session, text, &mut out);
+        out
+    }
+
+    /// Executes a message. Returns the bodies of the answer's messages, without frames; `None` if it is malformed.
+    #[must_use]
+    pub fn execute(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let message = Message::parse(body)?;
+        let fields = &message.fields;
+        let mut out = Outbox::new(self.shared.budget.share());
+        let mut scratch = Vec::new();
+        if message.head.info1.contains(Info1::BATCH) {
+            let mut batch = Batch::start(&self.shared, &message).ok()?;
+            while batch.step(&mut scratch, &mut out) {}
+            return Some(unframed(&out));
+        }
+        let served = self.shared.namespace(fields.get(Field::Namespace)?)?;
+        let Some(digest) = fields.get(Field::Digest) else {
+            match query::start(&self.shared, served, &message, "nobody").ok()? {
+                Started::Query(mut query) => while query.step(&mut out) == Step::More {},
+                Started::Background(background) => background.run(&self.shared),
+                Started::Empty => {}
+            }
+            return Some(unframed(&out));
+        };
+        let filter = fields.get(Field::Filter);
+        let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
+        let command = Command {
+            head: message.head,
+            fields: message.fields,
+            ops: message.ops,
+            digest: Digest::new(digest.try_into().ok()?),
+            filter: filter.as_ref(),
+            row: None,
+        };
+        command.execute(served, &mut scratch, &mut out);
+        assert!(Message::parse(&out).is_some(), "an answer is malformed");
+        Some(out.to_vec())
+    }
+}
+
+/// The bodies of frames, which must be whole and fill the bytes.
+fn unframed(mut frames: &[u8]) -> Vec<u8> {
+    let mut bodies = Vec::new();
+    while let Some(frame) = Frame::peek(frames) {
+        let len = FRAME_HEADER_BYTES + frame.map_or(0, |frame| frame.body_len);
+        let (one, behind) = frames.split_at_checked(len).unwrap_or_default();
+        assert_eq!(one.len(), len, "an answer is cut off");
+        bodies.extend_from_slice(one.get(FRAME_HEADER_BYTES..).unwrap_or_default());
+        frames = behind;
+    }
+    assert!(frames.is_empty(), "an answer has bytes left over");
+    bodies
+}

@@ -1,0 +1,112 @@
+//! Answers that are not sent yet, in memory that is accounted for.
+
+use std::ops::{Deref, DerefMut};
+
+use super::budget::Share;
+
+/// The buffer begins with this, and returns to it after large answers.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// A buffer up to this size is kept for the next answers.
+const KEPT_BYTES: usize = 128 << 10;
+
+/// What a large answer leaves free for heads and fields.
+const HEADROOM_BYTES: usize = 4 << 10;
+
+/// The buffer of a connection's answers. Whoever adds what a client chose the size of asks for room first.
+#[derive(Debug)]
+pub(crate) struct Outbox<'b> {
+    bytes: Vec<u8>,
+    memory: Share<'b>,
+    was_refused: bool,
+}
+
+impl<'b> Outbox<'b> {
+    /// An empty buffer.
+    pub(crate) fn new(memory: Share<'b>) -> Self {
+        Self {
+            bytes: Vec::with_capacity(BUFFER_BYTES),
+            memory,
+            was_refused: false,
+        }
+    }
+
+    /// Makes room for so many more bytes. False if all connections together hold too much already.
+    #[inline]
+    pub(crate) fn reserve(&mut self, more: usize) -> bool {
+        let wanted = self.bytes.len() + more;
+        wanted <= self.bytes.capacity() || self.grow(wanted)
+    }
+
+    #[cold]
+    fn grow(&mut self, wanted: usize) -> bool {
+        let capacity = (wanted + HEADROOM_BYTES).max(2 * self.bytes.capacity());
+        // Less than double, if that is all there is.
+        let given = [capacity, wanted + HEADROOM_BYTES]
+            .into_iter()
+            .find(|capacity| self.memory.resize(*capacity));
+        match given {
+            Some(capacity) => self.bytes.reserve_exact(capacity - self.bytes.len()),
+            None => self.was_refused = true,
+        }
+        given.is_some()
+    }
+
+    /// Whether room was refused since this was asked last.
+    pub(crate) const fn take_refusal(&mut self) -> bool {
+        std::mem::replace(&mut self.was_refused, false)
+    }
+
+    /// Accounts for what was added without asking. False if it is too much.
+    pub(crate) fn account(&mut self) -> bool {
+        self.memory.resize(self.bytes.capacity())
+    }
+
+    /// Gives back the memory of large answers, once they are sent.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.is_empty() && self.bytes.capacity() > KEPT_BYTES {
+            self.bytes = Vec::with_capacity(BUFFER_BYTES);
+            self.memory.resize(BUFFER_BYTES);
+        }
+    }
+}
+
+impl Deref for Outbox<'_> {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.bytes
+    }
+}
+
+impl DerefMut for Outbox<'_> {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::budget::{BUDGET_BYTES, Budget, FREE_BYTES};
+
+    #[test]
+    fn large_answers_share_a_budget() {
+        let budget = Budget::default();
+        let mut other = budget.share();
+        assert!(other.resize(BUDGET_BYTES - (1 << 20)));
+        let mut outbox = Outbox::new(budget.share());
+        assert!(outbox.reserve(FREE_BYTES / 2));
+        assert!(outbox.reserve(1 << 19));
+        outbox.extend_from_slice(&[0; 1 << 19]);
+        assert!(!outbox.reserve(1 << 20));
+        assert!(outbox.take_refusal());
+        assert!(!outbox.take_refusal());
+        drop(other);
+        assert!(outbox.reserve(1 << 20));
+        assert!(budget.taken() >= outbox.capacity());
+        outbox.clear();
+        outbox.shrink();
+        assert_eq!(budget.taken(), 0);
+    }
+}

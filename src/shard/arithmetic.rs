@@ -1,0 +1,230 @@
+//! How many shards: the arithmetic of record sizes and write rates, in one place.
+//!
+//! The numbers are Aerospike's documented guidelines: records between 1 KiB and 128 KiB, about 50 sustained writes a second on
+//! one record, and a collection that is kept in one record only while its 99th percentile count times its average element
+//! stays within 128 KiB.
+
+/// The size up to which a record is comfortable to read and to rewrite, in bytes: 128 KiB.
+pub const SWEET_SPOT_BYTES: u64 = 128 * 1024;
+
+/// The size from which a record is worth its index entry, in bytes: 1 KiB.
+pub const SWEET_SPOT_FROM_BYTES: u64 = 1024;
+
+/// Sustained writes a second that one record takes well.
+pub const WRITES_PER_SECOND: f64 = 50.0;
+
+/// The most shards that are advised for one collection. Beyond it, time shards or another model serve better.
+pub const SHARDS_MAX: u64 = 4096;
+
+/// The fewest shards so that each holds at most `shard_bytes` of `total_bytes`; at least 1.
+///
+/// ```
+/// use spikelet::arithmetic::{SWEET_SPOT_BYTES, shards_by_size};
+/// assert_eq!(shards_by_size(300_000 * 15, SWEET_SPOT_BYTES), 35);
+/// ```
+#[must_use]
+pub const fn shards_by_size(total_bytes: u64, shard_bytes: u64) -> u64 {
+    let shard_bytes = if shard_bytes == 0 { 1 } else { shard_bytes };
+    let shards = total_bytes.div_ceil(shard_bytes);
+    if shards == 0 { 1 } else { shards }
+}
+
+/// The fewest shards so that each takes at most `per_shard` of `writes_per_second`; at least 1. A rate that is no number, or
+/// not positive, asks for one.
+#[must_use]
+pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
+    let shards = (writes_per_second / per_shard).ceil();
+    if shards.is_finite() && shards > 1.0 {
+        shards as u64
+    } else {
+        1
+    }
+}
+
+/// The next power of two: the number of shards that is really made, so that a split halves every shard.
+#[must_use]
+pub const fn power_of_two(shards: u64) -> u64 {
+    match shards.checked_next_power_of_two() {
+        Some(power) => power,
+        None => 1 << 63,
+    }
+}
+
+/// How many elements of a size fit into one shard of [`SWEET_SPOT_BYTES`].
+#[must_use]
+pub const fn elements_per_shard(element_bytes: u64) -> u64 {
+    match SWEET_SPOT_BYTES.checked_div(element_bytes) {
+        Some(elements) => elements,
+        None => SWEET_SPOT_BYTES,
+    }
+}
+
+/// What a collection takes at its 99th percentile count: the number that decides whether it may live in one record.
+#[must_use]
+pub const fn consolidated_bytes(count_p99: u64, element_bytes: u64) -> u64 {
+    count_p99.saturating_mul(element_bytes)
+}
+
+/// The mean number of writes that fall into one window of `hold_ms` at this rate (lambda).
+#[must_use]
+pub fn writes_per_hold(writes_per_second: f64, hold_ms: f64) -> f64 {
+    writes_per_second * hold_ms / 1000.0
+}
+
+/// The chance that two writes or more fall into one window, where `lambda` do on average, and they come at random
+/// (Poisson): 1 - e^-lambda (1 + lambda).
+#[must_use]
+pub fn collision_chance(lambda: f64) -> f64 {
+    1.0 - (-lambda).exp() * (1.0 + lambda)
+}
+
+/// What Aerospike's primary index takes for a record and copy, in bytes.
+pub const AEROSPIKE_INDEX_BYTES: u64 = 64;
+
+/// What Aerospike's secondary index takes for an entry, in bytes, before it is half filled on average.
+pub const AEROSPIKE_SECONDARY_BYTES: u64 = 14;
+
+/// The memory of Aerospike's primary index: 64 bytes for each record and copy.
+#[must_use]
+pub const fn aerospike_index_bytes(records: u64, copies: u64) -> u64 {
+    records
+        .saturating_mul(copies)
+        .saturating_mul(AEROSPIKE_INDEX_BYTES)
+}
+
+/// The usual memory of one of Aerospike's secondary indexes: 14 bytes for each entry, and half as much again for nodes that
+/// are not full.
+#[must_use]
+pub const fn aerospike_secondary_bytes(entries: u64) -> u64 {
+    entries
+        .saturating_mul(AEROSPIKE_SECONDARY_BYTES * 3)
+        .div_ceil(2)
+}
+
+/// How many bytes are written for each byte that changes, where a change writes the whole record. A change of nothing
+/// counts as one of a byte.
+#[must_use]
+pub fn rewrite_factor(record_bytes: u64, changed_bytes: f64) -> f64 {
+    record_bytes as f64 / changed_bytes.max(1.0)
+}
+
+/// The 99th percentile of how many arrive where `mean` do on average and they come at random, by the normal approximation.
+#[must_use]
+pub fn arrivals_p99(mean: f64) -> f64 {
+    const NORMAL_P99: f64 = 2.326;
+    mean + NORMAL_P99 * mean.max(0.0).sqrt()
+}
+
+/// The width of a time bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BucketWidth {
+    /// One hour.
+    Hour,
+    /// One day.
+    Day,
+    /// Seven days.
+    Week,
+}
+
+impl BucketWidth {
+    /// All widths, the narrowest first.
+    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// How long it is, in seconds.
+    #[must_use]
+    pub const fn seconds(self) -> u64 {
+        match self {
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+            Self::Week => 604_800,
+        }
+    }
+
+    /// What a bucket of elements that arrive at this rate takes at its 99th percentile, in bytes.
+    #[must_use]
+    pub fn bucket_bytes_p99(self, elements_per_second: f64, element_bytes: f64) -> f64 {
+        arrivals_p99(elements_per_second * self.seconds() as f64) * element_bytes
+    }
+
+    /// The narrowest width whose buckets are worth a record of their own (1 KiB) and fit into one (128 KiB); if all that fit
+    /// are smaller, the widest of them. `None`: an hour does not fit.
+    #[must_use]
+    pub fn advised(elements_per_second: f64, element_bytes: f64) -> Option<Self> {
+        let bytes = |width: Self| width.bucket_bytes_p99(elements_per_second, element_bytes);
+        let fits = Self::ALL
+            .into_iter()
+            .filter(|width| bytes(*width) <= SWEET_SPOT_BYTES as f64);
+        let worth = |width: &Self| bytes(*width) >= SWEET_SPOT_FROM_BYTES as f64;
+        fits.clone().find(worth).or_else(|| fits.max())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_cases_come_out_as_documented() {
+        assert_eq!(elements_per_shard(15), 8_738);
+        assert_eq!(shards_by_size(300_000 * 15, SWEET_SPOT_BYTES), 35);
+        assert_eq!(power_of_two(35), 64);
+        assert_eq!(shards_by_size(10_000_000 * 15, SWEET_SPOT_BYTES), 1_145);
+        assert_eq!(shards_by_size(10_000_000 * 15, 512 * 1024), 287);
+        assert_eq!(consolidated_bytes(600, 300), 180_000);
+        assert!(consolidated_bytes(600, 5 * 1024) > 2 * 1024 * 1024);
+        assert_eq!(consolidated_bytes(100, 15), 1_500);
+    }
+
+    #[test]
+    fn collisions_follow_the_rate() {
+        for (rate, lambda, chance) in [
+            (6.25, 0.05, 0.0012),
+            (25.0, 0.2, 0.0175),
+            (50.0, 0.4, 0.0616),
+        ] {
+            let found = writes_per_hold(rate, 8.0);
+            assert!((found - lambda).abs() < 1e-9, "{rate}: {found}");
+            let found = collision_chance(found);
+            assert!((found - chance).abs() < 5e-5, "{rate}: {found}");
+        }
+    }
+
+    #[test]
+    fn indexes_and_rewrites_cost_what_is_documented() {
+        assert_eq!(aerospike_index_bytes(100_000_000, 2), 12_800_000_000);
+        assert_eq!(aerospike_secondary_bytes(1_000), 21_000);
+        assert!((rewrite_factor(26 * 1024, 8.0) - 3_328.0).abs() < 1e-9);
+        assert!((rewrite_factor(100, 0.0) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn buckets_are_as_wide_as_they_are_worth_a_record() {
+        let per_day = |elements: f64| elements / 86_400.0;
+        let table = [
+            (per_day(100.0), 15.0, Some(BucketWidth::Day)),
+            (per_day(3_000.0), 15.0, Some(BucketWidth::Hour)),
+            (per_day(1.0), 15.0, Some(BucketWidth::Week)),
+            (2.0, 15.0, Some(BucketWidth::Hour)),
+            (3.0, 15.0, None),
+            (0.0, 15.0, Some(BucketWidth::Week)),
+        ];
+        for (rate, bytes, width) in table {
+            assert_eq!(BucketWidth::advised(rate, bytes), width, "{rate} x {bytes}");
+        }
+        let daily = BucketWidth::Day.bucket_bytes_p99(per_day(100.0), 15.0);
+        assert!((1_500.0..1_900.0).contains(&daily), "{daily}");
+    }
+
+    #[test]
+    fn nothing_asks_for_one_shard_and_nothing_overflows() {
+        assert_eq!(shards_by_size(0, SWEET_SPOT_BYTES), 1);
+        assert_eq!(shards_by_size(1, 0), 1);
+        assert_eq!(shards_by_rate(0.0, WRITES_PER_SECOND), 1);
+        assert_eq!(shards_by_rate(f64::NAN, WRITES_PER_SECOND), 1);
+        assert_eq!(shards_by_rate(f64::INFINITY, WRITES_PER_SECOND), 1);
+        assert_eq!(shards_by_rate(400.0, WRITES_PER_SECOND), 8);
+        assert_eq!(power_of_two(u64::MAX), 1 << 63);
+        assert_eq!(consolidated_bytes(u64::MAX, 2), u64::MAX);
+        assert_eq!(elements_per_shard(0), SWEET_SPOT_BYTES);
+    }
+}

@@ -1,0 +1,228 @@
+//! What can be sharded: lists of unique elements, maps, counters; and the operations that move their parts about.
+
+use std::sync::Arc;
+
+use super::protocol::Kind;
+use super::route::{hash_of, shard};
+use crate::operations::{self, lists, maps};
+use crate::value::{ListOrder, MapOrder, Value};
+use crate::{
+    Error, ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
+    Operation, Result,
+};
+
+/// What a bin is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collection {
+    /// An ordered list of unique elements.
+    List,
+    /// A map ordered by key.
+    Map,
+    /// An integer to which amounts are added.
+    Counter,
+}
+
+/// The content of a collection, or of a part of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    List(Vec<Value>),
+    Map(Vec<(Value, Value)>),
+    Counter(i64),
+}
+
+/// Collections in bins of records.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bin;
+
+/// What a caller does with the collection in one record.
+#[derive(Clone, Debug)]
+pub(crate) struct Act {
+    pub(crate) operations: Arc<[Operation]>,
+    /// Whether it makes the collection where there is none.
+    pub(crate) creates: bool,
+}
+
+impl Act {
+    pub(crate) fn creating(operations: impl Into<Arc<[Operation]>>) -> Self {
+        Self {
+            operations: operations.into(),
+            creates: true,
+        }
+    }
+
+    /// Reads, and writes that change nothing where there is nothing.
+    pub(crate) fn of_existing(operations: impl Into<Arc<[Operation]>>) -> Self {
+        Self {
+            operations: operations.into(),
+            creates: false,
+        }
+    }
+}
+
+/// One value, or none, for each operation of an act.
+pub(crate) type Answer = Vec<Option<Value>>;
+
+impl Kind for Bin {
+    type Part = Content;
+    type Act = Act;
+    type Answer = Answer;
+
+    fn part(whole: &Content, shards: u64, number: u64) -> Content {
+        // What was stored can be encoded, and so has a hash.
+        let lives = |child: &Value| hash_of(child).is_ok_and(|hash| shard(hash, shards) == number);
+        match whole {
+            Content::List(items) => {
+                Content::List(items.iter().filter(|item| lives(item)).cloned().collect())
+            }
+            Content::Map(entries) => {
+                let entries = entries.iter().filter(|(key, _)| lives(key));
+                Content::Map(entries.cloned().collect())
+            }
+            // The first shard has what was there before.
+            Content::Counter(amount) => Content::Counter(if number == 0 { *amount } else { 0 }),
+        }
+    }
+}
+
+impl Collection {
+    /// The policy by which a list is made and written.
+    pub(crate) const fn list_policy() -> ListPolicy {
+        ListPolicy::new(
+            ListOrder::Ordered,
+            ListWriteFlags::ADD_UNIQUE
+                .union(ListWriteFlags::NO_FAIL)
+                .union(ListWriteFlags::DO_PARTIAL),
+        )
+        .persist_index()
+    }
+
+    /// The policy by which a map is made and written.
+    pub(crate) const fn map_policy() -> MapPolicy {
+        MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index()
+    }
+
+    /// Reads something small that every such bin has.
+    pub(crate) fn presence(self, bin: &str) -> Operation {
+        match self {
+            Self::List => lists::size(bin),
+            Self::Map => maps::size(bin),
+            Self::Counter => operations::get_bin(bin),
+        }
+    }
+
+    /// Whether what [`Collection::presence`] has read can be of such a bin. Lists and maps have been asked for their size,
+    /// which nothing else answers.
+    ///
+    /// # Errors
+    /// [`Error::IncompatibleType`].
+    pub(crate) fn check(self, bin: &str, presence: &Value) -> Result<()> {
+        match self {
+            Self::Counter => self.content(bin, Some(presence.clone())).map(|_| ()),
+            Self::List | Self::Map => Ok(()),
+        }
+    }
+
+    /// The content of a bin; none where there is no bin.
+    ///
+    /// # Errors
+    /// [`Error::IncompatibleType`] for a bin that holds something else.
+    pub(crate) fn content(self, bin: &str, value: Option<Value>) -> Result<Content> {
+        Ok(match (self, value) {
+            (Self::List, None) => Content::List(Vec::new()),
+            (Self::Map, None) => Content::Map(Vec::new()),
+            (Self::Counter, None) => Content::Counter(0),
+            (Self::List, Some(Value::List(list))) => Content::List(list.into_items()),
+            (Self::Map, Some(Value::Map(map))) => Content::Map(map.into_entries()),
+            (Self::Counter, Some(Value::Int(amount))) => Content::Counter(amount),
+            (_, Some(other)) => {
+                return Err(Error::IncompatibleType {
+                    bin: bin.into(),
+                    found: kind_name(&other),
+                    operation: match self {
+                        Self::List => "a sharded list",
+                        Self::Map => "a sharded map",
+                        Self::Counter => "a sharded counter",
+                    },
+                });
+            }
+        })
+    }
+}
+
+/// The name of a value's type.
+fn kind_name(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "boolean",
+        Value::Int(_) => "integer",
+        Value::Float(_) => "float",
+        Value::String(_) => "string",
+        Value::Blob(_) => "blob",
+        Value::List(_) => "list",
+        Value::Map(_) => "map",
+        Value::GeoJson(_) => "GeoJSON",
+        Value::Hll(_) => "HLL",
+        Value::Nil | Value::Wildcard | Value::Infinity => "nil",
+    }
+}
+
+impl Content {
+    /// Whether every child has a shard.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::List(items) => items.iter().try_for_each(|item| hash_of(item).map(|_| ())),
+            Self::Map(entries) => entries
+                .iter()
+                .try_for_each(|(key, _)| hash_of(key).map(|_| ())),
+            Self::Counter(_) => Ok(()),
+        }
+    }
+
+    /// Makes the bin, with this content.
+    pub(crate) fn fill(self, bin: &str) -> Vec<Operation> {
+        let mut operations = match &self {
+            Self::List(_) => vec![lists::create_persistent(bin, ListOrder::Ordered)],
+            Self::Map(_) => vec![maps::create_persistent(bin, MapOrder::KeyOrdered)],
+            Self::Counter(amount) => return vec![operations::put(bin, *amount)],
+        };
+        operations.extend(self.take_in(bin));
+        operations
+    }
+
+    /// Adds this content to the bin.
+    pub(crate) fn take_in(self, bin: &str) -> Vec<Operation> {
+        match self {
+            Self::List(items) if items.is_empty() => Vec::new(),
+            Self::List(items) => {
+                vec![lists::append_items(&Collection::list_policy(), bin, items)]
+            }
+            Self::Map(entries) if entries.is_empty() => Vec::new(),
+            Self::Map(entries) => vec![maps::put_items(&Collection::map_policy(), bin, entries)],
+            Self::Counter(0) => Vec::new(),
+            Self::Counter(amount) => vec![operations::add(bin, amount)],
+        }
+    }
+
+    /// Removes this content from the bin, which has all of it.
+    pub(crate) fn shed(self, bin: &str) -> Vec<Operation> {
+        match self {
+            Self::List(items) if items.is_empty() => Vec::new(),
+            Self::List(items) => {
+                vec![lists::remove_by_value_list(
+                    bin,
+                    items,
+                    ListReturnType::None,
+                )]
+            }
+            Self::Map(entries) if entries.is_empty() => Vec::new(),
+            Self::Map(entries) => {
+                let keys = entries.into_iter().map(|(key, _)| key).collect();
+                vec![maps::remove_by_key_list(bin, keys, MapReturnType::None)]
+            }
+            Self::Counter(0) => Vec::new(),
+            Self::Counter(amount) => vec![operations::add(bin, amount.wrapping_neg())],
+        }
+    }
+}

@@ -1,0 +1,576 @@
+//! Drives the machines over a set of records: what lists, maps and counters have in common.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::arithmetic::SHARDS_MAX;
+use super::content::{Act, Answer, Bin, Collection};
+use super::lower::Lowering;
+use super::policy::ShardPolicy;
+use super::protocol::begin::{Begin, Goal};
+use super::protocol::find::Find;
+use super::protocol::view::{PATIENCE, Refused, Source, Survey, View};
+use super::protocol::write::{Did, Write};
+use super::protocol::{
+    Ask, Done, Edit, Failure, Machine, Place, Progress, Reply, Request, Root, Route, Seen, Token,
+};
+use super::route::{companion_key, text};
+use super::scheme::{Epoch, Scheme, check_bin};
+use super::state::{ShardProgress, ShardState};
+use super::watch::Watch;
+use crate::expressions::record_size;
+use crate::operations::exp;
+use crate::{
+    Error, ExpReadFlags, Key, Operated, RecordCall, RecordSet, Result, Value, WritePolicy,
+};
+
+/// How often one call may look at the root again. Each time another transition has passed in between, or a reader has lost
+/// patience: beyond this, somebody starts transitions without end.
+const ROOT_READS_MAX: u32 = 1_000;
+
+/// How long to wait before a record that is fought over is tried again.
+const BUSY_PAUSE: Duration = Duration::from_micros(200);
+
+/// The name under which a size is read. It is no bin.
+const SIZE: &str = "size";
+
+/// How often one write may spread its collection further before it is refused after all.
+const SPREADS_MAX: u32 = 8;
+
+/// Tokens are positive integers.
+const TOKEN_BITS: u64 = (1 << 62) - 1;
+
+/// The one result, a size.
+fn size_of(operated: &Operated) -> u64 {
+    match operated.value(0) {
+        Some(Value::Int(size)) => size.unsigned_abs(),
+        _ => 0,
+    }
+}
+
+/// A collection that may be sharded.
+#[derive(Debug)]
+pub(crate) struct Handle<R> {
+    records: R,
+    lowering: Lowering,
+    /// The route of the last call, packed: the epoch, and 4 bits for the power of two. 0: none.
+    remembered: AtomicU64,
+    tokens: AtomicU64,
+    watch: Watch,
+}
+
+/// What a read of several records has come to.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// A record is not any more what the view says: make another view.
+    Stale(Refused),
+    /// It cannot be read.
+    Failed(Error),
+}
+
+/// A read of several records.
+pub(crate) type Reading<T> = std::result::Result<T, Unread>;
+
+impl From<Error> for Unread {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<R: RecordSet> Handle<R> {
+    /// `policy`: its existence action, generation and filter do not count.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a bin that describes shards.
+    pub(crate) fn new(
+        records: R,
+        key: Key<'static>,
+        bin: &str,
+        collection: Collection,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        check_bin(bin)?;
+        Ok(Self {
+            watch: Watch::new(ShardPolicy::default(), &records),
+            records,
+            lowering: Lowering::new(key, bin, collection, policy),
+            remembered: AtomicU64::new(0),
+            tokens: AtomicU64::new(RandomState::new().hash_one(0)),
+        })
+    }
+
+    /// By this policy from now on.
+    pub(crate) fn set_policy(&mut self, policy: ShardPolicy) {
+        self.watch = Watch::new(policy, &self.records);
+    }
+
+    pub(crate) fn key(&self) -> &Key<'static> {
+        &self.lowering.key
+    }
+
+    pub(crate) fn bin(&self) -> &str {
+        &self.lowering.bin
+    }
+
+    /// A random one, with room behind it for as many runs of helping as there may be within one call.
+    fn token(&self) -> Token {
+        let token = self
+            .tokens
+            .fetch_add(u64::from(ROOT_READS_MAX), Ordering::Relaxed);
+        Token(1 + (token & TOKEN_BITS))
+    }
+
+    /// The route of the last call.
+    pub(crate) fn remembered(&self) -> Option<Route> {
+        let packed = self.remembered.load(Ordering::Relaxed);
+        (packed != 0).then(|| Route {
+            shards: 1 << (packed & 15),
+            epoch: Epoch(packed >> 4),
+        })
+    }
+
+    fn remember(&self, route: Option<Route>) {
+        let packed = route.map_or(0, |route| {
+            route.epoch.0 << 4 | u64::from(route.shards.trailing_zeros())
+        });
+        if self.remembered.load(Ordering::Relaxed) != packed {
+            self.remembered.store(packed, Ordering::Relaxed);
+        }
+    }
+
+    /// Does something with the record in which the child of this hash lives. `None`: there is no record.
+    ///
+    /// # Errors
+    /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
+    pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
+        if !self.watch.watches() {
+            let machine = Write::new(hash, act, self.remembered(), self.token());
+            return self.child(self.run(machine)?);
+        }
+        let collection = self.lowering.collection;
+        let act = self.watch.asking(act, collection, self.bin());
+        let mut spreads = 0;
+        loop {
+            let machine = Write::new(hash, act.clone(), self.remembered(), self.token());
+            match self.run(machine) {
+                Ok(mut did) => {
+                    self.remember(did.route);
+                    if let Some(answer) = &mut did.answer
+                        && let Some(shards) = self.watch.wrote(
+                            &self.records,
+                            self.key(),
+                            collection,
+                            did.route,
+                            answer,
+                        )
+                        && self.spread(did.route, shards).is_err()
+                    {
+                        // The write itself is done. What is in the way is told once the record is full.
+                        self.watch.pause(&self.records);
+                    }
+                    return Ok(did.answer);
+                }
+                Err(refused) => {
+                    let route = self.remembered();
+                    let Some(shards) = self.watch.refused(&self.records, route, &refused) else {
+                        return Err(refused);
+                    };
+                    spreads += 1;
+                    if spreads > SPREADS_MAX {
+                        return Err(refused);
+                    }
+                    // And then it is tried again, on its shard.
+                    if let Err(in_the_way) = self.spread(route, shards) {
+                        return Err(match refused {
+                            // There is no other way for this write.
+                            Error::RecordTooBig { .. } => in_the_way,
+                            refused => {
+                                self.watch.pause(&self.records);
+                                refused
+                            }
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Spreads the collection, or splits its shards once, if it is still as this route says.
+    fn spread(&self, route: Option<Route>, shards: u64) -> Result<()> {
+        let now_us = self.records.now_ms().saturating_mul(1_000);
+        let begin = match route {
+            None => {
+                self.check_content(Goal::Activate(shards))?;
+                Begin::new(Goal::Activate(shards), now_us, self.token())
+            }
+            Some(route) => Begin::split_to(route.shards * 2, now_us, self.token()),
+        };
+        let root = self.run(begin)?;
+        self.remember(Route::of(root));
+        Ok(())
+    }
+
+    /// Reads something of the record in which the child of this hash lives. `None`: there is no record.
+    ///
+    /// # Errors
+    /// As for [`Handle::write`].
+    pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
+        let machine = Find::new(hash, act, self.remembered(), self.token());
+        self.child(self.run(machine)?)
+    }
+
+    fn child(&self, did: Did<Answer>) -> Result<Option<Answer>> {
+        self.remember(did.route);
+        Ok(did.answer)
+    }
+
+    /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
+    /// companion: whoever comes next resumes it. The outcome is the root as it was seen last; `None`: it was stopped.
+    ///
+    /// # Errors
+    /// As for [`Handle::write`], and [`Error::OpNotApplicable`].
+    pub(crate) fn transition(
+        &self,
+        goal: Goal,
+        observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
+    ) -> Result<Option<Root>> {
+        let now_us = self.records.now_ms().saturating_mul(1_000);
+        let root = self.drive(Begin::new(goal, now_us, self.token()), observe)?;
+        if let Some(root) = root {
+            self.remember(Route::of(root));
+        }
+        Ok(root)
+    }
+
+    /// [`Handle::transition`], as handles offer it.
+    ///
+    /// # Errors
+    /// As for [`Handle::transition`].
+    pub(crate) fn change(
+        &self,
+        goal: Goal,
+        mut observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
+    ) -> Result<ShardState> {
+        self.check_content(goal)?;
+        if matches!(goal, Goal::Merge | Goal::Demote) {
+            self.check_room(goal)?;
+        }
+        let root = self.transition(goal, &mut |scheme, done| {
+            ShardProgress::of(scheme, done).map_or(ControlFlow::Continue(()), &mut observe)
+        })?;
+        root.map_or_else(|| self.root(), Ok).map(ShardState::of)
+    }
+
+    /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
+    /// no shard.
+    fn check_content(&self, goal: Goal) -> Result<()> {
+        let begun = Instant::now();
+        match (goal, Route::of(self.root()?)) {
+            (Goal::Activate(_), None) => {
+                let whole = self.execute(&Request::read(Place::Root, Ask::Content), begun)?;
+                match whole {
+                    Reply::Done(Seen {
+                        content: Some(content),
+                        ..
+                    }) => content.check(),
+                    _ => Ok(()),
+                }
+            }
+            (Goal::Split | Goal::Merge | Goal::Demote, Some(_)) => self
+                .execute(&Request::read(Place::Companion(0), Ask::State), begun)
+                .map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
+    /// An eighth of the limit is left for what is added meanwhile.
+    fn check_room(&self, goal: Goal) -> Result<()> {
+        let (Some(limit), Some(route)) = (self.records.max_record_bytes(), Route::of(self.root()?))
+        else {
+            return Ok(());
+        };
+        let size = [exp::read(SIZE, record_size(), ExpReadFlags::EVAL_NO_FAIL)];
+        let policy = WritePolicy::default();
+        let calls: Vec<_> = (0..route.shards)
+            .map(|shard| RecordCall {
+                policy: &policy,
+                key: companion_key(self.key(), shard),
+                operations: &size,
+            })
+            .collect();
+        let mut sizes = Vec::with_capacity(calls.len());
+        for operated in self.records.operate_on_each(&calls) {
+            sizes.push(match operated {
+                Ok(operated) => size_of(&operated),
+                // What is missing is told by the transition.
+                Err(Error::NotFound) => 0,
+                Err(error) => return Err(error),
+            });
+        }
+        let root = match self.records.operate_on(&policy, self.key(), &size) {
+            Ok(operated) => size_of(&operated),
+            Err(Error::NotFound) => 0,
+            Err(error) => return Err(error),
+        };
+        let together = match goal {
+            Goal::Merge => {
+                let (low, high) = sizes.split_at(sizes.len() / 2);
+                low.iter().zip(high).map(|(a, b)| a + b).max()
+            }
+            _ => Some(sizes.iter().sum::<u64>() + root),
+        };
+        match together {
+            Some(size) if size > limit - limit / 8 => Err(Error::RecordTooBig {
+                size,
+                limit,
+                largest_bin: None,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// [`Handle::change`] to so many companions.
+    ///
+    /// # Errors
+    /// As for [`Handle::change`]; [`Error::Parameter`] for a number that is no power of two, or too great.
+    pub(crate) fn activate(
+        &self,
+        shards: u64,
+        observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
+    ) -> Result<ShardState> {
+        if !shards.is_power_of_two() || shards > SHARDS_MAX {
+            return Err(Error::parameter(format!(
+                "{shards} shards: the number must be a power of two up to {SHARDS_MAX}"
+            )));
+        }
+        self.change(Goal::Activate(shards), observe)
+    }
+
+    /// Carries a transition that somebody has left to its end. Returns whether there was one.
+    ///
+    /// # Errors
+    /// As for [`Handle::transition`].
+    pub(crate) fn help(&self) -> Result<bool> {
+        let mut helped = false;
+        self.transition(Goal::Help, &mut |_, _| {
+            helped = true;
+            ControlFlow::Continue(())
+        })?;
+        Ok(helped)
+    }
+
+    /// The root as it is.
+    ///
+    /// # Errors
+    /// [`Error::ShardScheme`], and those of the store.
+    pub(crate) fn root(&self) -> Result<Root> {
+        match self.execute(&Request::read(Place::Root, Ask::State), Instant::now())? {
+            Reply::Done(seen) => Ok(seen.root),
+            _ => Ok(Root::default()),
+        }
+    }
+
+    /// Reads the whole collection by as many batches as `read` likes. It is called again with another view when one of
+    /// the records is not any more what the view says.
+    ///
+    /// # Errors
+    /// As for [`Handle::write`].
+    pub(crate) fn read<T>(&self, mut read: impl FnMut(&Pass<'_, R>) -> Reading<T>) -> Result<T> {
+        let mut patience = PATIENCE;
+        let mut view = match self.remembered() {
+            Some(route) => View::remembered(route),
+            None => View {
+                root: Root::default(),
+                sources: vec![Source::Root],
+            },
+        };
+        for _ in 0..ROOT_READS_MAX {
+            let pass = Pass {
+                handle: self,
+                view: &view,
+                patience,
+            };
+            match read(&pass) {
+                Ok(read) => {
+                    self.remember(Route::of(view.root));
+                    return Ok(read);
+                }
+                Err(Unread::Failed(error)) => return Err(error),
+                Err(Unread::Stale(refused)) => {
+                    let surveyed = self.run(Survey::new(Some(refused), self.token()))?;
+                    (view, patience) = (surveyed.view, surveyed.patience);
+                }
+            }
+        }
+        Err(self.restless())
+    }
+
+    fn run<M: Machine<Bin>>(&self, machine: M) -> Result<M::Outcome> {
+        self.drive(machine, &mut |_, _| ControlFlow::Continue(()))?
+            .ok_or_else(|| self.restless())
+    }
+
+    fn drive<M: Machine<Bin>>(
+        &self,
+        mut machine: M,
+        observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
+    ) -> Result<Option<M::Outcome>> {
+        let begun = Instant::now();
+        let mut observed = None;
+        let mut root_reads = 0;
+        loop {
+            let transition = machine.transition();
+            if transition != observed {
+                observed = transition;
+                if let Some((scheme, done)) = transition
+                    && observe(scheme, done).is_break()
+                {
+                    return Ok(None);
+                }
+            }
+            let request = machine.request();
+            if request.place == Place::Root {
+                root_reads += 1;
+                if root_reads > ROOT_READS_MAX {
+                    return Err(self.restless());
+                }
+            }
+            let reply = self.execute(&request, begun)?;
+            match machine.resume(reply) {
+                Progress::Next(next) => machine = next,
+                Progress::Done(outcome) => return Ok(Some(outcome)),
+                Progress::Failed(failure) => return Err(self.failed(failure)),
+            }
+        }
+    }
+
+    /// One operation. A step of a transition that meets a record that is fought over is tried again within the policy's
+    /// time; a caller's own write is refused at once.
+    fn execute(&self, request: &Request<Bin>, begun: Instant) -> Result<Reply<Bin>> {
+        let lowered = self.lowering.lower(request);
+        loop {
+            let operated =
+                self.records
+                    .operate_on(&lowered.policy, &lowered.key, &lowered.operations);
+            match operated {
+                Err(Error::KeyBusy { .. })
+                    if !matches!(request.edit, Edit::User(_))
+                        && lowered
+                            .policy
+                            .total_timeout
+                            .is_none_or(|limit| begun.elapsed() < limit) =>
+                {
+                    std::thread::sleep(BUSY_PAUSE);
+                }
+                operated => return self.lowering.raise(request, &lowered, operated),
+            }
+        }
+    }
+
+    fn restless(&self) -> Error {
+        Error::Timeout {
+            after: self
+                .lowering
+                .policy()
+                .total_timeout
+                .unwrap_or(Duration::ZERO),
+            in_doubt: false,
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        let root = &self.lowering.key;
+        match failure {
+            Failure::Missing(shard) => Error::ShardMissing {
+                key: text(root),
+                shard,
+            },
+            Failure::Collision(shard) => Error::ShardKeyCollision {
+                key: text(&companion_key(root, shard)),
+            },
+            Failure::NoBin(_) => Error::BinNotFound(self.lowering.bin.clone()),
+            Failure::NotApplicable(scheme) => Error::OpNotApplicable(
+                format!("the collection of {} is {scheme}", text(root)).into(),
+            ),
+        }
+    }
+}
+
+/// Batches of reads of the records of one view.
+#[derive(Debug)]
+pub(crate) struct Pass<'a, R> {
+    handle: &'a Handle<R>,
+    view: &'a View,
+    patience: u8,
+}
+
+impl<R: RecordSet> Pass<'_, R> {
+    /// How many records the view has.
+    pub(crate) fn sources(&self) -> usize {
+        self.view.sources.len()
+    }
+
+    /// Whether the collection is in the root, whose bin others may have made.
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.view.sources[..], [Source::Root])
+    }
+
+    /// Reads something of each of these records, in one batch. `None`: there is no record.
+    ///
+    /// # Errors
+    /// [`Unread::Stale`] if the view does not hold any more.
+    pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> Reading<Vec<Option<Answer>>> {
+        let lowering = &self.handle.lowering;
+        let asked: Vec<_> = acts
+            .into_iter()
+            .filter_map(|(source, act)| {
+                let source = self.view.sources.get(source)?;
+                Some((source, Request::read(source.place(), Ask::User(act))))
+            })
+            .collect();
+        let lowered: Vec<_> = asked
+            .iter()
+            .map(|(_, request)| lowering.lower(request))
+            .collect();
+        let calls: Vec<_> = lowered
+            .iter()
+            .map(|lowered| RecordCall {
+                policy: &lowered.policy,
+                key: Key::from(&lowered.key),
+                operations: &lowered.operations,
+            })
+            .collect();
+        let operated = self.handle.records.operate_on_each(&calls);
+        asked
+            .iter()
+            .zip(&lowered)
+            .zip(operated)
+            .map(|(((source, request), lowered), operated)| {
+                let reply = lowering.raise(request, lowered, operated)?;
+                source.accept(reply).map_err(|failure| {
+                    Unread::Stale(Refused {
+                        root: self.view.root,
+                        failure,
+                        patience: self.patience.saturating_sub(1),
+                    })
+                })
+            })
+            .collect()
+    }
+
+    /// The same question to every record.
+    ///
+    /// # Errors
+    /// As for [`Pass::ask`].
+    pub(crate) fn ask_all(&self, act: &Act) -> Reading<Vec<Option<Answer>>> {
+        self.ask(
+            (0..self.sources())
+                .map(|source| (source, act.clone()))
+                .collect(),
+        )
+    }
+}

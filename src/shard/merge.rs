@@ -1,0 +1,248 @@
+//! One order over several sorted shards: pages, ranges and counts, without reading what comes before them.
+//!
+//! Everything here asks through [`SortedShards`], in batches, so that it is tested with plain vectors that count what they
+//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map.
+//!
+//! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
+//! * [`page_after`], [`range`]: begin at a value. What one shard has less than its share, the others give (`stream`).
+//!
+//! All of it is exact while nobody writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
+//! value then still shows every element exactly once that is there during the whole of it.
+
+mod select;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use crate::Error;
+use crate::value::order::compare_total;
+use crate::value::{Purpose, Value, encode};
+
+/// Shards that are sorted, each for itself.
+pub(crate) trait SortedShards {
+    /// What they hold.
+    type Item: Sorted;
+    /// Why they cannot be read.
+    type Error: From<Error>;
+
+    /// How many there are.
+    fn shards(&self) -> usize;
+
+    /// How many elements of each of these shards are not less than `from` (`None`: all), and less than `to` (`None`:
+    /// all). One batch.
+    fn counts(
+        &mut self,
+        shards: &[usize],
+        from: Option<&Value>,
+        to: Option<&Value>,
+    ) -> Result<Vec<u64>, Self::Error>;
+
+    /// The elements of each of these slices, in order. One batch. Fewer than asked for: there are no more.
+    fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, Self::Error>;
+}
+
+/// A run of elements of one shard.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Slice {
+    pub(crate) shard: usize,
+    pub(crate) start: Start,
+    /// How many elements at most.
+    pub(crate) limit: u64,
+}
+
+impl Slice {
+    /// How many elements to read from its start on: one more where the value it starts after may be there itself.
+    pub(crate) const fn to_read(&self) -> u64 {
+        match self.start {
+            Start::After(_) => self.limit.saturating_add(1),
+            Start::Rank(_) | Start::At(_) => self.limit,
+        }
+    }
+
+    /// The slice, of what was read from its start on.
+    pub(crate) fn of<T: Sorted>(&self, mut read: Vec<T>) -> Result<Vec<T>, Error> {
+        if let (Start::After(after), Some(first)) = (&self.start, read.first())
+            && SortKey::of(first.sorted_by())? == SortKey::of(after)?
+        {
+            read.remove(0);
+        }
+        read.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
+        Ok(read)
+    }
+}
+
+/// Where a run of elements begins.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Start {
+    /// At this position.
+    Rank(u64),
+    /// At the first element that is not less than this.
+    At(Value),
+    /// At the first element that is greater than this.
+    After(Value),
+}
+
+impl Start {
+    fn of(bound: Bound<&Value>) -> Self {
+        match bound {
+            Bound::Unbounded => Self::Rank(0),
+            Bound::Included(value) => Self::At(value.clone()),
+            Bound::Excluded(value) => Self::After(value.clone()),
+        }
+    }
+}
+
+/// What a shard holds, sorted by a value.
+pub(crate) trait Sorted {
+    /// The value by which it is sorted.
+    fn sorted_by(&self) -> &Value;
+}
+
+impl Sorted for Value {
+    fn sorted_by(&self) -> &Value {
+        self
+    }
+}
+
+impl Sorted for (Value, Value) {
+    fn sorted_by(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// A value in the form in which values are compared.
+#[derive(Clone, Debug)]
+struct SortKey(Box<[u8]>);
+
+impl SortKey {
+    fn of(value: &Value) -> Result<Self, Error> {
+        let mut encoded = Vec::new();
+        encode(value, Purpose::Lookup, &mut encoded)
+            .map_err(|error| Error::malformed("element", error))?;
+        Ok(Self(encoded.into()))
+    }
+}
+
+impl Ord for SortKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_total(&self.0, &other.0)
+    }
+}
+
+impl PartialOrd for SortKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SortKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for SortKey {}
+
+/// How many elements there are. One batch.
+pub(crate) fn len<S: SortedShards>(shards: &mut S) -> Result<u64, S::Error> {
+    count(shards, None, None)
+}
+
+/// How many elements are not less than `from` (`None`: all), and less than `to` (`None`: all). One batch.
+pub(crate) fn count<S: SortedShards>(
+    shards: &mut S,
+    from: Option<&Value>,
+    to: Option<&Value>,
+) -> Result<u64, S::Error> {
+    let all: Vec<usize> = (0..shards.shards()).collect();
+    Ok(shards.counts(&all, from, to)?.iter().sum())
+}
+
+/// At most `limit` elements from a global position on. O(S log^2 N + limit) visits in O(log N) rounds of two batches,
+/// usually two of them.
+pub(crate) fn page<S: SortedShards>(
+    shards: &mut S,
+    offset: u64,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let Some(windows) = select::windows(shards, offset)? else {
+        return Ok(Vec::new());
+    };
+    let share = share(limit, shards.shards());
+    let runs = windows.iter().map(|window| Run {
+        start: Start::Rank(window.from),
+        first: window.len().saturating_add(share),
+    });
+    let skip = select::behind(&windows, offset);
+    stream::merged(shards, runs.collect(), None, skip, limit)
+}
+
+/// At most `limit` elements that are greater than `after` (`None`: from the first on). One batch as long as no shard has
+/// much more than its share of them. O(S log N + limit) visits.
+pub(crate) fn page_after<S: SortedShards>(
+    shards: &mut S,
+    after: Option<&Value>,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    range(shards, from, Bound::Unbounded, limit)
+}
+
+/// At most `limit` elements between two values. As [`page_after`], and one batch more where both an end is given and
+/// `limit` is not small: then no shard is asked for more than it has before the end.
+pub(crate) fn range<S: SortedShards>(
+    shards: &mut S,
+    from: Bound<&Value>,
+    to: Bound<&Value>,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    if limit == 0 {
+        return Ok(Vec::new());
+    }
+    let share = share(limit, shards.shards());
+    let run = |first| Run {
+        start: Start::of(from),
+        first,
+    };
+    let runs = match value_of(to) {
+        Some(end) if share > SHARE_MIN => {
+            let all: Vec<usize> = (0..shards.shards()).collect();
+            let within = shards.counts(&all, value_of(from), Some(end))?;
+            // One more, which tells that there is none.
+            let first = within.iter().map(|count| share.min(count + 1));
+            first.map(run).collect()
+        }
+        _ => (0..shards.shards()).map(|_| run(share)).collect(),
+    };
+    stream::merged(shards, runs, stream::End::of(to)?, 0, limit)
+}
+
+/// A run of elements of one shard, and for how many of them it is asked at first.
+struct Run {
+    start: Start,
+    first: u64,
+}
+
+/// Nobody is asked for fewer elements than this, if so many are wanted.
+const SHARE_MIN: u64 = 64;
+
+/// For how many elements each shard is asked, so that it seldom has to be asked again: hashed elements come from each
+/// shard in equal parts, but for what is usual by chance.
+fn share(limit: u64, shards: usize) -> u64 {
+    let even = limit.div_ceil(shards.max(1) as u64);
+    let usual = 4 * even.isqrt() + 8;
+    limit.min(even.saturating_add(usual).max(SHARE_MIN))
+}
+
+const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
+    match bound {
+        Bound::Unbounded => None,
+        Bound::Included(value) | Bound::Excluded(value) => Some(value),
+    }
+}

@@ -1,0 +1,172 @@
+//! Merging the runs of several shards.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::ops::Bound;
+use std::vec::IntoIter;
+
+use super::{Run, Slice, SortKey, Sorted, SortedShards, Start, share};
+use crate::Error;
+use crate::value::Value;
+
+/// Where a range ends.
+pub(super) struct End {
+    key: SortKey,
+    included: bool,
+}
+
+impl End {
+    /// `None`: nowhere.
+    pub(super) fn of(bound: Bound<&Value>) -> Result<Option<Self>, Error> {
+        let (value, included) = match bound {
+            Bound::Unbounded => return Ok(None),
+            Bound::Included(value) => (value, true),
+            Bound::Excluded(value) => (value, false),
+        };
+        let key = SortKey::of(value)?;
+        Ok(Some(Self { key, included }))
+    }
+
+    fn is_before(&self, key: &SortKey) -> bool {
+        self.key < *key || (self.key == *key && !self.included)
+    }
+}
+
+/// What is left of a shard.
+struct Stream<T> {
+    shard: usize,
+    start: Start,
+    /// For how many elements it is asked next.
+    ask: u64,
+    fetched: IntoIter<T>,
+    /// Whether it has nothing but what is fetched.
+    ended: bool,
+}
+
+impl<T: Sorted> Stream<T> {
+    fn slice(&self) -> Slice {
+        Slice {
+            shard: self.shard,
+            start: self.start.clone(),
+            limit: self.ask,
+        }
+    }
+
+    fn fetched(mut self, items: Vec<T>) -> Self {
+        match items.last() {
+            Some(last) if items.len() as u64 >= self.ask => {
+                self.start = Start::After(last.sorted_by().clone());
+            }
+            _ => self.ended = true,
+        }
+        self.fetched = items.into_iter();
+        self
+    }
+
+    fn next(mut self) -> Result<Next<T>, Error> {
+        let Some(item) = self.fetched.next() else {
+            return Ok(if self.ended {
+                Next::Ended
+            } else {
+                Next::Dry(self)
+            });
+        };
+        Ok(Next::Front(Front {
+            key: SortKey::of(item.sorted_by())?,
+            item,
+            behind: self,
+        }))
+    }
+}
+
+/// What comes next in a shard.
+enum Next<T> {
+    Front(Front<T>),
+    /// It has to be asked.
+    Dry(Stream<T>),
+    Ended,
+}
+
+/// The next element of a shard.
+struct Front<T> {
+    key: SortKey,
+    item: T,
+    behind: Stream<T>,
+}
+
+/// Fronts are kept in a heap of the greatest: the least comes first.
+impl<T> Ord for Front<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key.cmp(&self.key)
+    }
+}
+
+impl<T> PartialOrd for Front<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> PartialEq for Front<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl<T> Eq for Front<T> {}
+
+/// The elements of all runs in order, without the first `skip`, at most `limit`. It ends: what a batch brings is merged
+/// before the next one is asked for, and a shard that brings less than it was asked for is not asked again.
+pub(super) fn merged<S: SortedShards>(
+    shards: &mut S,
+    runs: Vec<Run>,
+    end: Option<End>,
+    mut skip: u64,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    let mut merged = Vec::new();
+    let mut fronts = BinaryHeap::with_capacity(runs.len());
+    let mut dry: Vec<Stream<S::Item>> = runs
+        .into_iter()
+        .enumerate()
+        .map(|(shard, run)| Stream {
+            shard,
+            start: run.start,
+            ask: run.first,
+            fetched: Vec::new().into_iter(),
+            ended: false,
+        })
+        .collect();
+    while !dry.is_empty() {
+        let slices: Vec<Slice> = dry.iter().map(Stream::slice).collect();
+        for (stream, items) in dry.drain(..).zip(shards.slices(&slices)?) {
+            if let Next::Front(front) = stream.fetched(items).next()? {
+                fronts.push(front);
+            }
+        }
+        while let Some(front) = fronts.pop() {
+            if end.as_ref().is_some_and(|end| end.is_before(&front.key)) {
+                return Ok(merged);
+            }
+            if skip > 0 {
+                skip -= 1;
+            } else {
+                merged.push(front.item);
+            }
+            let missing = limit.saturating_sub(merged.len() as u64);
+            if missing == 0 {
+                return Ok(merged);
+            }
+            match front.behind.next()? {
+                Next::Front(next) => fronts.push(next),
+                Next::Ended => {}
+                Next::Dry(mut stream) => {
+                    stream.ask = share(missing.saturating_add(skip), shards.shards());
+                    dry.push(stream);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(merged)
+}

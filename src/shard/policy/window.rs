@@ -1,0 +1,164 @@
+//! How often a collection has been written of late, counted without a lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Over so many whole seconds a rate is told: longer than a burst, short enough to act on.
+const WINDOW_SECONDS: u64 = 10;
+
+/// The window and the second that is under way, as a power of two.
+const SLOTS: usize = 16;
+
+/// Writes and refusals of the last seconds, shared by all who use a handle.
+///
+/// Each second has a slot that holds its number and its count in one word. What two threads do at the turn of a second,
+/// or of an epoch, may lose a few counts; it never invents any.
+#[derive(Debug, Default)]
+pub(crate) struct WriteWindow {
+    /// The transition since which is counted.
+    epoch: AtomicU64,
+    busy: AtomicU64,
+    seconds: [AtomicU64; SLOTS],
+}
+
+impl WriteWindow {
+    /// Counts a write at this time, in milliseconds, of the collection as it is since this epoch.
+    pub(crate) fn wrote(&self, now_ms: u64, epoch: u64) {
+        self.turn(epoch);
+        let second = now_ms / 1000;
+        let Some(slot) = self.seconds.get(second as usize % SLOTS) else {
+            return;
+        };
+        let mut seen = slot.load(Ordering::Relaxed);
+        loop {
+            let count = match Slot::of(seen) {
+                Slot { second: of, count } if of == second as u32 => count.saturating_add(1),
+                _ => 1,
+            };
+            let next = Slot {
+                second: second as u32,
+                count,
+            };
+            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+            match slot.compare_exchange_weak(seen, next.word(), success, failure) {
+                Ok(_) => return,
+                Err(found) => seen = found,
+            }
+        }
+    }
+
+    /// Counts a write that was refused with `KeyBusy`. One that was refused before the last transition does not count.
+    pub(crate) fn refused(&self, epoch: u64) {
+        self.turn(epoch);
+        if self.epoch.load(Ordering::Relaxed) == epoch {
+            self.busy.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes a second, over the last ten whole seconds.
+    pub(crate) fn writes_per_second(&self, now_ms: u64) -> f64 {
+        let now = now_ms / 1000;
+        let slots = self.seconds.iter();
+        let counts = slots.map(|slot| {
+            let slot = Slot::of(slot.load(Ordering::Relaxed));
+            let age = (now as u32).wrapping_sub(slot.second);
+            let is_within = (1..=WINDOW_SECONDS as u32).contains(&age);
+            if is_within { u64::from(slot.count) } else { 0 }
+        });
+        counts.sum::<u64>() as f64 / WINDOW_SECONDS as f64
+    }
+
+    /// How many writes were refused since the last transition.
+    pub(crate) fn busy(&self) -> u64 {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// What was counted before a transition says nothing of what is after it.
+    fn turn(&self, epoch: u64) {
+        if self.epoch.load(Ordering::Relaxed) < epoch
+            && self.epoch.fetch_max(epoch, Ordering::Relaxed) < epoch
+        {
+            self.busy.store(0, Ordering::Relaxed);
+            for slot in &self.seconds {
+                slot.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// A second and what was counted in it.
+#[derive(Clone, Copy)]
+struct Slot {
+    second: u32,
+    count: u32,
+}
+
+impl Slot {
+    const fn of(word: u64) -> Self {
+        Self {
+            second: (word >> 32) as u32,
+            count: word as u32,
+        }
+    }
+
+    const fn word(self) -> u64 {
+        (self.second as u64) << 32 | self.count as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(window: &WriteWindow, from_second: u64, seconds: u64, each: u64) {
+        for second in from_second..from_second + seconds {
+            for write in 0..each {
+                window.wrote(second * 1000 + write * 999 / each, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_steady_rate_is_told_and_fades() {
+        let window = WriteWindow::default();
+        write(&window, 500_000_000, 100, 70);
+        let rate = |second: u64| window.writes_per_second((500_000_000 + second) * 1000);
+        assert_eq!(rate(100), 70.0);
+        // The second that is under way does not count yet, but the ten before it do.
+        assert_eq!(rate(99), 70.0);
+        assert_eq!(rate(104), 42.0);
+        assert_eq!(rate(109), 7.0);
+        assert_eq!(rate(110), 0.0);
+        assert_eq!(rate(1_000_000), 0.0);
+    }
+
+    #[test]
+    fn a_burst_is_no_sustained_rate() {
+        let window = WriteWindow::default();
+        write(&window, 7, 1, 400);
+        assert_eq!(window.writes_per_second(8_000), 40.0);
+    }
+
+    #[test]
+    fn a_transition_begins_anew_and_late_writers_of_before_do_not() {
+        let window = WriteWindow::default();
+        window.wrote(1_000, 5);
+        window.refused(5);
+        assert_eq!(window.busy(), 1);
+        assert_eq!(window.writes_per_second(2_000), 0.1);
+        window.wrote(1_000, 6);
+        window.refused(5);
+        assert_eq!(window.busy(), 0);
+        assert_eq!(window.writes_per_second(2_000), 0.1);
+    }
+
+    #[test]
+    fn threads_lose_no_count_within_a_second() {
+        let window = WriteWindow::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| window.wrote(20_000, 0)));
+            }
+        });
+        assert_eq!(window.writes_per_second(21_000), 4_000.0);
+    }
+}

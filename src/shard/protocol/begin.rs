@@ -1,0 +1,217 @@
+//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, help.
+
+use super::help::{Help, Helped};
+use super::{
+    Ask, Done, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Token,
+};
+use crate::shard::arithmetic::SHARDS_MAX;
+use crate::shard::scheme::{Epoch, Scheme};
+
+/// What is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Goal {
+    /// That whatever is under way is over.
+    Help,
+    /// So many companions, unless there are companions already.
+    Activate(u64),
+    /// Twice as many companions.
+    Split,
+    /// Half as many.
+    Merge,
+    /// One record.
+    Demote,
+    /// No collection.
+    Delete,
+}
+
+/// A transition from its beginning to its end. Its outcome is the root as it was seen last.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Begin<P> {
+    goal: Goal,
+    now_us: u64,
+    token: Token,
+    /// How many companions a split or merge is to end with, once that is known.
+    target: Option<u64>,
+    /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
+    /// began is gone then, and what has come since must not be deleted again.
+    deleted: bool,
+    /// The newest companion that lies about: if somebody has deleted the root alone, and made it anew, the clock may not
+    /// have moved since.
+    newest: Epoch,
+    step: Step<P>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<P> {
+    ReadRoot,
+    /// Whether the key of a companion is free, up to a last one; then the root is marked.
+    Check(u64, u64, Root, Scheme),
+    Mark(Root, Scheme),
+    Help(Help<P>),
+    /// The collection in the root is deleted.
+    Clear,
+}
+
+impl<P: Clone> Begin<P> {
+    /// `now_us`: the time, for the epoch.
+    pub(crate) const fn new(goal: Goal, now_us: u64, token: Token) -> Self {
+        Self {
+            goal,
+            now_us,
+            token,
+            target: None,
+            deleted: false,
+            newest: Epoch(0),
+            step: Step::ReadRoot,
+        }
+    }
+
+    /// A split to at least so many companions: nothing is done where there are as many.
+    pub(crate) fn split_to(target: u64, now_us: u64, token: Token) -> Self {
+        Self {
+            target: Some(target),
+            ..Self::new(Goal::Split, now_us, token)
+        }
+    }
+
+    fn go(self, step: Step<P>) -> Progress<Self, Root> {
+        Progress::Next(Self { step, ..self })
+    }
+
+    /// Marks a root, if the keys of new companions are free.
+    fn check(self, from: u64, to: u64, root: Root, scheme: Scheme) -> Progress<Self, Root> {
+        if from < to {
+            self.go(Step::Check(from, to, root, scheme))
+        } else {
+            self.go(Step::Mark(root, scheme))
+        }
+    }
+
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Root> {
+        let token = self.token;
+        self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
+        // A deletion overtakes whatever is under way: it is the way out where that cannot be ended.
+        // One that has ended takes nothing that has come since.
+        let shards = match (self.goal, root.scheme) {
+            _ if self.deleted => None,
+            (Goal::Delete, Scheme::Activating { shards }) => Some(shards),
+            (Goal::Delete, Scheme::Splitting { from }) => Some(from * 2),
+            (Goal::Delete, Scheme::Merging { from }) => Some(from),
+            (Goal::Delete, Scheme::Demoting) => Some(1),
+            _ => None,
+        };
+        if let Some(shards) = shards {
+            return self.go(Step::Mark(root, Scheme::Deleting { shards }));
+        }
+        if let Some(help) = Help::new(root, has_bin, token) {
+            self.token = token.next();
+            return self.go(Step::Help(help));
+        }
+        match (self.goal, root.scheme) {
+            (Goal::Activate(shards), Scheme::Whole) => {
+                self.check(0, shards, root, Scheme::Activating { shards })
+            }
+            (Goal::Split, Scheme::Active { shards }) => {
+                let target = *self.target.get_or_insert(shards * 2);
+                if shards >= target {
+                    Progress::Done(root)
+                } else if target > SHARDS_MAX {
+                    Progress::Failed(Failure::NotApplicable(root.scheme))
+                } else {
+                    self.check(shards, shards * 2, root, Scheme::Splitting { from: shards })
+                }
+            }
+            (Goal::Merge, Scheme::Active { shards }) => {
+                let target = *self.target.get_or_insert(shards / 2);
+                if target == 0 {
+                    Progress::Failed(Failure::NotApplicable(root.scheme))
+                } else if shards <= target {
+                    Progress::Done(root)
+                } else {
+                    self.go(Step::Mark(root, Scheme::Merging { from: shards }))
+                }
+            }
+            (Goal::Demote, Scheme::Active { shards: 1 }) => {
+                self.go(Step::Mark(root, Scheme::Demoting))
+            }
+            (Goal::Demote, Scheme::Active { shards }) => {
+                self.go(Step::Mark(root, Scheme::Merging { from: shards }))
+            }
+            (Goal::Delete, _) if self.deleted => Progress::Done(root),
+            (Goal::Delete, Scheme::Active { shards }) => {
+                self.go(Step::Mark(root, Scheme::Deleting { shards }))
+            }
+            (Goal::Delete, Scheme::Whole) => self.go(Step::Clear),
+            // A split or merge that has come this far was overtaken by others.
+            (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
+                Progress::Failed(Failure::NotApplicable(root.scheme))
+            }
+            _ => Progress::Done(root),
+        }
+    }
+}
+
+impl<K: Kind> Machine<K> for Begin<K::Part> {
+    type Outcome = Root;
+
+    fn request(&self) -> Request<K> {
+        match &self.step {
+            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::Check(shard, ..) => Request::read(Place::Companion(*shard), Ask::State),
+            Step::Mark(root, scheme) => {
+                let epoch = root.epoch.max(self.newest).after(self.now_us);
+                let guard = match root.scheme {
+                    Scheme::Whole => Guard::WholeBefore(epoch),
+                    scheme => Guard::RootIs(scheme, root.epoch),
+                };
+                Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))
+            }
+            Step::Help(help) => help.request(),
+            Step::Clear => Request::write(Place::Root, Guard::Whole, Edit::Clear),
+        }
+    }
+
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Root> {
+        match std::mem::replace(&mut self.step, Step::ReadRoot) {
+            Step::ReadRoot => match reply {
+                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.judge(Root::default(), false),
+            },
+            Step::Check(shard, to, root, scheme) => match reply {
+                Reply::Done(seen) if seen.companion.is_none() => {
+                    Progress::Failed(Failure::Collision(shard))
+                }
+                reply => {
+                    if let Reply::Done(seen) = reply
+                        && let Some((companion, _)) = seen.companion
+                    {
+                        self.newest = self.newest.max(companion.epoch);
+                    }
+                    self.check(shard + 1, to, root, scheme)
+                }
+            },
+            Step::Mark(_, scheme) => {
+                let marked = matches!(reply, Reply::Done(_));
+                // Others may have carried it to its end before we look again.
+                self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
+                self.go(Step::ReadRoot)
+            }
+            Step::Help(help) => match help.resume(reply) {
+                Progress::Next(help) => self.go(Step::Help(help)),
+                Progress::Done(Helped) => self.go(Step::ReadRoot),
+                Progress::Failed(failure) => Progress::Failed(failure),
+            },
+            Step::Clear => match reply {
+                Reply::FilteredOut => self.go(Step::ReadRoot),
+                _ => Progress::Done(Root::default()),
+            },
+        }
+    }
+
+    fn transition(&self) -> Option<(Scheme, Done)> {
+        match &self.step {
+            Step::Help(help) => Machine::<K>::transition(help),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A read of one child. It reads through transitions, and helps only those that will not stand still.
+
+use super::help::{Help, Helped};
+use super::rules::{Rule, keeps};
+use super::view::{PATIENCE, Source, in_root};
+use super::write::Did;
+use super::{
+    Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
+    Seen, Token,
+};
+use crate::shard::route::shard;
+use crate::shard::scheme::Scheme;
+
+/// A read of the child of a hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Find<K: Kind> {
+    hash: u64,
+    act: K::Act,
+    token: Token,
+    /// A route whose companion would not tell, and what is wrong with it, should the root still say so.
+    refused: Option<(Route, Failure)>,
+    patience: u8,
+    step: Step<K::Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<P> {
+    ReadRoot,
+    /// By a route that is remembered, or was read in the root.
+    Companion(Route, Origin),
+    /// In a transition: where the child is by the smaller number of shards.
+    Low(Root),
+    /// In a transition: where it is by the greater one.
+    High(Root),
+    Help(Help<P>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Origin {
+    Remembered,
+    Root,
+}
+
+impl<K: Kind> Find<K> {
+    /// `remembered`: where it was last time.
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: Option<Route>, token: Token) -> Self {
+        Self {
+            hash,
+            act,
+            token,
+            refused: None,
+            patience: PATIENCE,
+            step: remembered.map_or(Step::ReadRoot, |route| {
+                Step::Companion(route, Origin::Remembered)
+            }),
+        }
+    }
+
+    fn go(self, step: Step<K::Part>) -> Progress<Self, Did<K::Answer>> {
+        Progress::Next(Self { step, ..self })
+    }
+
+    fn again(mut self) -> Progress<Self, Did<K::Answer>> {
+        self.patience = self.patience.saturating_sub(1);
+        self.go(Step::ReadRoot)
+    }
+
+    const fn found(
+        answer: Option<K::Answer>,
+        route: Option<Route>,
+    ) -> Progress<Self, Did<K::Answer>> {
+        Progress::Done(Did { answer, route })
+    }
+
+    fn judge(mut self, seen: Seen<K>) -> Progress<Self, Did<K::Answer>> {
+        let root = seen.root;
+        let deleting = matches!(root.scheme, Scheme::Deleting { .. });
+        if in_root(root, seen.has_bin) || deleting && !keeps(Rule::ReadersHelpDeleting) {
+            return Self::found(seen.answer, None);
+        }
+        if let Some(route) = Route::of(root) {
+            return match self.refused {
+                Some((refused, failure)) if refused == route => Progress::Failed(failure),
+                _ => self.go(Step::Companion(route, Origin::Root)),
+            };
+        }
+        if (deleting || self.patience == 0)
+            && let Some(help) = Help::new(root, seen.has_bin, self.token)
+        {
+            self.token = self.token.next();
+            self.patience = PATIENCE;
+            return self.go(Step::Help(help));
+        }
+        self.go(Step::Low(root))
+    }
+
+    /// The smaller and the greater number of shards of a transition.
+    const fn shards(root: Root) -> (u64, u64) {
+        match root.scheme {
+            Scheme::Splitting { from } => (from, from * 2),
+            Scheme::Merging { from } => (from / 2, from),
+            _ => (1, 1),
+        }
+    }
+
+    fn low(&self, root: Root) -> u64 {
+        shard(self.hash, Self::shards(root).0)
+    }
+
+    fn high(&self, root: Root) -> u64 {
+        shard(self.hash, Self::shards(root).1)
+    }
+}
+
+/// A companion that has content, and what it has answered.
+fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)> {
+    match reply {
+        Reply::Done(seen) => match seen.companion? {
+            (_, Mark::Placed(_)) => None,
+            (companion, _) => Some((companion, seen.answer)),
+        },
+        _ => None,
+    }
+}
+
+impl<K: Kind> Machine<K> for Find<K> {
+    type Outcome = Did<K::Answer>;
+
+    fn request(&self) -> Request<K> {
+        let at = |shard| Request::read(Place::Companion(shard), Ask::User(self.act.clone()));
+        match &self.step {
+            Step::ReadRoot => Request::read(Place::Root, Ask::User(self.act.clone())),
+            Step::Companion(route, _) => at(shard(self.hash, route.shards)),
+            Step::Low(root) => at(self.low(*root)),
+            Step::High(root) => at(self.high(*root)),
+            Step::Help(help) => help.request(),
+        }
+    }
+
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
+        match std::mem::replace(&mut self.step, Step::ReadRoot) {
+            Step::ReadRoot => match reply {
+                Reply::Done(seen) => self.judge(seen),
+                _ => Self::found(None, None),
+            },
+            Step::Companion(route, origin) => {
+                let source = Source::Companion {
+                    shard: shard(self.hash, route.shards),
+                    companion: route.companion(),
+                    frozen_too: origin == Origin::Root || !keeps(Rule::RememberedNotFrozen),
+                };
+                match source.accept(reply) {
+                    Ok(answer) => Self::found(answer, Some(route)),
+                    Err(failure) => {
+                        self.refused = Some((route, failure));
+                        self.go(Step::ReadRoot)
+                    }
+                }
+            }
+            Step::Low(root) => match looked_at(reply) {
+                Some((companion, answer)) if companion.epoch <= root.epoch => {
+                    // Whether everything of both halves is in this one.
+                    let old = companion.epoch < root.epoch;
+                    let both = old != matches!(root.scheme, Scheme::Merging { .. });
+                    if both || self.low(root) == self.high(root) {
+                        Self::found(answer, None)
+                    } else {
+                        self.go(Step::High(root))
+                    }
+                }
+                _ => self.again(),
+            },
+            Step::High(root) => {
+                let splitting = matches!(root.scheme, Scheme::Splitting { .. });
+                match looked_at(reply) {
+                    Some((companion, answer))
+                        if splitting == (companion.epoch == root.epoch)
+                            && companion.epoch <= root.epoch =>
+                    {
+                        Self::found(answer, None)
+                    }
+                    _ => self.again(),
+                }
+            }
+            Step::Help(help) => match help.resume(reply) {
+                Progress::Next(help) => self.go(Step::Help(help)),
+                Progress::Done(Helped) => self.go(Step::ReadRoot),
+                Progress::Failed(failure) => Progress::Failed(failure),
+            },
+        }
+    }
+
+    fn transition(&self) -> Option<(Scheme, super::Done)> {
+        match &self.step {
+            Step::Help(help) => Machine::<K>::transition(help),
+            _ => None,
+        }
+    }
+}

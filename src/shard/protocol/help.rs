@@ -1,0 +1,399 @@
+//! Carrying a transition to its end, whoever began it.
+//!
+//! Steps may have been taken before, by somebody else, or be taken at this moment: a guard that does not hold says so, and
+//! the helper goes on behind it. What it must never do is to take a step of a transition that is over; every guard names
+//! the epoch for that.
+
+use super::rules::{Rule, keeps};
+use super::{
+    Ask, Companion, Done, Edit, Failure, Guard, Kind, Machine, Mark, Place, Progress, Reply,
+    Request, Root, Token,
+};
+use crate::shard::scheme::Scheme;
+
+/// Where a transition goes on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Help<P> {
+    root: Root,
+    token: Token,
+    step: Step<P>,
+}
+
+/// How helping has ended: the transition is over, or another one is under way. In both cases the root says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Helped;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<P> {
+    /// Activation: room for a companion; the tokens of those before it, none for those that are made.
+    Place(u64, Vec<Option<Token>>),
+    /// Somebody else has made room, or made it.
+    LookPlaced(u64, Vec<Option<Token>>),
+    /// The frozen collection, and that it is still to be spread.
+    ReadWhole(Vec<Option<Token>>),
+    /// One part of it.
+    Fill(u64, P, Vec<Option<Token>>),
+
+    /// Split: room for the other half of this one.
+    PlaceHalf(u64),
+    LookHalf(u64),
+    /// This one is frozen and read.
+    FreezeToSplit(u64, Option<Token>),
+    FillHalf(u64, P, Token),
+    Shed(u64, P),
+
+    /// Merge: whether this one has taken in its other half.
+    LookTaken(u64, Again),
+    FreezeHalf(u64, Again),
+    TakeIn(u64, P),
+    DeleteHalf(u64),
+
+    /// Back to one record.
+    FreezeOnly,
+    PutBack(P),
+    DeleteOnly,
+
+    /// Deletion.
+    Delete(u64),
+
+    /// Root: the transition is over.
+    Finish,
+    /// A companion was not there: is the transition?
+    Missing(u64),
+}
+
+/// Whether the same was tried before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Again {
+    No,
+    Yes,
+}
+
+impl<P: Clone> Help<P> {
+    /// Helps what this root is in; `None` if it is in no transition. `has_bin`: whether the root has the collection's bin.
+    pub(crate) fn new(root: Root, has_bin: bool, token: Token) -> Option<Self> {
+        let step = match root.scheme {
+            Scheme::Whole | Scheme::Active { .. } => return None,
+            Scheme::Activating { .. } => Step::Place(0, Vec::new()),
+            Scheme::Splitting { .. } => Step::PlaceHalf(0),
+            Scheme::Merging { .. } => Step::LookTaken(0, Again::No),
+            Scheme::Demoting if has_bin => Step::DeleteOnly,
+            Scheme::Demoting => Step::FreezeOnly,
+            Scheme::Deleting { .. } => Step::Delete(0),
+        };
+        Some(Self { root, token, step })
+    }
+
+    /// How many companions this transition goes through.
+    const fn of(&self) -> u64 {
+        match self.root.scheme {
+            Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
+            Scheme::Splitting { from } => from,
+            Scheme::Merging { from } => from / 2,
+            Scheme::Whole | Scheme::Active { .. } | Scheme::Demoting => 1,
+        }
+    }
+
+    /// What a companion is once this transition has passed it.
+    const fn new_companion(&self) -> Companion {
+        let shards = match self.root.scheme {
+            Scheme::Splitting { from } => from * 2,
+            _ => self.of(),
+        };
+        Companion {
+            shards,
+            epoch: self.root.epoch,
+        }
+    }
+
+    /// The number of a companion's other half.
+    const fn half(&self, shard: u64) -> u64 {
+        shard + self.of()
+    }
+
+    /// What the root says at the end.
+    const fn target(&self) -> Scheme {
+        match self.root.scheme {
+            Scheme::Activating { shards } => Scheme::Active { shards },
+            Scheme::Splitting { from } => Scheme::Active { shards: from * 2 },
+            Scheme::Merging { from } => Scheme::Active { shards: from / 2 },
+            _ => Scheme::Whole,
+        }
+    }
+
+    fn go(self, step: Step<P>) -> Progress<Self, Helped> {
+        Progress::Next(Self { step, ..self })
+    }
+
+    /// Where a pass over the companions goes on behind this one.
+    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, Helped> {
+        if shard + 1 < self.of() {
+            self.go(step(shard + 1))
+        } else {
+            self.go(Step::Finish)
+        }
+    }
+
+    fn placed(
+        self,
+        shard: u64,
+        mut tokens: Vec<Option<Token>>,
+        token: Option<Token>,
+    ) -> Progress<Self, Helped> {
+        tokens.push(token);
+        if shard + 1 < self.of() {
+            self.go(Step::Place(shard + 1, tokens))
+        } else {
+            self.go(Step::ReadWhole(tokens))
+        }
+    }
+
+    /// Fills the next companion, from this one on, that is not filled yet.
+    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, Helped> {
+        let next = tokens
+            .iter()
+            .zip(0..)
+            .find(|(token, shard)| *shard >= from && token.is_some());
+        match next {
+            Some((_, shard)) => self.go(Step::Fill(shard, whole, tokens)),
+            None => self.go(Step::Finish),
+        }
+    }
+
+    /// The token of a companion that somebody else has placed, none if it is filled.
+    fn found<K: Kind<Part = P>>(
+        &self,
+        shard: u64,
+        reply: Reply<K>,
+    ) -> Result<Option<Token>, Progress<Self, Helped>> {
+        match reply {
+            Reply::Done(seen) => match seen.companion {
+                None => Err(Progress::Failed(Failure::Collision(shard))),
+                Some((companion, _)) if companion.epoch != self.root.epoch => {
+                    Err(Progress::Done(Helped))
+                }
+                Some((_, Mark::Placed(token))) => Ok(Some(token)),
+                Some(_) => Ok(None),
+            },
+            // It was there a moment ago: another transition has passed, or somebody interferes.
+            Reply::NotFound | Reply::FilteredOut => Err(Progress::Next(Self {
+                step: Step::Missing(shard),
+                ..self.clone()
+            })),
+        }
+    }
+}
+
+impl<K: Kind> Machine<K> for Help<K::Part> {
+    type Outcome = Helped;
+
+    fn request(&self) -> Request<K> {
+        let epoch = self.root.epoch;
+        let older = Guard::OlderThan(epoch);
+        let at = |shard: u64| Place::Companion(shard);
+        let place = |shard| {
+            let edit = Edit::Place(self.new_companion(), self.token);
+            Request::write(at(shard), older, edit)
+        };
+        let fill = |shard, part, token| {
+            let guard = Guard::Placed(self.new_companion(), token);
+            Request::write(at(shard), guard, Edit::Fill(part))
+        };
+        let freeze = |shard| Request {
+            ask: Ask::Content,
+            ..Request::write(at(shard), older, Edit::Freeze)
+        };
+        let look = |shard| Request::read(at(shard), Ask::State);
+        match &self.step {
+            Step::Place(shard, _) => place(*shard),
+            Step::LookPlaced(shard, _) => look(*shard),
+            Step::ReadWhole(_) => Request::read(Place::Root, Ask::Content),
+            Step::Fill(shard, whole, tokens) => {
+                let token = usize::try_from(*shard)
+                    .ok()
+                    .and_then(|shard| tokens.get(shard).copied().flatten())
+                    .unwrap_or(self.token);
+                fill(*shard, K::part(whole, self.of(), *shard), token)
+            }
+            Step::PlaceHalf(shard) => place(self.half(*shard)),
+            Step::LookHalf(shard) => look(self.half(*shard)),
+            Step::FreezeToSplit(shard, _) => freeze(*shard),
+            Step::FillHalf(shard, whole, token) => {
+                let half = self.half(*shard);
+                fill(half, K::part(whole, self.of() * 2, half), *token)
+            }
+            Step::Shed(shard, whole) => {
+                let moved = K::part(whole, self.of() * 2, self.half(*shard));
+                let edit = Edit::Shed(moved, self.new_companion());
+                Request::write(at(*shard), older, edit)
+            }
+            Step::LookTaken(shard, _) => look(*shard),
+            Step::FreezeHalf(shard, _) => freeze(self.half(*shard)),
+            Step::TakeIn(shard, half) => {
+                let edit = Edit::TakeIn(half.clone(), self.new_companion());
+                Request::write(at(*shard), older, edit)
+            }
+            Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older, Edit::Delete),
+            Step::FreezeOnly => freeze(0),
+            Step::PutBack(whole) => {
+                // Twice is as good as once: while this guard holds, nobody writes either of them.
+                let guard = Guard::RootIs(self.root.scheme, epoch);
+                Request::write(Place::Root, guard, Edit::PutBack(whole.clone()))
+            }
+            Step::DeleteOnly => Request::write(at(0), older, Edit::Delete),
+            Step::Delete(shard) => Request::write(at(*shard), older, Edit::Delete),
+            Step::Finish => {
+                let edit = match self.root.scheme {
+                    Scheme::Demoting => Edit::Settle(self.target()),
+                    _ => Edit::Spread(self.target()),
+                };
+                Request::write(Place::Root, Guard::RootIs(self.root.scheme, epoch), edit)
+            }
+            Step::Missing(_) => Request::read(Place::Root, Ask::State),
+        }
+    }
+
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Helped> {
+        // A step that is put back to the end where it stands for nothing any more.
+        let step = std::mem::replace(&mut self.step, Step::Finish);
+        match step {
+            Step::Place(shard, tokens) => match reply {
+                Reply::Done(_) => {
+                    let token = self.token;
+                    self.placed(shard, tokens, Some(token))
+                }
+                _ => self.go(Step::LookPlaced(shard, tokens)),
+            },
+            Step::LookPlaced(shard, tokens) => match self.found(shard, reply) {
+                Ok(token) => self.placed(shard, tokens, token),
+                Err(end) => end,
+            },
+            Step::ReadWhole(tokens) => match reply {
+                Reply::Done(seen) if seen.root == self.root || !keeps(Rule::Evidence) => {
+                    match seen.content {
+                        Some(whole) => self.fill(0, whole, tokens),
+                        None => Progress::Done(Helped),
+                    }
+                }
+                _ => Progress::Done(Helped),
+            },
+            Step::Fill(shard, whole, tokens) => match reply {
+                Reply::NotFound => self.go(Step::Missing(shard)),
+                _ => self.fill(shard + 1, whole, tokens),
+            },
+
+            Step::PlaceHalf(shard) => match reply {
+                Reply::Done(_) => {
+                    let token = Some(self.token);
+                    self.go(Step::FreezeToSplit(shard, token))
+                }
+                _ => self.go(Step::LookHalf(shard)),
+            },
+            Step::LookHalf(shard) => match self.found(self.half(shard), reply) {
+                Ok(token) => self.go(Step::FreezeToSplit(shard, token)),
+                Err(end) => end,
+            },
+            Step::FreezeToSplit(shard, token) => match (reply, token) {
+                (Reply::NotFound, _) => self.go(Step::Missing(shard)),
+                (Reply::FilteredOut, _) => self.behind(shard, Step::PlaceHalf),
+                (Reply::Done(seen), token) => match (seen.content, token) {
+                    (None, _) => self.go(Step::Missing(shard)),
+                    (Some(whole), Some(token)) => self.go(Step::FillHalf(shard, whole, token)),
+                    (Some(whole), None) => self.go(Step::Shed(shard, whole)),
+                },
+            },
+            Step::FillHalf(shard, whole, _) => match reply {
+                Reply::NotFound => {
+                    let half = self.half(shard);
+                    self.go(Step::Missing(half))
+                }
+                _ => self.go(Step::Shed(shard, whole)),
+            },
+            Step::Shed(shard, _) => match reply {
+                Reply::NotFound => self.go(Step::Missing(shard)),
+                _ => self.behind(shard, Step::PlaceHalf),
+            },
+
+            Step::LookTaken(shard, again) => match reply {
+                Reply::Done(seen) => match seen.companion {
+                    Some((companion, _)) if companion.epoch < self.root.epoch => {
+                        self.go(Step::FreezeHalf(shard, again))
+                    }
+                    Some((companion, _)) if companion.epoch == self.root.epoch => {
+                        self.go(Step::DeleteHalf(shard))
+                    }
+                    _ => self.go(Step::Missing(shard)),
+                },
+                _ => self.go(Step::Missing(shard)),
+            },
+            Step::FreezeHalf(shard, again) => match (reply, again) {
+                (Reply::Done(seen), _) => match seen.content {
+                    Some(half) => self.go(Step::TakeIn(shard, half)),
+                    None => {
+                        let half = self.half(shard);
+                        self.go(Step::Missing(half))
+                    }
+                },
+                // Somebody else has taken it in and deleted it, which shows in the other one.
+                (_, Again::No) => self.go(Step::LookTaken(shard, Again::Yes)),
+                (_, Again::Yes) => {
+                    let half = self.half(shard);
+                    self.go(Step::Missing(half))
+                }
+            },
+            Step::TakeIn(shard, _) => match reply {
+                Reply::NotFound => self.go(Step::Missing(shard)),
+                _ => self.go(Step::DeleteHalf(shard)),
+            },
+            Step::DeleteHalf(shard) => {
+                self.behind(shard, |shard| Step::LookTaken(shard, Again::No))
+            }
+
+            Step::FreezeOnly => match reply {
+                Reply::Done(seen) => match seen.content {
+                    Some(whole) => self.go(Step::PutBack(whole)),
+                    None => self.go(Step::Missing(0)),
+                },
+                _ => self.go(Step::Missing(0)),
+            },
+            Step::PutBack(_) => self.go(Step::DeleteOnly),
+            Step::DeleteOnly => self.go(Step::Finish),
+
+            Step::Delete(shard) => self.behind(shard, Step::Delete),
+
+            Step::Finish => Progress::Done(Helped),
+            Step::Missing(shard) => match reply {
+                Reply::Done(seen) if seen.root == self.root => {
+                    if self.root.scheme == Scheme::Demoting && seen.has_bin {
+                        // Somebody else has put it back in the meantime.
+                        self.go(Step::DeleteOnly)
+                    } else {
+                        Progress::Failed(Failure::Missing(shard))
+                    }
+                }
+                _ => Progress::Done(Helped),
+            },
+        }
+    }
+
+    fn transition(&self) -> Option<(Scheme, Done)> {
+        let of = self.of();
+        let done = match &self.step {
+            Step::Place(..) | Step::LookPlaced(..) | Step::ReadWhole(_) => 0,
+            Step::Fill(shard, ..)
+            | Step::PlaceHalf(shard)
+            | Step::LookHalf(shard)
+            | Step::FreezeToSplit(shard, _)
+            | Step::FillHalf(shard, ..)
+            | Step::Shed(shard, _)
+            | Step::LookTaken(shard, _)
+            | Step::FreezeHalf(shard, _)
+            | Step::TakeIn(shard, _)
+            | Step::DeleteHalf(shard)
+            | Step::Delete(shard) => *shard,
+            Step::FreezeOnly | Step::PutBack(_) | Step::Missing(_) => 0,
+            Step::DeleteOnly | Step::Finish => of,
+        };
+        Some((self.root.scheme, Done { done, of }))
+    }
+}

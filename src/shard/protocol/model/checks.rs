@@ -1,0 +1,354 @@
+//! The scenarios, and that no guard and no rule can be left out.
+
+use super::super::begin::Goal::{Activate, Delete, Demote, Help, Merge, Split};
+use super::super::rules::{Rule, without};
+use super::explore::Op::{Add, Change, Contains, ReadAll, Remove};
+use super::explore::{Explored, Op, Scenario, explore, sample};
+use super::store::Hole;
+
+const HELP: Op = Change(Help);
+const DELETE: Op = Change(Delete);
+const SPLIT: Op = Change(Split);
+const MERGE: Op = Change(Merge);
+const DEMOTE: Op = Change(Demote);
+const TO_ONE: Op = Change(Activate(1));
+const TO_TWO: Op = Change(Activate(2));
+
+/// Elements 1 and 2 in the root, in one shard, in two.
+const ROOT: &[Op] = &[Add(1), Add(2)];
+const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
+const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
+
+/// So many interleavings at most until a guard is missed.
+const RUNS_MAX: u64 = 1_000_000;
+
+/// Processes that know where the collection was before. Any of them may die at any step.
+fn of(before: &[Op], processes: &[&[Op]]) -> Scenario {
+    Scenario {
+        before: before.to_vec(),
+        strangers: 0,
+        elements: 3,
+        processes: processes.iter().map(|script| script.to_vec()).collect(),
+        hole: None,
+    }
+}
+
+/// The same, but the last process knows nothing.
+fn with_stranger(before: &[Op], processes: &[&[Op]]) -> Scenario {
+    Scenario {
+        strangers: 1,
+        ..of(before, processes)
+    }
+}
+
+/// Every order of the steps of these processes explains itself; there are at least so many states.
+fn holds(scenarios: &[(Scenario, usize)]) {
+    for (number, (scenario, states_min)) in scenarios.iter().enumerate() {
+        let explored = explore(scenario).unwrap_or_else(|why| panic!("scenario {number}: {why}"));
+        println!("scenario {number}: {explored:?}");
+        assert!(explored.states >= *states_min, "{number}: {explored:?}");
+        assert!(explored.ends > 0, "{number}: {explored:?}");
+    }
+}
+
+#[test]
+fn an_activation_loses_doubles_and_revives_nothing() {
+    holds(&[
+        (
+            of(ROOT, &[&[TO_TWO], &[HELP], &[Add(0)], &[ReadAll]]),
+            40_000,
+        ),
+        (
+            of(ROOT, &[&[TO_TWO], &[HELP], &[Remove(1), Contains(1)]]),
+            1_000,
+        ),
+        (of(ROOT, &[&[TO_ONE], &[TO_TWO], &[Add(0)]]), 1_000),
+    ]);
+}
+
+#[test]
+fn a_split_loses_doubles_and_revives_nothing() {
+    holds(&[
+        (of(ONE, &[&[SPLIT], &[HELP], &[Add(0)], &[ReadAll]]), 20_000),
+        (
+            of(ONE, &[&[SPLIT], &[Add(0)], &[Remove(1)], &[ReadAll]]),
+            15_000,
+        ),
+        (
+            of(
+                ONE,
+                &[&[SPLIT], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+            ),
+            20_000,
+        ),
+        (of(TWO, &[&[SPLIT], &[Add(0)], &[ReadAll]]), 8_000),
+        (
+            of(TWO, &[&[SPLIT], &[HELP], &[Remove(2), Contains(2)]]),
+            6_000,
+        ),
+    ]);
+}
+
+#[test]
+fn a_merge_loses_doubles_and_revives_nothing() {
+    holds(&[
+        (of(TWO, &[&[MERGE], &[HELP], &[Add(0)], &[ReadAll]]), 15_000),
+        (
+            of(TWO, &[&[MERGE], &[Add(0)], &[Remove(1)], &[ReadAll]]),
+            15_000,
+        ),
+        (
+            of(
+                TWO,
+                &[&[MERGE], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+            ),
+            12_000,
+        ),
+        (
+            of(TWO, &[&[MERGE], &[Remove(1)], &[Contains(1), Contains(1)]]),
+            1_000,
+        ),
+        (
+            of(TWO, &[&[MERGE], &[Remove(1)], &[ReadAll, ReadAll]]),
+            3_000,
+        ),
+    ]);
+}
+
+#[test]
+fn a_return_to_one_record_loses_doubles_and_revives_nothing() {
+    holds(&[
+        (of(ONE, &[&[DEMOTE], &[HELP], &[Add(0)], &[ReadAll]]), 3_000),
+        (
+            of(
+                ONE,
+                &[&[DEMOTE], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+            ),
+            3_000,
+        ),
+        (
+            of(TWO, &[&[DEMOTE], &[HELP], &[Remove(1), Contains(1)]]),
+            3_000,
+        ),
+    ]);
+}
+
+#[test]
+fn a_deletion_takes_what_was_there_once_and_nothing_that_comes_after() {
+    holds(&[
+        (of(TWO, &[&[DELETE], &[HELP], &[Add(0)], &[ReadAll]]), 3_000),
+        (
+            with_stranger(
+                ONE,
+                &[
+                    &[DELETE],
+                    &[Contains(1), Add(0), Contains(0)],
+                    &[Contains(0), Add(1), Contains(1)],
+                ],
+            ),
+            1_500,
+        ),
+        (
+            with_stranger(TWO, &[&[DELETE], &[Add(1)], &[ReadAll, Contains(1)]]),
+            500,
+        ),
+        (
+            of(
+                ONE,
+                &[
+                    &[DELETE],
+                    &[Contains(0), Contains(0)],
+                    &[Add(1)],
+                    &[Contains(1)],
+                ],
+            ),
+            1_500,
+        ),
+        (
+            of(ONE, &[&[DELETE], &[DELETE], &[Add(0), Contains(0)]]),
+            1_000,
+        ),
+    ]);
+}
+
+#[test]
+fn a_deletion_that_overtakes_a_transition_takes_what_was_there_once() {
+    holds(&[
+        (of(ROOT, &[&[TO_ONE], &[DELETE], &[Contains(1)]]), 200),
+        (of(ROOT, &[&[TO_ONE], &[DELETE], &[Add(0)]]), 200),
+        (of(ONE, &[&[SPLIT], &[DELETE], &[Contains(1)]]), 500),
+        (of(TWO, &[&[MERGE], &[DELETE], &[Add(0)]]), 500),
+        (of(ONE, &[&[DEMOTE], &[DELETE], &[Add(0)]]), 500),
+        (of(ONE, &[&[DEMOTE], &[DELETE], &[ReadAll]]), 500),
+    ]);
+}
+
+#[test]
+fn helpers_that_come_late_do_no_harm_to_the_next_transition() {
+    holds(&[
+        (
+            of(
+                ROOT,
+                &[
+                    &[TO_ONE, DELETE],
+                    &[HELP],
+                    &[Contains(1), Add(1), Contains(1)],
+                ],
+            ),
+            3_000,
+        ),
+        (
+            of(ONE, &[&[DELETE, TO_ONE], &[HELP], &[Add(0), Contains(0)]]),
+            5_000,
+        ),
+        (
+            of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]]),
+            10_000,
+        ),
+        (
+            of(TWO, &[&[MERGE, SPLIT], &[HELP], &[Contains(1), Add(0)]]),
+            10_000,
+        ),
+        (
+            of(ONE, &[&[DEMOTE, TO_ONE], &[HELP], &[Remove(1), Add(1)]]),
+            5_000,
+        ),
+        (of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]), 3_000),
+    ]);
+}
+
+/// What was found, without the steps that lead to it.
+fn first_line(found: &Result<Explored, String>) -> String {
+    match found {
+        Ok(explored) => format!("nothing in {explored:?}"),
+        Err(why) => why.lines().next().unwrap_or_default().into(),
+    }
+}
+
+/// All at once. Minutes: `SPIKELET_LONG=1` runs it.
+#[test]
+fn five_processes_at_once_lose_double_and_revive_nothing() {
+    if std::env::var_os("SPIKELET_LONG").is_none() {
+        return;
+    }
+    let five = |before, transition| {
+        let begin: &[Op] = &[transition];
+        of(
+            before,
+            &[begin, &[HELP], &[Add(0)], &[Remove(1)], &[ReadAll]],
+        )
+    };
+    holds(&[
+        (five(ROOT, TO_TWO), 1_000_000),
+        (five(ONE, SPLIT), 100_000),
+        (five(TWO, MERGE), 100_000),
+        (five(ONE, DEMOTE), 100_000),
+        (five(TWO, DELETE), 50_000),
+        (of(ONE, &[&[SPLIT], &[SPLIT], &[Add(0)]]), 10_000),
+        (
+            of(
+                ROOT,
+                &[&[TO_ONE, DELETE], &[HELP], &[HELP], &[Contains(1), Add(1)]],
+            ),
+            10_000,
+        ),
+    ]);
+}
+
+#[test]
+fn no_guard_can_be_left_out() {
+    let activation = of(ROOT, &[&[TO_TWO], &[HELP], &[Add(0)], &[Remove(1)]]);
+    let split = of(
+        ONE,
+        &[&[SPLIT], &[HELP], &[Add(0)], &[Remove(1), Contains(1)]],
+    );
+    let merge = of(TWO, &[&[MERGE], &[HELP], &[Remove(1), Contains(1)]]);
+    let late_maker = of(ROOT, &[&[TO_ONE, DELETE], &[HELP], &[HELP], &[Contains(1)]]);
+    let mut missed = Vec::new();
+    for (hole, scenario) in [
+        (Hole::WholeIsWhole, &activation),
+        (
+            Hole::MarkIsNewer,
+            &of(ROOT, &[&[TO_ONE, DEMOTE], &[TO_ONE]]),
+        ),
+        (
+            Hole::MarkedRootIs,
+            &of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]),
+        ),
+        (
+            Hole::FinishedRootIs,
+            &of(
+                ONE,
+                &[
+                    &[DELETE],
+                    &[Contains(0), Contains(0)],
+                    &[Add(1)],
+                    &[Contains(1)],
+                ],
+            ),
+        ),
+        (
+            Hole::PutBackRootIs,
+            &of(ONE, &[&[DEMOTE, TO_ONE], &[HELP], &[Remove(1), Add(1)]]),
+        ),
+        (Hole::LiveEpoch, &split),
+        (Hole::LiveThawed, &split),
+        (Hole::PlacedOlder, &activation),
+        (Hole::FrozenOlder, &split),
+        (
+            Hole::ShedOlder,
+            &of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1)]]),
+        ),
+        (Hole::TakenInOlder, &merge),
+        (
+            Hole::DeletedOlder,
+            &of(ONE, &[&[DELETE, TO_ONE], &[HELP], &[Add(0), Contains(0)]]),
+        ),
+        (Hole::FilledPlaced, &activation),
+        (Hole::FilledToken, &late_maker),
+    ] {
+        let with_hole = Scenario {
+            hole: Some(hole),
+            ..scenario.clone()
+        };
+        let found = sample(&with_hole, RUNS_MAX);
+        println!("{hole:?}: {found:?}");
+        if found.is_ok() {
+            missed.push(hole);
+        }
+    }
+    assert!(missed.is_empty(), "nobody misses {missed:?}");
+}
+
+#[test]
+fn no_rule_can_be_left_out() {
+    for (rule, scenario) in [
+        (
+            Rule::Evidence,
+            of(
+                ROOT,
+                &[
+                    &[TO_ONE, DELETE],
+                    &[HELP],
+                    &[Contains(1), Add(1), Contains(1)],
+                ],
+            ),
+        ),
+        (
+            Rule::RememberedNotFrozen,
+            of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]]),
+        ),
+        (
+            Rule::ReadersHelpDeleting,
+            with_stranger(ONE, &[&[DELETE], &[Contains(1)], &[Contains(1)]]),
+        ),
+        (
+            Rule::IgnoreUnshedHalf,
+            of(ONE, &[&[SPLIT], &[HELP], &[Add(0)], &[ReadAll]]),
+        ),
+    ] {
+        let found = without(rule, || explore(&scenario));
+        println!("{rule:?}: {}", first_line(&found));
+        assert!(found.is_err(), "{rule:?} is not missed: {found:?}");
+    }
+}

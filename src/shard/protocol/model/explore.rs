@@ -1,0 +1,536 @@
+//! Processes that run the machines, and all the orders in which their steps can come.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::super::begin::{Begin, Goal};
+use super::super::find::Find;
+use super::super::view::{PATIENCE, Refused, Source, Survey, View};
+use super::super::write::{Did, Write};
+use super::super::{Ask, Failure, Machine, Mark, Progress, Reply, Request, Root, Route, Token};
+use super::history::{Call, History};
+use super::store::{CompanionRecord, Hole, Store};
+use super::{Act, Answer, Elements, Tiny, elements};
+use crate::shard::scheme::Scheme;
+
+/// What a process does, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Add(u8),
+    Remove(u8),
+    Contains(u8),
+    /// Reads the whole collection.
+    ReadAll,
+    Change(Goal),
+}
+
+/// Processes and what they begin with.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    /// What is done before, by one alone. The others remember the route that this has led to.
+    pub(super) before: Vec<Op>,
+    /// How many of the processes, the last ones, remember none.
+    pub(super) strangers: usize,
+    /// Elements 0 to this one, without it.
+    pub(super) elements: u8,
+    pub(super) processes: Vec<Vec<Op>>,
+    pub(super) hole: Option<Hole>,
+}
+
+/// What was explored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Explored {
+    pub(super) states: usize,
+    /// States in which every process has come to its end.
+    pub(super) ends: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    store: Store,
+    processes: Vec<Process>,
+    history: History,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Process {
+    /// How many operations of its script it has begun.
+    begun: usize,
+    running: Option<Running>,
+    remembered: Option<Route>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Running {
+    Write(Write<Tiny>),
+    Find(Find<Tiny>),
+    Change(Begin<Elements>),
+    Survey(Survey<Elements>),
+    /// One record of a view after the other.
+    Pass {
+        view: View,
+        patience: u8,
+        next: usize,
+        once: Elements,
+        twice: Elements,
+    },
+}
+
+/// What a process was told.
+enum Told {
+    Nothing,
+    Yes(bool),
+    All { once: Elements, twice: Elements },
+}
+
+enum Went {
+    On(Running),
+    Ended(Told, Option<Route>),
+}
+
+/// A process alone ends within so many steps.
+const STEPS_ALONE_MAX: usize = 400;
+
+/// Room for the tokens of one operation.
+const TOKENS: usize = 64;
+
+impl Running {
+    fn new(op: Op, remembered: Option<Route>, token: Token) -> Self {
+        match op {
+            Op::Add(element) => {
+                let add = Act::Add(element);
+                Self::Write(Write::new(element.into(), add, remembered, token))
+            }
+            Op::Remove(element) => {
+                let remove = Act::Remove(element);
+                Self::Write(Write::new(element.into(), remove, remembered, token))
+            }
+            Op::Contains(element) => {
+                let contains = Act::Contains(element);
+                Self::Find(Find::new(element.into(), contains, remembered, token))
+            }
+            Op::ReadAll => Self::pass(
+                remembered.map_or_else(
+                    || View {
+                        root: Root::default(),
+                        sources: vec![Source::Root],
+                    },
+                    View::remembered,
+                ),
+                PATIENCE,
+            ),
+            // The clock stands still: the epochs alone must do.
+            Op::Change(goal) => Self::Change(Begin::new(goal, 0, token)),
+        }
+    }
+
+    const fn pass(view: View, patience: u8) -> Self {
+        Self::Pass {
+            view,
+            patience,
+            next: 0,
+            once: 0,
+            twice: 0,
+        }
+    }
+
+    fn request(&self) -> Request<Tiny> {
+        match self {
+            Self::Write(machine) => machine.request(),
+            Self::Find(machine) => machine.request(),
+            Self::Change(machine) => machine.request(),
+            Self::Survey(machine) => machine.request(),
+            Self::Pass { view, next, .. } => {
+                Request::read(view.sources[*next].place(), Ask::User(Act::All))
+            }
+        }
+    }
+
+    fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
+        let did = |did: Did<Answer>| match did.answer {
+            Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), did.route),
+            _ => Went::Ended(Told::Yes(false), did.route),
+        };
+        Ok(match self {
+            Self::Write(machine) => match machine.resume(reply) {
+                Progress::Next(next) => Went::On(Self::Write(next)),
+                Progress::Done(done) => did(done),
+                Progress::Failed(failure) => return Err(failure),
+            },
+            Self::Find(machine) => match machine.resume(reply) {
+                Progress::Next(next) => Went::On(Self::Find(next)),
+                Progress::Done(done) => did(done),
+                Progress::Failed(failure) => return Err(failure),
+            },
+            Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
+                Progress::Next(next) => Went::On(Self::Change(next)),
+                Progress::Done(root) => Went::Ended(Told::Nothing, Route::of(root)),
+                // Others have got ahead: the collection is in one record.
+                Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
+                Progress::Failed(failure) => return Err(failure),
+            },
+            Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
+                Progress::Next(next) => Went::On(Self::Survey(next)),
+                Progress::Done(done) => Went::On(Self::pass(done.view, done.patience)),
+                Progress::Failed(failure) => return Err(failure),
+            },
+            Self::Pass {
+                view,
+                patience,
+                next,
+                once,
+                twice,
+            } => match view.sources[next].accept(reply) {
+                Err(failure) => {
+                    let refused = Refused {
+                        root: view.root,
+                        failure,
+                        patience: patience.saturating_sub(1),
+                    };
+                    Went::On(Self::Survey(Survey::new(Some(refused), token)))
+                }
+                Ok(answer) => {
+                    let all = match answer {
+                        Some(Answer::All(all)) => all,
+                        _ => 0,
+                    };
+                    let (once, twice) = (once | all, twice | once & all);
+                    let next = next + 1;
+                    if next == view.sources.len() {
+                        let told = Told::All { once, twice };
+                        Went::Ended(told, Route::of(view.root))
+                    } else {
+                        Went::On(Self::Pass {
+                            view,
+                            patience,
+                            next,
+                            once,
+                            twice,
+                        })
+                    }
+                }
+            },
+        })
+    }
+}
+
+impl World {
+    /// One step of a process; false if it has none left.
+    ///
+    /// # Errors
+    /// What must not be.
+    fn step(&mut self, process: usize, op: Option<Op>, hole: Option<Hole>) -> Result<bool, String> {
+        let token = Token((process * 4_096 + self.processes[process].begun * TOKENS + 1) as u64);
+        let running = match self.processes[process].running.take() {
+            Some(running) => running,
+            None => {
+                let Some(op) = op else { return Ok(false) };
+                self.begin(process, op);
+                let process = &mut self.processes[process];
+                process.begun += 1;
+                Running::new(op, process.remembered, token)
+            }
+        };
+        let kind = match &running {
+            Running::Write(_) => "write",
+            Running::Find(_) => "find",
+            Running::Change(_) => "change",
+            Running::Survey(_) | Running::Pass { .. } => "read all",
+        };
+        let epoch = |world: &Self| world.store.root.unwrap_or_default().root.epoch;
+        let before = epoch(self);
+        let reply = self.store.execute(&running.request(), hole);
+        if epoch(self) < before {
+            return Err(format!("{kind} of process {process}: an epoch comes back"));
+        }
+        match running.resume(reply, token) {
+            Err(failure) => Err(format!("{kind} of process {process} fails: {failure:?}")),
+            Ok(Went::On(running)) => {
+                self.processes[process].running = Some(running);
+                Ok(true)
+            }
+            Ok(Went::Ended(told, route)) => {
+                self.processes[process].remembered = route;
+                self.end(process, &told)
+                    .map_err(|why| format!("{kind} of process {process}: {why}"))?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn begin(&mut self, process: usize, op: Op) {
+        let history = &mut self.history;
+        match op {
+            Op::Add(element) => history.begin(process, element, Call::Add),
+            Op::Remove(element) => history.begin(process, element, Call::Remove),
+            Op::Contains(element) => history.begin(process, element, Call::Contains),
+            Op::ReadAll => {
+                for element in 0..history.count() {
+                    history.begin(process, element, Call::Contains);
+                }
+            }
+            Op::Change(Goal::Delete) => {
+                for element in 0..history.count() {
+                    history.begin(process, element, Call::Delete);
+                }
+            }
+            Op::Change(_) => {}
+        }
+    }
+
+    fn end(&mut self, process: usize, told: &Told) -> Result<(), String> {
+        if let Told::All { twice, .. } = told
+            && let Some(element) = elements(*twice).next()
+        {
+            return Err(format!("element {element} was seen twice"));
+        }
+        for element in 0..self.history.count() {
+            if !self.history.calls(process, element) {
+                continue;
+            }
+            let answer = match told {
+                Told::Nothing => None,
+                Told::Yes(yes) => Some(*yes),
+                Told::All { once, .. } => Some(once >> element & 1 == 1),
+            };
+            if !self.history.end(process, element, answer) {
+                return Err(format!("nothing explains {answer:?} for element {element}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What would become of this if everybody died now but one who does these things.
+    fn alone(
+        &self,
+        ops: &[Op],
+        remembered: Option<Route>,
+        hole: Option<Hole>,
+    ) -> Result<Self, String> {
+        let mut world = self.clone();
+        let process = world.processes.len();
+        world.processes.push(Process {
+            begun: 0,
+            running: None,
+            remembered,
+        });
+        for op in ops {
+            let mut steps = 0;
+            while world.step(process, Some(*op), hole)?
+                && world.processes[process].running.is_some()
+            {
+                steps += 1;
+                if steps > STEPS_ALONE_MAX {
+                    return Err(format!("{op:?} alone comes to no end"));
+                }
+            }
+        }
+        Ok(world)
+    }
+
+    /// What must hold in every state, whoever dies in it.
+    fn check(&self, hole: Option<Hole>) -> Result<(), String> {
+        let dead = |why: String| format!("all others dead: {why}");
+        self.alone(&[Op::ReadAll], None, hole).map_err(dead)?;
+        let mut routes: Vec<_> = self
+            .processes
+            .iter()
+            .filter_map(|it| it.remembered)
+            .collect();
+        routes.sort_unstable_by_key(|route| route.epoch);
+        routes.dedup();
+        for route in routes {
+            for element in 0..self.history.count() {
+                self.alone(&[Op::Contains(element)], Some(route), hole)
+                    .map_err(dead)?;
+            }
+        }
+        let helped = self
+            .alone(
+                &[
+                    Op::Change(Goal::Help),
+                    Op::ReadAll,
+                    Op::Add(0),
+                    Op::Contains(0),
+                ],
+                None,
+                hole,
+            )
+            .map_err(dead)?;
+        helped.check_settled()
+    }
+
+    /// What must hold once nothing is under way.
+    fn check_settled(&self) -> Result<(), String> {
+        let root = self.store.root.unwrap_or_default();
+        match root.root.scheme {
+            Scheme::Whole => Ok(()),
+            Scheme::Active { shards } if root.bin.is_none() => (0..shards).try_for_each(|shard| {
+                let found = self.store.companions.get(&shard);
+                let right = matches!(found, Some(CompanionRecord::Ours { companion, mark: Mark::Live, bin: Some(bin) })
+                    if companion.shards == shards && companion.epoch == root.root.epoch
+                        && elements(*bin).all(|element| u64::from(element) & (shards - 1) == shard));
+                if right {
+                    Ok(())
+                } else {
+                    Err(format!("shard {shard} of {shards} is {found:?}"))
+                }
+            }),
+            _ => Err(format!("nothing is under way, but the root is {root:?}")),
+        }
+    }
+}
+
+/// Explores every interleaving.
+///
+/// # Errors
+/// What must not be, and the steps that lead to it.
+pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
+    let first = first_of(scenario)?;
+    let mut exploration = Exploration {
+        scenario,
+        first: &first,
+        visited: HashSet::new(),
+        path: Vec::new(),
+        explored: Explored::default(),
+    };
+    exploration.run()?;
+    Ok(exploration.explored)
+}
+
+/// The state in which a scenario begins.
+fn first_of(scenario: &Scenario) -> Result<World, String> {
+    let empty = World {
+        store: Store::default(),
+        processes: Vec::new(),
+        history: History::new(scenario.elements, 0),
+    };
+    let before = empty.alone(&scenario.before, None, None)?;
+    let remembered = before.processes.iter().find_map(|alone| alone.remembered);
+    let count = scenario.processes.len();
+    let processes = (0..count).map(|process| Process {
+        begun: 0,
+        running: None,
+        remembered: remembered.filter(|_| process + scenario.strangers < count),
+    });
+    Ok(World {
+        processes: processes.collect(),
+        ..before
+    })
+}
+
+/// Follows some interleavings, in which a process takes several steps before it is another one's turn: what goes wrong
+/// because somebody comes late is found sooner than by [`explore`].
+///
+/// # Errors
+/// What must not be.
+pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
+    let first = first_of(scenario)?;
+    let count = scenario.processes.len() as u64;
+    for run in 0..runs {
+        let mut world = first.clone();
+        let mut drawn = xxh3_64(&run.to_le_bytes());
+        let mut process = 0;
+        let mut ended = 0;
+        while ended < scenario.processes.len() {
+            drawn = xxh3_64(&drawn.to_le_bytes());
+            if ended > 0 || drawn.is_multiple_of(8) {
+                process = (drawn >> 8) % count;
+            }
+            let number = process as usize;
+            let op = scenario.processes[number]
+                .get(world.processes[number].begun)
+                .copied();
+            if world.step(number, op, scenario.hole)? {
+                ended = 0;
+                if (drawn >> 40).is_multiple_of(4) {
+                    world.check(scenario.hole)?;
+                }
+            } else {
+                ended = world
+                    .processes
+                    .iter()
+                    .zip(&scenario.processes)
+                    .filter(|(process, script)| {
+                        process.running.is_none() && process.begun == script.len()
+                    })
+                    .count();
+            }
+        }
+        world.check(scenario.hole)?;
+    }
+    Ok(())
+}
+
+struct Exploration<'a> {
+    scenario: &'a Scenario,
+    first: &'a World,
+    visited: HashSet<u128>,
+    /// The states on the way to this one, and which process goes on from each.
+    path: Vec<(World, usize)>,
+    explored: Explored,
+}
+
+impl Exploration<'_> {
+    fn run(&mut self) -> Result<(), String> {
+        self.visit(self.first.clone())?;
+        while let Some((world, process)) = self.path.last_mut() {
+            let Some(script) = self.scenario.processes.get(*process) else {
+                self.path.pop();
+                self.skip();
+                continue;
+            };
+            let op = script.get(world.processes[*process].begun).copied();
+            let mut next = world.clone();
+            match next.step(*process, op, self.scenario.hole) {
+                Err(why) => return Err(self.told(&why)),
+                Ok(true) if self.visit(next)? => {}
+                Ok(_) => self.skip(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on with the next process.
+    fn skip(&mut self) {
+        if let Some((_, process)) = self.path.last_mut() {
+            *process += 1;
+        }
+    }
+
+    /// Goes on from this state, unless it was met before.
+    fn visit(&mut self, world: World) -> Result<bool, String> {
+        let mut hasher = Xxh3::new();
+        world.hash(&mut hasher);
+        if !self.visited.insert(hasher.digest128()) {
+            return Ok(false);
+        }
+        self.explored.states += 1;
+        let mut scripts = world.processes.iter().zip(&self.scenario.processes);
+        let ended = scripts
+            .all(|(process, script)| process.running.is_none() && process.begun == script.len());
+        self.explored.ends += usize::from(ended);
+        let checked = world.check(self.scenario.hole);
+        self.path.push((world, 0));
+        checked.map_err(|why| self.told(&why))?;
+        Ok(true)
+    }
+
+    fn told(&self, why: &str) -> String {
+        let mut told = why.to_string();
+        for (world, process) in &self.path {
+            let Some(script) = self.scenario.processes.get(*process) else {
+                continue;
+            };
+            let next = &world.processes[*process];
+            let step = match &next.running {
+                Some(running) => format!("{:?}", running.request()),
+                None => format!("begins {:?}", script.get(next.begun)),
+            };
+            told.push_str(&format!("\n{process}: {step}"));
+        }
+        told
+    }
+}

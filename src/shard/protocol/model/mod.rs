@@ -1,0 +1,58 @@
+//! The protocol under every interleaving: an exhaustive check, small enough to run with the other tests.
+//!
+//! * [`store`]: an abstract store that executes requests, and can leave a guard out.
+//! * [`history`]: whether what callers were told can be put in an order.
+//! * [`explore`]: processes that run the machines, and all the orders in which their steps can come.
+//! * `checks`: the scenarios, and that no guard and no rule can be left out. `real`: the abstract store answers as a real one.
+//!
+//! The explorer is our own: what it takes is a set of states that were visited and a stack, and the checks that are made in
+//! every state (whoever is at work may die there) fit into no general one.
+
+mod checks;
+mod explore;
+mod history;
+mod real;
+mod store;
+
+use super::Kind;
+
+/// A collection of elements 0 to 7, each of which is its own hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Tiny;
+
+/// A set of elements, by their bits.
+type Elements = u8;
+
+/// What is done to one record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Act {
+    Add(u8),
+    Remove(u8),
+    Contains(u8),
+    All,
+}
+
+/// What that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Answer {
+    /// Whether the element was added, was removed, is there.
+    Yes(bool),
+    All(Elements),
+}
+
+impl Kind for Tiny {
+    type Part = Elements;
+    type Act = Act;
+    type Answer = Answer;
+
+    fn part(whole: &Elements, shards: u64, shard: u64) -> Elements {
+        elements(*whole)
+            .filter(|element| u64::from(*element) & (shards - 1) == shard)
+            .fold(0, |part, element| part | 1 << element)
+    }
+}
+
+/// The elements of a set.
+fn elements(set: Elements) -> impl Iterator<Item = u8> {
+    (0..8).filter(move |element| set >> element & 1 == 1)
+}

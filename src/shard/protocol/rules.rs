@@ -1,0 +1,41 @@
+//! The rules that the model check takes away one by one, to see that each of them is needed.
+
+/// A rule of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A companion is filled only by those who found the transition under way after it was placed.
+    Evidence,
+    /// A remembered route leads to no frozen companion.
+    RememberedNotFrozen,
+    /// Whoever reads a collection that is being deleted helps first.
+    ReadersHelpDeleting,
+    /// In a split, a half counts only once the other one has shed it.
+    IgnoreUnshedHalf,
+}
+
+#[cfg(test)]
+thread_local! {
+    static LEFT_OUT: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+}
+
+/// Leaves a rule out, in this thread, while `run` runs.
+#[cfg(test)]
+pub(crate) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
+    LEFT_OUT.set(Some(rule));
+    let result = run();
+    LEFT_OUT.set(None);
+    result
+}
+
+/// Whether a rule is to be kept: always, but in tests of the rules.
+#[cfg(test)]
+pub(crate) fn keeps(rule: Rule) -> bool {
+    LEFT_OUT.get() != Some(rule)
+}
+
+/// Whether a rule is to be kept: always, but in tests of the rules.
+#[cfg(not(test))]
+#[inline]
+pub(crate) const fn keeps(_: Rule) -> bool {
+    true
+}

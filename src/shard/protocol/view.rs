@@ -1,0 +1,298 @@
+//! Which records together are the collection, and whether what one of them has answered still counts.
+//!
+//! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
+//! child that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
+
+use super::help::{Help, Helped};
+use super::rules::{Rule, keeps};
+use super::{
+    Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
+    Token,
+};
+use crate::shard::scheme::Scheme;
+
+/// How often a reader looks at a transition that will not stand still before it helps.
+pub(crate) const PATIENCE: u8 = 2;
+
+/// One record of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// The root, while the collection is in it.
+    Root,
+    /// A companion, while it is this one.
+    Companion {
+        /// Its number.
+        shard: u64,
+        /// What it must be.
+        companion: Companion,
+        /// Whether it may be frozen: only where the root was read for this view.
+        frozen_too: bool,
+    },
+}
+
+impl Source {
+    pub(crate) const fn place(&self) -> Place {
+        match self {
+            Self::Root => Place::Root,
+            Self::Companion { shard, .. } => Place::Companion(*shard),
+        }
+    }
+
+    /// What the record has answered, if it counts.
+    ///
+    /// # Errors
+    /// What is wrong with it, should the root still say the same.
+    pub(crate) fn accept<K: Kind>(&self, reply: Reply<K>) -> Result<Option<K::Answer>, Failure> {
+        match (self, reply) {
+            (Self::Root, Reply::Done(seen)) if in_root(seen.root, seen.has_bin) => Ok(seen.answer),
+            (Self::Root, Reply::NotFound) => Ok(None),
+            (Self::Root, _) => Err(Failure::Missing(0)),
+            (
+                Self::Companion {
+                    shard,
+                    companion,
+                    frozen_too,
+                },
+                Reply::Done(seen),
+            ) => match seen.companion {
+                Some((found, Mark::Live)) if found == *companion => {
+                    if seen.has_bin {
+                        Ok(seen.answer)
+                    } else {
+                        Err(Failure::NoBin(*shard))
+                    }
+                }
+                Some((found, Mark::Frozen)) if found == *companion && *frozen_too => {
+                    Ok(seen.answer)
+                }
+                _ => Err(Failure::Missing(*shard)),
+            },
+            (Self::Companion { shard, .. }, _) => Err(Failure::Missing(*shard)),
+        }
+    }
+}
+
+/// Whether the root's own bin is the collection.
+pub(crate) const fn in_root(root: Root, has_bin: bool) -> bool {
+    match root.scheme {
+        Scheme::Whole | Scheme::Activating { .. } => true,
+        Scheme::Demoting => has_bin,
+        _ => false,
+    }
+}
+
+/// The records that together are the collection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct View {
+    /// The root that it was made by.
+    pub(crate) root: Root,
+    pub(crate) sources: Vec<Source>,
+}
+
+impl View {
+    /// The view of a remembered route.
+    pub(crate) fn remembered(route: Route) -> Self {
+        Self::active(route, !keeps(Rule::RememberedNotFrozen))
+    }
+
+    fn active(route: Route, frozen_too: bool) -> Self {
+        let sources = (0..route.shards).map(|shard| Source::Companion {
+            shard,
+            companion: route.companion(),
+            frozen_too,
+        });
+        Self {
+            root: Root {
+                scheme: Scheme::Active {
+                    shards: route.shards,
+                },
+                epoch: route.epoch,
+            },
+            sources: sources.collect(),
+        }
+    }
+}
+
+/// A view that did not hold, and why not, should the root still say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Refused {
+    pub(crate) root: Root,
+    pub(crate) failure: Failure,
+    /// How often a transition may still be looked at.
+    pub(crate) patience: u8,
+}
+
+/// Makes a view.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Survey<P> {
+    token: Token,
+    refused: Option<Refused>,
+    patience: u8,
+    step: Step<P>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<P> {
+    ReadRoot,
+    /// A companion that was there before the transition.
+    Low(u64, View),
+    /// Its other half.
+    High(u64, View),
+    Help(Help<P>),
+}
+
+/// A view, and how much patience is left.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Surveyed {
+    pub(crate) view: View,
+    pub(crate) patience: u8,
+}
+
+impl<P: Clone> Survey<P> {
+    /// `refused`: the view before this one.
+    pub(crate) fn new(refused: Option<Refused>, token: Token) -> Self {
+        Self {
+            token,
+            refused,
+            patience: refused.map_or(PATIENCE, |refused| refused.patience),
+            step: Step::ReadRoot,
+        }
+    }
+
+    fn go(self, step: Step<P>) -> Progress<Self, Surveyed> {
+        Progress::Next(Self { step, ..self })
+    }
+
+    fn done(self, view: View) -> Progress<Self, Surveyed> {
+        Progress::Done(Surveyed {
+            view,
+            patience: self.patience,
+        })
+    }
+
+    fn again(mut self) -> Progress<Self, Surveyed> {
+        self.patience = self.patience.saturating_sub(1);
+        self.go(Step::ReadRoot)
+    }
+
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Surveyed> {
+        if let Some(refused) = self.refused
+            && Route::of(root).is_some()
+            && refused.root == root
+        {
+            return Progress::Failed(refused.failure);
+        }
+        let sources = Vec::new();
+        let help = matches!(root.scheme, Scheme::Deleting { .. })
+            && keeps(Rule::ReadersHelpDeleting)
+            || self.patience == 0;
+        if help && let Some(help) = Help::new(root, has_bin, self.token) {
+            self.token = self.token.next();
+            self.patience = PATIENCE;
+            return self.go(Step::Help(help));
+        }
+        match Route::of(root) {
+            Some(route) => self.done(View::active(route, true)),
+            None if in_root(root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
+                let sources = vec![Source::Root];
+                self.done(View { root, sources })
+            }
+            None => self.go(Step::Low(0, View { root, sources })),
+        }
+    }
+
+    /// How many companions have other halves.
+    const fn pairs(root: Root) -> u64 {
+        match root.scheme {
+            Scheme::Splitting { from } => from,
+            Scheme::Merging { from } => from / 2,
+            _ => 1,
+        }
+    }
+
+    fn behind(self, shard: u64, view: View) -> Progress<Self, Surveyed> {
+        if shard + 1 < Self::pairs(view.root) {
+            self.go(Step::Low(shard + 1, view))
+        } else {
+            self.done(view)
+        }
+    }
+}
+
+/// A companion that has been looked at, if it has content.
+fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
+    match reply {
+        Reply::Done(seen) => match seen.companion? {
+            (_, Mark::Placed(_)) => None,
+            (companion, _) => Some(companion),
+        },
+        _ => None,
+    }
+}
+
+impl<K: Kind> Machine<K> for Survey<K::Part> {
+    type Outcome = Surveyed;
+
+    fn request(&self) -> Request<K> {
+        match &self.step {
+            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::Low(shard, _) => Request::read(Place::Companion(*shard), Ask::State),
+            Step::High(shard, view) => {
+                let place = Place::Companion(shard + Self::pairs(view.root));
+                Request::read(place, Ask::State)
+            }
+            Step::Help(help) => help.request(),
+        }
+    }
+
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Surveyed> {
+        let source = |shard, companion| Source::Companion {
+            shard,
+            companion,
+            frozen_too: true,
+        };
+        match std::mem::replace(&mut self.step, Step::ReadRoot) {
+            Step::ReadRoot => match reply {
+                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.judge(Root::default(), false),
+            },
+            Step::Low(shard, mut view) => {
+                let Some(companion) = looked_at(&reply) else {
+                    return self.again();
+                };
+                let old = companion.epoch < view.root.epoch;
+                if companion.epoch > view.root.epoch {
+                    return self.again();
+                }
+                view.sources.push(source(shard, companion));
+                let both = match view.root.scheme {
+                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreUnshedHalf),
+                    Scheme::Merging { .. } => old,
+                    _ => false,
+                };
+                if both {
+                    self.go(Step::High(shard, view))
+                } else {
+                    self.behind(shard, view)
+                }
+            }
+            Step::High(shard, mut view) => {
+                let splitting = matches!(view.root.scheme, Scheme::Splitting { .. });
+                match looked_at(&reply) {
+                    Some(companion) if splitting == (companion.epoch == view.root.epoch) => {
+                        let half = shard + Self::pairs(view.root);
+                        view.sources.push(source(half, companion));
+                        self.behind(shard, view)
+                    }
+                    _ if !keeps(Rule::IgnoreUnshedHalf) => self.behind(shard, view),
+                    _ => self.again(),
+                }
+            }
+            Step::Help(help) => match help.resume(reply) {
+                Progress::Next(help) => self.go(Step::Help(help)),
+                Progress::Done(Helped) => self.go(Step::ReadRoot),
+                Progress::Failed(failure) => Progress::Failed(failure),
+            },
+        }
+    }
+}

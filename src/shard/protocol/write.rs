@@ -1,0 +1,144 @@
+//! A write to one child: straight to where it was last time, or by way of the root.
+
+use super::help::{Help, Helped};
+use super::{
+    Ask, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Route, Token,
+};
+use crate::shard::route::shard;
+use crate::shard::scheme::Scheme;
+
+/// A write to the child of a hash.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Write<K: Kind> {
+    hash: u64,
+    act: K::Act,
+    token: Token,
+    /// A route whose companion would not have it.
+    refused: Option<Route>,
+    step: Step<K::Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Step<P> {
+    /// The root, if the collection is in it.
+    Whole,
+    ReadRoot,
+    Companion(Route),
+    /// Why the right companion would not have it.
+    Diagnose(Route),
+    Help(Help<P>),
+}
+
+/// What a write or a read of one child comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Did<A> {
+    /// `None`: there is no record.
+    pub(crate) answer: Option<A>,
+    /// By which route; `None`: it was in the root.
+    pub(crate) route: Option<Route>,
+}
+
+impl<K: Kind> Write<K> {
+    /// `remembered`: where it was last time.
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: Option<Route>, token: Token) -> Self {
+        Self {
+            hash,
+            act,
+            token,
+            refused: None,
+            step: remembered.map_or(Step::Whole, Step::Companion),
+        }
+    }
+
+    fn go(self, step: Step<K::Part>) -> Progress<Self, Did<K::Answer>> {
+        Progress::Next(Self { step, ..self })
+    }
+
+    fn place(&self, route: Route) -> Place {
+        Place::Companion(shard(self.hash, route.shards))
+    }
+
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Did<K::Answer>> {
+        let token = self.token;
+        if let Some(help) = Help::new(root, has_bin, token) {
+            self.token = token.next();
+            return self.go(Step::Help(help));
+        }
+        match Route::of(root) {
+            None => self.go(Step::Whole),
+            Some(route) if self.refused == Some(route) => self.go(Step::Diagnose(route)),
+            Some(route) => self.go(Step::Companion(route)),
+        }
+    }
+}
+
+impl<K: Kind> Machine<K> for Write<K> {
+    type Outcome = Did<K::Answer>;
+
+    fn request(&self) -> Request<K> {
+        let user = || Edit::User(self.act.clone());
+        match &self.step {
+            Step::Whole => Request::write(Place::Root, Guard::Whole, user()),
+            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::Companion(route) => {
+                Request::write(self.place(*route), Guard::Live(route.companion()), user())
+            }
+            Step::Diagnose(route) => Request::read(self.place(*route), Ask::State),
+            Step::Help(help) => help.request(),
+        }
+    }
+
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
+        match std::mem::replace(&mut self.step, Step::ReadRoot) {
+            Step::Whole => match reply {
+                Reply::FilteredOut => self.go(Step::ReadRoot),
+                Reply::NotFound => Progress::Done(Did {
+                    answer: None,
+                    route: None,
+                }),
+                Reply::Done(seen) => Progress::Done(Did {
+                    answer: seen.answer,
+                    route: None,
+                }),
+            },
+            Step::ReadRoot => match reply {
+                Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
+                _ => self.go(Step::Whole),
+            },
+            Step::Companion(route) => match reply {
+                Reply::Done(seen) => Progress::Done(Did {
+                    answer: seen.answer,
+                    route: Some(route),
+                }),
+                _ => {
+                    self.refused = Some(route);
+                    self.go(Step::ReadRoot)
+                }
+            },
+            Step::Diagnose(route) => {
+                let shard = shard(self.hash, route.shards);
+                Progress::Failed(match reply {
+                    Reply::Done(seen)
+                        if !seen.has_bin
+                            && seen.companion.map(|(it, _)| it) == Some(route.companion()) =>
+                    {
+                        Failure::NoBin(shard)
+                    }
+                    _ => Failure::Missing(shard),
+                })
+            }
+            Step::Help(help) => match help.resume(reply) {
+                Progress::Next(help) => self.go(Step::Help(help)),
+                Progress::Done(Helped) => self.go(Step::ReadRoot),
+                Progress::Failed(failure) => Progress::Failed(failure),
+            },
+        }
+    }
+
+    fn transition(&self) -> Option<(Scheme, super::Done)> {
+        match &self.step {
+            Step::Help(help) => Machine::<K>::transition(help),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! What the root says of its companions (bin `subkeys`), and what a companion says of itself (bin `shard_of`).
+//!
+//! The forms are those of `docs/format.md`. A form that is not understood is an error: whoever guesses, loses data.
+
+use std::fmt;
+
+use super::arithmetic::SHARDS_MAX;
+use crate::value::{List, ListOrder, Value};
+use crate::{Error, Key, Result};
+
+/// Root: the scheme.
+pub(crate) const SUBKEYS: &str = "subkeys";
+/// Root: the number of the last transition. It stays when the collection is consolidated or deleted.
+pub(crate) const SUBKEYS_EPOCH: &str = "subkeys_epoch";
+/// Root: the bin whose collection is sharded.
+pub(crate) const SUBKEYS_BIN: &str = "subkeys_bin";
+/// Companion: root key, number of shards, number of this one, epoch.
+pub(crate) const SHARD_OF: &str = "shard_of";
+/// Companion: there while nobody may write. 0: frozen with its content; otherwise it is being made, by the one whose
+/// token this is.
+pub(crate) const FROZEN: &str = "frozen";
+
+/// Root of time shards: first and last bucket.
+pub(crate) const SUBKEYS_SPAN: &str = "subkeys_span";
+
+/// Refuses the names of bins that describe shards.
+///
+/// # Errors
+/// [`Error::Parameter`].
+pub(crate) fn check_bin(bin: &str) -> Result<()> {
+    let own = [
+        SUBKEYS,
+        SUBKEYS_EPOCH,
+        SUBKEYS_BIN,
+        SUBKEYS_SPAN,
+        SHARD_OF,
+        FROZEN,
+    ];
+    if own.contains(&bin) {
+        return Err(Error::parameter(format!(
+            "bin {bin:?} describes the shards: give the collection another one"
+        )));
+    }
+    Ok(())
+}
+
+const HASH_SHARDS: &str = "hash-shards";
+const SPLITTING: &str = "splitting";
+const MERGING: &str = "merging";
+const DELETING: &str = "deleting";
+
+/// The number of a transition: it only rises, and tells a late helper's work from the current one's. 0: there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Epoch(pub(crate) u64);
+
+impl Epoch {
+    /// The epoch of a transition that begins at this time.
+    pub(crate) fn after(self, now_us: u64) -> Self {
+        Self(now_us.max(self.0 + 1))
+    }
+
+    pub(crate) fn value(self) -> Value {
+        Value::Int(self.0 as i64)
+    }
+
+    pub(crate) fn of(value: &Value) -> Option<Self> {
+        match value {
+            Value::Int(epoch) => u64::try_from(*epoch).ok().map(Self),
+            _ => None,
+        }
+    }
+}
+
+/// Where a collection is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Scheme {
+    /// In the root.
+    #[default]
+    Whole,
+    /// In the root, which nobody writes any more; companions are being made.
+    Activating {
+        /// How many there will be.
+        shards: u64,
+    },
+    /// In so many companions.
+    Active {
+        /// How many.
+        shards: u64,
+    },
+    /// In so many companions and, for those at the new epoch, their other halves.
+    Splitting {
+        /// How many there were; there will be twice as many.
+        from: u64,
+    },
+    /// In so many companions; those at the new epoch have taken in what was in their other halves.
+    Merging {
+        /// How many there were; there will be half as many.
+        from: u64,
+    },
+    /// In the one companion or, once it has its bin, in the root.
+    Demoting,
+    /// About to be nowhere.
+    Deleting {
+        /// How many companions there were.
+        shards: u64,
+    },
+}
+
+impl Scheme {
+    /// The value of the bin `subkeys`; `None`: it is absent.
+    pub(crate) fn value(self) -> Option<Value> {
+        let (shards, rest): (u64, Vec<Value>) = match self {
+            Self::Whole => return None,
+            Self::Active { shards } => (shards, Vec::new()),
+            Self::Activating { shards } => (shards, vec![SPLITTING.into()]),
+            Self::Splitting { from } => (from, vec![SPLITTING.into(), count(from * 2)]),
+            Self::Merging { from } => (from, vec![MERGING.into(), count(from / 2)]),
+            Self::Demoting => (1, vec![MERGING.into(), count(0)]),
+            Self::Deleting { shards } => (shards, vec![DELETING.into()]),
+        };
+        let mut items = vec![Value::from(HASH_SHARDS), count(shards)];
+        items.extend(rest);
+        Some(list(items))
+    }
+
+    /// What a bin `subkeys` says.
+    ///
+    /// # Errors
+    /// [`Error::ShardScheme`] for a form that is not understood.
+    pub(crate) fn parse(value: Option<&Value>) -> Result<Self> {
+        let Some(value) = value else {
+            return Ok(Self::Whole);
+        };
+        Self::understood(value).ok_or_else(|| {
+            let why = match value {
+                Value::List(items) if items.first() == Some(&"time-shards".into()) => {
+                    "it is sharded by time: use time shards"
+                }
+                _ => "it is none of the forms of hash shards: another program, or a newer version, made it",
+            };
+            Error::ShardScheme {
+                found: format!("{value:?}").into(),
+                why,
+            }
+        })
+    }
+
+    fn understood(value: &Value) -> Option<Self> {
+        let Value::List(items) = value else {
+            return None;
+        };
+        let (name, rest) = items.split_first()?;
+        let (shards, rest) = rest.split_first()?;
+        let shards = shards_of(shards).filter(|_| *name == HASH_SHARDS.into())?;
+        match rest {
+            [] => Some(Self::Active { shards }),
+            [verb] if *verb == SPLITTING.into() => Some(Self::Activating { shards }),
+            [verb] if *verb == DELETING.into() => Some(Self::Deleting { shards }),
+            [verb, to] if *verb == SPLITTING.into() && shards_of(to)? == shards * 2 => {
+                Some(Self::Splitting { from: shards })
+            }
+            [verb, to] if *verb == MERGING.into() => match to {
+                Value::Int(0) if shards == 1 => Some(Self::Demoting),
+                to if shards_of(to)? * 2 == shards => Some(Self::Merging { from: shards }),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether somebody is at work, or died at it.
+    pub(crate) const fn is_transition(self) -> bool {
+        !matches!(self, Self::Whole | Self::Active { .. })
+    }
+}
+
+impl fmt::Display for Scheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => write!(f, "in one record"),
+            Self::Activating { shards } => write!(f, "spreading to {shards} shards"),
+            Self::Active { shards } => write!(f, "in {shards} shards"),
+            Self::Splitting { from } => write!(f, "splitting {from} shards to {}", from * 2),
+            Self::Merging { from } => write!(f, "merging {from} shards to {}", from / 2),
+            Self::Demoting => write!(f, "returning to one record"),
+            Self::Deleting { shards } => write!(f, "deleting {shards} shards"),
+        }
+    }
+}
+
+fn count(shards: u64) -> Value {
+    Value::Int(shards as i64)
+}
+
+fn list(items: Vec<Value>) -> Value {
+    Value::List(List::new(items, ListOrder::Unordered))
+}
+
+/// A number of shards: a power of two.
+fn shards_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(shards) => u64::try_from(*shards)
+            .ok()
+            .filter(|shards| shards.is_power_of_two() && *shards <= SHARDS_MAX),
+        _ => None,
+    }
+}
+
+/// What a companion is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Companion {
+    /// How many shards there were, or will be, at its epoch.
+    pub(crate) shards: u64,
+    /// The transition that made it what it is.
+    pub(crate) epoch: Epoch,
+}
+
+/// The value of the bin `shard_of`.
+pub(crate) fn shard_of(root: &Key<'_>, shard: u64, companion: Companion) -> Value {
+    list(vec![
+        key_value(root),
+        count(companion.shards),
+        count(shard),
+        companion.epoch.value(),
+    ])
+}
+
+/// What a bin `shard_of` says; `None` if it is not that of this shard of this root.
+pub(crate) fn parse_shard_of(value: &Value, root: &Key<'_>, shard: u64) -> Option<Companion> {
+    let Value::List(items) = value else {
+        return None;
+    };
+    match &items[..] {
+        [key, shards, number, epoch] if *key == key_value(root) && *number == count(shard) => {
+            Some(Companion {
+                shards: shards_of(shards)?,
+                epoch: Epoch::of(epoch)?,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A key as a value.
+pub(crate) fn key_value(key: &Key<'_>) -> Value {
+    match key {
+        Key::Integer(value) => Value::Int(*value),
+        Key::String(text) => Value::String(text.to_string()),
+        Key::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scheme_is_read_back_from_its_documented_form() {
+        let words = |words: &str| {
+            let items = words.split(' ').map(|word| match word.parse::<i64>() {
+                Ok(number) => Value::Int(number),
+                Err(_) => word.into(),
+            });
+            list(items.collect())
+        };
+        for (scheme, form) in [
+            (Scheme::Active { shards: 64 }, "hash-shards 64"),
+            (Scheme::Activating { shards: 8 }, "hash-shards 8 splitting"),
+            (Scheme::Splitting { from: 8 }, "hash-shards 8 splitting 16"),
+            (Scheme::Merging { from: 8 }, "hash-shards 8 merging 4"),
+            (Scheme::Demoting, "hash-shards 1 merging 0"),
+            (Scheme::Deleting { shards: 8 }, "hash-shards 8 deleting"),
+        ] {
+            assert_eq!(scheme.value(), Some(words(form)));
+            assert_eq!(Scheme::parse(Some(&words(form))).unwrap(), scheme, "{form}");
+        }
+        assert_eq!(Scheme::parse(None).unwrap(), Scheme::Whole);
+        for not_understood in [
+            "hash-shards",
+            "hash-shards 35",
+            "hash-shards 0",
+            "hash-shards 8192",
+            "hash-shards 8 splitting 32",
+            "hash-shards 8 merging 0",
+            "hash-shards 8 resting",
+            "hash-shards 8 splitting 16 17",
+            "time-shards hourly",
+            "other 8",
+        ] {
+            let error = Scheme::parse(Some(&words(not_understood))).unwrap_err();
+            assert!(
+                matches!(error, Error::ShardScheme { .. }),
+                "{not_understood}"
+            );
+        }
+        assert!(Scheme::parse(Some(&1.into())).is_err());
+    }
+
+    #[test]
+    fn a_companion_knows_its_own_description_from_anothers() {
+        let companion = Companion {
+            shards: 4,
+            epoch: Epoch(7),
+        };
+        let text: Key<'_> = "5".into();
+        let described = shard_of(&text, 3, companion);
+        assert_eq!(parse_shard_of(&described, &text, 3), Some(companion));
+        assert_eq!(parse_shard_of(&described, &text, 2), None);
+        assert_eq!(parse_shard_of(&described, &5.into(), 3), None);
+        assert_eq!(parse_shard_of(&7.into(), &text, 3), None);
+    }
+
+    #[test]
+    fn an_epoch_rises_even_while_the_clock_stands_still() {
+        assert_eq!(Epoch(0).after(1_000), Epoch(1_000));
+        assert_eq!(Epoch(1_000).after(1_000), Epoch(1_001));
+        assert_eq!(Epoch(2_000).after(1_000), Epoch(2_001));
+    }
+}

@@ -1,0 +1,81 @@
+//! What callers are told of a collection's shards.
+
+use super::protocol::{Done, Root};
+use super::scheme::Scheme;
+
+/// A change of shards that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardTransition {
+    /// From one record to companions.
+    Activating,
+    /// To twice as many companions.
+    Splitting,
+    /// To half as many companions.
+    Merging,
+    /// From one companion back to one record.
+    Demoting,
+    /// To nothing.
+    Deleting,
+}
+
+/// Where a collection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardState {
+    /// How many companions hold it, or did before the transition that is under way; 0: it is in one record.
+    pub shards: u64,
+    /// The number of the last transition, which only rises; 0: there was none.
+    pub epoch: u64,
+    /// What is under way, or was left where somebody stopped: the next writer, or `help`, carries it to its end.
+    pub transition: Option<ShardTransition>,
+}
+
+impl ShardState {
+    pub(crate) const fn of(root: Root) -> Self {
+        let (shards, transition) = match root.scheme {
+            Scheme::Whole => (0, None),
+            Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),
+            Scheme::Active { shards } => (shards, None),
+            Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),
+            Scheme::Merging { from } => (from, Some(ShardTransition::Merging)),
+            Scheme::Demoting => (1, Some(ShardTransition::Demoting)),
+            Scheme::Deleting { shards } => (shards, Some(ShardTransition::Deleting)),
+        };
+        Self {
+            shards,
+            epoch: root.epoch.0,
+            transition,
+        }
+    }
+}
+
+/// How far a transition has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardProgress {
+    /// Which one: a call may meet others before its own.
+    pub transition: ShardTransition,
+    /// Companions that are done.
+    pub done: u64,
+    /// Companions in all.
+    pub total: u64,
+}
+
+impl ShardProgress {
+    /// `None` for what is no transition.
+    pub(crate) const fn of(scheme: Scheme, done: Done) -> Option<Self> {
+        let state = ShardState::of(Root {
+            scheme,
+            epoch: super::scheme::Epoch(0),
+        });
+        match state.transition {
+            Some(transition) => Some(Self {
+                transition,
+                done: done.done,
+                total: done.of,
+            }),
+            None => None,
+        }
+    }
+}

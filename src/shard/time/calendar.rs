@@ -1,0 +1,209 @@
+//! Hours and days of UTC, and the names of their buckets.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{Error, Result};
+
+/// How much time one bucket holds. Buckets begin at whole hours, or at midnight, of UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TimeWidth {
+    /// One hour.
+    Hourly,
+    /// One day.
+    Daily,
+}
+
+/// The years 1 to 9999, in seconds since 1970: those whose names have the same length.
+const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
+
+const HOUR: i64 = 60 * 60;
+const DAY: i64 = 24 * HOUR;
+
+impl TimeWidth {
+    pub(super) const fn seconds(self) -> i64 {
+        match self {
+            Self::Hourly => HOUR,
+            Self::Daily => DAY,
+        }
+    }
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Hourly => "hourly",
+            Self::Daily => "daily",
+        }
+    }
+
+    /// The bucket of a time.
+    pub(super) const fn bucket(self, at: Micros) -> Bucket {
+        let second = at.0.div_euclid(1_000_000);
+        Bucket(second - second.rem_euclid(self.seconds()))
+    }
+
+    /// The name of a bucket: `2026-11-21-06` or `2026-11-21`.
+    pub(super) fn name_of(self, bucket: Bucket) -> String {
+        let (year, month, day) = date(bucket.0.div_euclid(DAY));
+        match self {
+            Self::Hourly => {
+                let hour = bucket.0.rem_euclid(DAY) / HOUR;
+                format!("{year:04}-{month:02}-{day:02}-{hour:02}")
+            }
+            Self::Daily => format!("{year:04}-{month:02}-{day:02}"),
+        }
+    }
+}
+
+/// The beginning of a bucket, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Bucket(pub(super) i64);
+
+/// A time in microseconds since 1970, leap seconds not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Micros(pub(super) i64);
+
+impl Micros {
+    /// A time, without what is finer than a microsecond.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a time before the year 1 or after the year 9999.
+    pub(super) fn of(time: SystemTime) -> Result<Self> {
+        let nanos = match time.duration_since(UNIX_EPOCH) {
+            Ok(since) => since.as_nanos().cast_signed(),
+            Err(before) => -before.duration().as_nanos().cast_signed(),
+        };
+        i64::try_from(nanos.div_euclid(1_000))
+            .ok()
+            .filter(|micros| SECONDS.contains(&micros.div_euclid(1_000_000)))
+            .map(Self)
+            .ok_or_else(|| Error::parameter(format!("{time:?} is not within the years 1 to 9999")))
+    }
+
+    pub(super) fn time(self) -> SystemTime {
+        let distance = Duration::from_micros(self.0.unsigned_abs());
+        if self.0 < 0 {
+            UNIX_EPOCH - distance
+        } else {
+            UNIX_EPOCH + distance
+        }
+    }
+}
+
+/// Year, month and day of a day, counted from 1970-01-01, in the Gregorian calendar. After Howard Hinnant's
+/// "chrono-Compatible Low-Level Date Algorithms": years begin in March there, so that the leap day is the last one, and
+/// 400 of them always have the same number of days.
+const fn date(days: i64) -> (i64, i64, i64) {
+    /// Days of 400, 100 and 4 years.
+    const LONG: i64 = 146_097;
+    const CENTURY: i64 = 36_524;
+    const SHORT: i64 = 1_461;
+    /// From 0000-03-01 to 1970-01-01.
+    const BEFORE_1970: i64 = 719_468;
+    let since = days + BEFORE_1970;
+    let era = since.div_euclid(LONG);
+    let day_of_era = since.rem_euclid(LONG);
+    let leap_days = day_of_era / (SHORT - 1) - day_of_era / CENTURY + day_of_era / (LONG - 1);
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    // Five months from March or August on have 153 days.
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let (month, years) = if month_from_march < 10 {
+        (month_from_march + 3, 0)
+    } else {
+        (month_from_march - 9, 1)
+    };
+    (era * 400 + year_of_era + years, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Micros {
+        Micros(second * 1_000_000)
+    }
+
+    /// A day after the other by the rules that everybody knows.
+    #[test]
+    fn dates_are_those_of_a_calendar_that_is_turned_page_by_page() {
+        let (mut year, mut month, mut day) = (1, 1, 1);
+        for days in SECONDS.start / DAY..SECONDS.end / DAY {
+            assert_eq!(date(days), (year, month, day), "day {days}");
+            let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+            let length = match month {
+                2 if is_leap => 29,
+                2 => 28,
+                4 | 6 | 9 | 11 => 30,
+                _ => 31,
+            };
+            day += 1;
+            if day > length {
+                (month, day) = (month + 1, 1);
+            }
+            if month > 12 {
+                (year, month) = (year + 1, 1);
+            }
+        }
+        assert_eq!((year, month, day), (10_000, 1, 1));
+    }
+
+    #[test]
+    fn buckets_have_the_names_of_their_hours_and_days() {
+        for (second, hour, day) in [
+            (0, "1970-01-01-00", "1970-01-01"),
+            (-1, "1969-12-31-23", "1969-12-31"),
+            (951_782_399, "2000-02-28-23", "2000-02-28"),
+            (951_782_400, "2000-02-29-00", "2000-02-29"),
+            (951_868_799, "2000-02-29-23", "2000-02-29"),
+            (951_868_800, "2000-03-01-00", "2000-03-01"),
+            (1_709_251_199, "2024-02-29-23", "2024-02-29"),
+            (1_709_251_200, "2024-03-01-00", "2024-03-01"),
+            (4_107_542_399, "2100-02-28-23", "2100-02-28"),
+            (4_107_542_400, "2100-03-01-00", "2100-03-01"),
+            (1_795_240_000, "2026-11-21-05", "2026-11-21"),
+            (SECONDS.start, "0001-01-01-00", "0001-01-01"),
+            (SECONDS.end - 1, "9999-12-31-23", "9999-12-31"),
+        ] {
+            let name = |width: TimeWidth| width.name_of(width.bucket(at(second)));
+            assert_eq!(name(TimeWidth::Hourly), hour, "{second}");
+            assert_eq!(name(TimeWidth::Daily), day, "{second}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_holds_its_first_microsecond_and_not_the_next_ones_first() {
+        for width in [TimeWidth::Hourly, TimeWidth::Daily] {
+            for start in [0, 951_782_400, -DAY] {
+                let start = width.bucket(at(start));
+                let first = at(start.0);
+                let last = Micros(at(start.0 + width.seconds()).0 - 1);
+                assert_eq!(width.bucket(first), start);
+                assert_eq!(width.bucket(last), start);
+                assert_ne!(width.bucket(Micros(first.0 - 1)), start);
+                assert_ne!(width.bucket(Micros(last.0 + 1)), start);
+            }
+        }
+    }
+
+    #[test]
+    fn times_come_back_to_the_microsecond() {
+        for nanos in [0_u64, 1_999, 951_782_400_123_456_789] {
+            let time = UNIX_EPOCH + Duration::from_nanos(nanos);
+            let micros = Micros::of(time).unwrap();
+            assert_eq!(micros.0, (nanos / 1_000) as i64);
+            assert_eq!(
+                micros.time(),
+                UNIX_EPOCH + Duration::from_micros(nanos / 1_000)
+            );
+        }
+        let before = UNIX_EPOCH - Duration::from_nanos(1);
+        assert_eq!(Micros::of(before).unwrap(), Micros(-1));
+        assert_eq!(Micros(-1).time(), UNIX_EPOCH - Duration::from_micros(1));
+        for time in [
+            UNIX_EPOCH + Duration::from_secs(SECONDS.end as u64),
+            UNIX_EPOCH - Duration::from_secs(1 + SECONDS.start.unsigned_abs()),
+        ] {
+            assert_eq!(Micros::of(time).unwrap_err().result_code(), 4);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What else is worth knowing of a set: habits that cost later.
+
+use super::Options;
+use super::model::Lint;
+use super::survey::SetSurvey;
+use crate::arithmetic::SWEET_SPOT_FROM_BYTES;
+use crate::record::{BinName, MAX_BINS};
+use crate::report::{bytes, count};
+
+/// Collections of so many elements at their 99th percentile are worth a persisted index.
+const INDEX_FROM: u64 = 1000;
+
+/// Looks at a set.
+pub(super) fn lints(
+    options: &Options,
+    (namespace, set): (&str, &str),
+    survey: &SetSurvey,
+    knows_indexes: bool,
+) -> Vec<Lint> {
+    let measured = survey.counted.count();
+    let mut lints = Vec::new();
+    let mut lint = |code, bin: Option<&str>, records: u64, sentence: String| {
+        if records > 0 {
+            lints.push(Lint {
+                code,
+                namespace: namespace.to_owned(),
+                set: set.to_owned(),
+                bin: bin.map(str::to_owned),
+                records,
+                sentence,
+            });
+        }
+    };
+    let cap = options.max_record_bytes;
+    let beyond: u64 = survey
+        .counted
+        .iter()
+        .filter(|(size, _)| *size > cap)
+        .map(|(_, n)| n)
+        .sum();
+    lint(
+        "record_too_big",
+        None,
+        beyond,
+        format!(
+            "Larger than a record may be by default or as given ({}): a write of it fails with code 13.",
+            bytes(cap)
+        ),
+    );
+    lint(
+        "bin_name_too_long",
+        None,
+        survey.long_names,
+        format!(
+            "A bin's name is longer than {} bytes: the write fails with code 21. Shorten it.",
+            BinName::MAX_BYTES
+        ),
+    );
+    lint(
+        "too_many_bins",
+        None,
+        survey.too_many_bins,
+        format!(
+            "More than {} bins: the write fails. Use a map bin.",
+            count(MAX_BINS as u64)
+        ),
+    );
+    for (name, bin) in &survey.bins {
+        let found = &bin.collections;
+        lint(
+            "map_key_type",
+            Some(name),
+            found.with_odd_keys,
+            "Keys of the map are no integers, text or bytes, which servers refuse since 7.1. Use one of these.".to_owned(),
+        );
+        let p99 = found.counts.per_mille(990);
+        let unindexed = found.counts.count() - found.indexed;
+        if knows_indexes && p99 >= INDEX_FROM {
+            lint(
+                "large_collection_without_index",
+                Some(name),
+                unindexed,
+                format!(
+                    "Collections of up to {} elements (99 of 100) without a persisted index: every look-up reads the whole \
+                     collection. Create them ordered and with a persisted index.",
+                    count(p99)
+                ),
+            );
+        }
+    }
+    lint(
+        "expiry_without_nsup",
+        None,
+        survey.expiring,
+        "They expire. On an Aerospike server such writes fail with code 22 unless nsup-period is set; here they need nothing."
+            .to_owned(),
+    );
+    lint(
+        "colon_in_key",
+        None,
+        survey.colon_in_key,
+        "The key holds ':', which separates the keys of shards: a key like `alice:3` may meet a shard of `alice`. \
+         Another separator is safer."
+            .to_owned(),
+    );
+    lint(
+        "key_not_stored",
+        None,
+        survey.without_key,
+        "The key is not stored with the record, so reports, backups and repairs can name it by its digest only.".to_owned(),
+    );
+    let small: u64 = survey
+        .counted
+        .iter()
+        .filter(|(size, _)| *size < SWEET_SPOT_FROM_BYTES)
+        .map(|(_, n)| n)
+        .sum();
+    if small * 2 > measured && measured >= INDEX_FROM {
+        lint(
+            "mostly_below_1_kib",
+            None,
+            small,
+            "Most records are smaller than 1 KiB, so that index and header weigh much. If they are read together, keep \
+             them together: as a list or map in one record."
+                .to_owned(),
+        );
+    }
+    lint(
+        "shards",
+        None,
+        survey.companions,
+        "Shards of larger collections, made by the engine: they are sized like any other record here.".to_owned(),
+    );
+    lints
+}

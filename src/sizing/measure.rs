@@ -1,0 +1,298 @@
+//! What one record takes, part by part.
+
+use serde::Serialize;
+use spikelet_storage::Digest;
+
+use crate::engine::ScannedRecord;
+use crate::record::{BinName, Key, Metadata, RecordView};
+use crate::value::{
+    CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, ValueRef, write_stored,
+};
+
+/// The header of a record in the log.
+const HEADER_BYTES: u64 = 56;
+/// Records are padded to so many bytes.
+const PADDING_BYTES: u64 = 16;
+/// Longer keys are shortened to so many characters.
+const KEY_CHARS: usize = 64;
+/// The bin by which a companion of a sharded collection describes itself.
+const COMPANION_BIN: &str = "shard_of";
+
+/// A record, measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    /// Its key, as people write it; empty if it is not stored.
+    pub(super) key: String,
+    pub(super) digest: Option<String>,
+    /// Header, key and bins: what counts against the limit of a record's size.
+    pub(super) bytes: u64,
+    /// What it takes on the device; of a given record the least that it may take: the log rounds up by a 32nd at most.
+    pub(super) stored_bytes: u64,
+    /// 0: not known.
+    pub(super) generation: u16,
+    /// In milliseconds since 2010-01-01; 0: not known.
+    pub(super) last_update_ms: u64,
+    pub(super) expires: bool,
+    /// Seconds from the last write to expiry; `None`: never expires, or not known when it was written.
+    pub(super) time_to_live_s: Option<u64>,
+    pub(super) colon_in_key: bool,
+    /// A shard of a larger collection, made by the engine.
+    pub(super) is_companion: bool,
+    pub(super) bins: Vec<MeasuredBin>,
+}
+
+/// A bin, measured.
+#[derive(Clone, Debug)]
+pub(super) struct MeasuredBin {
+    pub(super) name: String,
+    pub(super) kind: BinKind,
+    /// With its name and head.
+    pub(super) bytes: u64,
+    pub(super) collection: Option<Collection>,
+}
+
+/// A list or map, measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Collection {
+    /// Elements of a list, entries of a map.
+    pub(super) count: u64,
+    /// What they take, without the collection's head and index.
+    pub(super) bytes: u64,
+    pub(super) indexed: bool,
+    /// Keys of a map that are no integer, text or bytes.
+    pub(super) odd_keys: u64,
+}
+
+/// The type of a bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub(super) struct BinKind(pub(super) &'static str);
+
+impl Measured {
+    /// A record that a scan has met.
+    pub(super) fn scanned(record: &ScannedRecord<'_>) -> Self {
+        let mut measured = Self::viewed(record.digest, record.key().as_ref(), record.view)
+            .with_metadata(&record.metadata);
+        measured.stored_bytes = record.stored_bytes;
+        measured
+    }
+
+    /// A record whose bins are in their stored form, as spikelet would store it.
+    pub(super) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
+        let bins = view.raw_bins().map(|bin| MeasuredBin {
+            name: bin.bin_name().as_str().to_owned(),
+            kind: BinKind(bin.kind.name()),
+            bytes: bin.bytes.len() as u64,
+            collection: Collection::of(bin.kind, bin.value),
+        });
+        let mut measured = Self::new(key, view.as_bytes().len() as u64, bins.collect());
+        measured.digest = Some(digest.to_string());
+        measured
+    }
+
+    /// A record of another source, as spikelet would store it.
+    ///
+    /// # Errors
+    /// A value that cannot be stored.
+    pub(super) fn given<'a>(
+        key: Option<&Key<'_>>,
+        bins: impl IntoIterator<Item = (&'a str, &'a Value)>,
+    ) -> Result<Self, CodecError> {
+        let mut measured = Vec::new();
+        let mut body = 0;
+        let mut stored = Vec::new();
+        for (name, value) in bins {
+            stored.clear();
+            let kind = write_stored(value, &mut stored)?;
+            if kind == ParticleType::Null {
+                continue;
+            }
+            let bin = MeasuredBin {
+                name: name.to_owned(),
+                kind: BinKind(kind.name()),
+                bytes: bin_bytes(name, stored.len()),
+                collection: Collection::of(kind, &stored),
+            };
+            body += bin.bytes;
+            measured.push(bin);
+        }
+        body += varint_bytes(measured.len());
+        Ok(Self::new(key, body, measured))
+    }
+
+    /// A record with a key and a body of so many bytes.
+    fn new(key: Option<&Key<'_>>, body: u64, bins: Vec<MeasuredBin>) -> Self {
+        let mut record = Self {
+            bytes: HEADER_BYTES + body,
+            ..Self::default()
+        };
+        let mut key_head = 0;
+        if let Some(key) = key {
+            let mut stored = Vec::new();
+            key.write_stored(&mut stored);
+            key_head = varint_bytes(stored.len());
+            record.bytes += stored.len() as u64;
+            record.key = label(key);
+            record.colon_in_key = stored.contains(&b':') && !matches!(key, Key::Integer(_));
+        }
+        // The log says how long the key is, which does not count against the limit.
+        record.stored_bytes = (record.bytes + key_head).next_multiple_of(PADDING_BYTES);
+        record.is_companion = bins.iter().any(|bin| bin.name == COMPANION_BIN);
+        record.bins = bins;
+        record
+    }
+
+    /// Adds generation and times.
+    pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Self {
+        self.generation = metadata.generation;
+        self.last_update_ms = metadata.last_update_ms;
+        self.expires = metadata.void_time != 0;
+        let known = self.expires && metadata.last_update_ms > 0;
+        self.time_to_live_s = known
+            .then(|| u64::from(metadata.void_time).saturating_sub(metadata.last_update_ms / 1000));
+        self
+    }
+
+    /// The bin that takes most.
+    pub(super) fn largest_bin(&self) -> Option<&MeasuredBin> {
+        self.bins.iter().max_by_key(|bin| bin.bytes)
+    }
+}
+
+impl MeasuredBin {
+    /// Longer than Aerospike and spikelet allow.
+    pub(super) fn has_long_name(&self) -> bool {
+        self.name.len() > BinName::MAX_BYTES
+    }
+}
+
+impl Collection {
+    /// O(1) for a list, O(entries) for a map, whose keys are looked at.
+    fn of(kind: ParticleType, stored: &[u8]) -> Option<Self> {
+        let head = match kind {
+            ParticleType::List => Container::list(stored),
+            ParticleType::Map => Container::map(stored),
+            _ => return None,
+        }
+        .ok()?;
+        let odd = |key: &ValueRef<'_>| {
+            !matches!(
+                key,
+                ValueRef::Int(_) | ValueRef::String(_) | ValueRef::Blob(_)
+            )
+        };
+        let odd_keys = match ValueRef::stored(kind, stored) {
+            Ok(ValueRef::Map(map)) => map
+                .iter()
+                .filter_map(Result::ok)
+                .filter(|(key, _)| odd(key))
+                .count(),
+            _ => 0,
+        };
+        Some(Self {
+            count: u64::from(head.count),
+            bytes: head.content.len() as u64,
+            indexed: head.flags & FLAG_PERSIST_INDEX != 0,
+            odd_keys: odd_keys as u64,
+        })
+    }
+}
+
+/// What a bin takes in the body of a record: length of the name, name, type, length of the value, value.
+fn bin_bytes(name: &str, value_bytes: usize) -> u64 {
+    (2 + name.len() + value_bytes) as u64 + varint_bytes(value_bytes)
+}
+
+/// The bytes of a length in sevens of bits.
+fn varint_bytes(value: usize) -> u64 {
+    u64::from(value.max(1).ilog2() / 7 + 1)
+}
+
+/// A key as people write it: escaped, and shortened if it is long.
+pub(super) fn label(key: &Key<'_>) -> String {
+    let text: String = match key {
+        Key::Integer(value) => value.to_string(),
+        Key::String(text) => text.chars().flat_map(char::escape_debug).collect(),
+        Key::Blob(bytes) => bytes
+            .iter()
+            .fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+    };
+    match text.char_indices().nth(KEY_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Map, MapOrder, Store};
+
+    #[test]
+    fn what_is_told_of_given_bins_is_what_the_store_keeps() {
+        let values: [(&str, Value); 7] = [
+            ("int", 70_000.into()),
+            ("float", 1.5.into()),
+            ("text", "x".repeat(300).into()),
+            ("blob", vec![0_u8; 20_000].into()),
+            ("list", Value::List((0..500).collect())),
+            (
+                "map",
+                Value::Map(Map::new(vec![("a".into(), 1.into())], MapOrder::KeyOrdered)),
+            ),
+            ("yes", true.into()),
+        ];
+        let store = Store::in_memory().unwrap();
+        for count in 0..=values.len() {
+            for key in [Key::from(7), "a:b".into(), "k".repeat(200).into()] {
+                let bins = &values[..count];
+                let set = store.set(&format!("set-{count}")).unwrap();
+                if count == 0 {
+                    continue;
+                }
+                set.put(
+                    &key,
+                    bins.iter().map(|(name, value)| (*name, value.clone())),
+                )
+                .unwrap();
+                let given = bins.iter().map(|(name, value)| (*name, value));
+                let given = Measured::given(Some(&key), given).unwrap();
+                let mut scanned = Vec::new();
+                set.scan(|record| scanned.push(Measured::scanned(&record)));
+                let scanned = scanned.iter().find(|found| found.key == given.key).unwrap();
+                assert_eq!(given.bytes, scanned.bytes, "{count} {key:?}");
+                let rounded = given.stored_bytes..=given.stored_bytes * 33 / 32;
+                assert!(rounded.contains(&scanned.stored_bytes), "{count} {key:?}");
+                assert_eq!(given.colon_in_key, key == "a:b".into());
+                for (given, scanned) in given.bins.iter().zip(&scanned.bins) {
+                    assert_eq!(
+                        (given.bytes, given.kind),
+                        (scanned.bytes, scanned.kind),
+                        "{}",
+                        given.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn elements_are_counted_without_their_collections_head() {
+        let list: Value = Value::List((0..100).collect());
+        let record = Measured::given(None, [("l", &list)]).unwrap();
+        let found = record.bins[0].collection.unwrap();
+        assert_eq!((found.count, found.bytes, found.indexed), (100, 100, false));
+        assert_eq!(record.largest_bin().unwrap().name, "l");
+        assert!(
+            Measured::given(None, [("n", &Value::Int(1))]).unwrap().bins[0]
+                .collection
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn nil_is_no_bin() {
+        let record = Measured::given(None, [("n", &Value::Nil)]).unwrap();
+        assert_eq!((record.bins.len(), record.bytes), (0, 57));
+    }
+}

@@ -1,0 +1,196 @@
+//! A plan from numbers alone: so many entries of such a size, so many writes a second.
+
+use serde::Serialize;
+
+use super::advice::{Need, advise, what_if};
+use super::model::{Advice, TimeAdvice, WhatIf};
+use crate::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
+use crate::report::{Cell, Report, Section, Table, bytes, count};
+use crate::sizing::present;
+
+/// How one collection is best kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Its entries.
+    pub entries: u64,
+    /// What each takes, in bytes.
+    pub entry_bytes: u64,
+    /// Writes a second to it.
+    pub writes_per_s: Option<f64>,
+    /// What all entries take.
+    pub total_bytes: u64,
+    /// The fewest shards, by size and rate.
+    pub shards: u64,
+    /// The next power of two, which is what is made.
+    pub shards_pow2: u64,
+    /// `one-record`, `hash-shards`, or `time-shards` where there would be too many.
+    pub pattern: &'static str,
+    /// Why, in a sentence.
+    pub why: String,
+    /// What asked for that many: `size`, `rate`, or `nothing` for one.
+    pub bound_by: &'static str,
+    /// The fewest shards by size.
+    pub shards_by_size: u64,
+    /// The fewest shards by rate.
+    pub shards_by_rate: u64,
+    /// How many entries fit into a shard of 128 KiB.
+    pub entries_per_shard: u64,
+    /// Buckets of time instead, if every write adds an entry.
+    pub time: Option<TimeAdvice>,
+    /// What would be with so many shards.
+    pub what_if: Vec<WhatIf>,
+}
+
+/// Plans a collection. A total beyond 64 bits counts as the greatest number of 64 bits.
+///
+/// ```
+/// let plan = spikelet::sizing::plan(300_000, 15, None);
+/// assert_eq!((plan.total_bytes, plan.shards, plan.shards_pow2), (4_500_000, 35, 64));
+/// assert_eq!(plan.pattern, "hash-shards");
+/// ```
+#[must_use]
+pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Plan {
+    let total_bytes = entries.saturating_mul(entry_bytes);
+    let need = Need {
+        total_bytes,
+        bytes_p99: total_bytes,
+        element_bytes: Some(entry_bytes as f64),
+        writes_per_s,
+        time_to_live_s_p50: None,
+    };
+    let advice = advise(&need);
+    let pattern = match advice.shards_pow2 {
+        1 => "one-record",
+        made if made > SHARDS_MAX => "time-shards",
+        _ => "hash-shards",
+    };
+    Plan {
+        entries,
+        entry_bytes,
+        writes_per_s,
+        total_bytes,
+        shards: advice.shards,
+        shards_pow2: advice.shards_pow2,
+        pattern,
+        why: why(&advice, entries),
+        bound_by: advice.bound_by,
+        shards_by_size: advice.shards_by_size,
+        shards_by_rate: advice.shards_by_rate,
+        entries_per_shard: advice.elements_per_shard.unwrap_or_default(),
+        time: advice.time,
+        what_if: what_if(&need, None),
+    }
+}
+
+fn why(advice: &Advice, entries: u64) -> String {
+    if advice.shards == 1 {
+        return format!(
+            "{} entries take {} together, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} \
+             writes a second.",
+            count(entries),
+            bytes(advice.total_bytes),
+            bytes(SWEET_SPOT_BYTES)
+        );
+    }
+    advice.sentence.clone()
+}
+
+impl Plan {
+    /// The plan as a report.
+    #[must_use]
+    pub fn to_report(&self) -> Report {
+        let rate = self
+            .writes_per_s
+            .map_or_else(Cell::missing, |rate| Cell::decimal(rate, 1));
+        let mut answer = Table::new("The answer", &["what", "number"]);
+        answer.row([Cell::text("entries"), Cell::count(self.entries)]);
+        answer.row([Cell::text("bytes an entry"), Cell::count(self.entry_bytes)]);
+        answer.row([Cell::text("writes a second"), rate]);
+        answer.row([Cell::text("total bytes"), Cell::count(self.total_bytes)]);
+        answer.row([
+            Cell::text("entries in a shard of 128 KiB"),
+            Cell::count(self.entries_per_shard),
+        ]);
+        answer.row([
+            Cell::text("shards by size"),
+            Cell::count(self.shards_by_size),
+        ]);
+        answer.row([
+            Cell::text("shards by rate"),
+            Cell::count(self.shards_by_rate),
+        ]);
+        answer.row([Cell::text("shards"), Cell::count(self.shards)]);
+        answer.row([
+            Cell::text("shards, as a power of two"),
+            Cell::count(self.shards_pow2),
+        ]);
+        let mut section = Section::new("Plan")
+            .paragraph(format!("Pattern: {}. {}", self.pattern, self.why))
+            .table(answer);
+        if let Some(time) = &self.time {
+            section = section.paragraph(present::time_sentence(time));
+        }
+        Report::new("Sizing plan").section(section).section(
+            Section::new("What if").table(present::what_if_table("The collection", &self.what_if)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documented_collections_come_out_as_documented() {
+        let table = [
+            (300_000, 15, None, 4_500_000, 35, 64, "hash-shards"),
+            (
+                10_000_000,
+                15,
+                None,
+                150_000_000,
+                1_145,
+                2_048,
+                "hash-shards",
+            ),
+            (600, 300, None, 180_000, 2, 2, "hash-shards"),
+            (100, 15, None, 1_500, 1, 1, "one-record"),
+            (100, 15, Some(400.0), 1_500, 8, 8, "hash-shards"),
+            (
+                1_000_000_000,
+                15,
+                None,
+                15_000_000_000,
+                114_441,
+                131_072,
+                "time-shards",
+            ),
+            (0, 0, Some(-1.0), 0, 1, 1, "one-record"),
+        ];
+        for (entries, bytes, rate, total, shards, made, pattern) in table {
+            let found = plan(entries, bytes, rate);
+            assert_eq!(
+                (
+                    found.total_bytes,
+                    found.shards,
+                    found.shards_pow2,
+                    found.pattern
+                ),
+                (total, shards, made, pattern),
+                "{entries} x {bytes}"
+            );
+            assert!(!found.why.is_empty());
+        }
+        assert_eq!(plan(u64::MAX, u64::MAX, None).pattern, "time-shards");
+    }
+
+    #[test]
+    fn the_text_fits_a_terminal() {
+        let text = plan(u64::MAX, u64::MAX, Some(1e9)).to_report().to_text();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+}

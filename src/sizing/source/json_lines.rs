@@ -1,0 +1,184 @@
+//! Records from JSON lines.
+
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+use super::{Progress, SizingError, open};
+use crate::Key;
+use crate::sizing::conclude::Origin;
+use crate::sizing::measure::Measured;
+use crate::sizing::survey::Survey;
+use crate::value::Value;
+
+/// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// Progress is told every so many lines.
+const TELL_EVERY: u64 = 1024;
+
+/// A record as its line gives it.
+struct Line {
+    set: String,
+    key: Option<Key<'static>>,
+    bins: Vec<(String, Value)>,
+}
+
+/// Reads every line.
+pub(super) fn read(
+    path: &Path,
+    survey: &mut Survey<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Origin, SizingError> {
+    let (mut file, length) = open(path)?;
+    let failed = SizingError::read(path);
+    let mut text = Vec::new();
+    let (mut number, mut done) = (0, 0);
+    loop {
+        text.clear();
+        let read = file
+            .by_ref()
+            .take(LINE_BYTES_MAX + 1)
+            .read_until(b'\n', &mut text)
+            .map_err(&failed)?;
+        if read == 0 {
+            break;
+        }
+        number += 1;
+        done += read as u64;
+        let malformed = |what: String| SizingError::Malformed {
+            path: path.to_owned(),
+            line: number,
+            what,
+        };
+        if read as u64 > LINE_BYTES_MAX {
+            return Err(malformed(format!(
+                "the line is longer than {LINE_BYTES_MAX} bytes"
+            )));
+        }
+        let text = text
+            .strip_prefix("\u{feff}".as_bytes())
+            .unwrap_or(&text)
+            .trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        let line = parse(text).map_err(malformed)?;
+        if let Some(set) = survey.set("", &line.set) {
+            let bins = line.bins.iter().map(|(name, value)| (name.as_str(), value));
+            set.meet(|| Measured::given(line.key.as_ref(), bins))
+                .map_err(|error| malformed(format!("no record can hold this: {error}")))?;
+        }
+        if number % TELL_EVERY == 0 {
+            progress(done, length);
+        }
+    }
+    Ok(Origin {
+        source: path.display().to_string(),
+        kind: "json-lines",
+        namespaces: Vec::new(),
+        contended: Vec::new(),
+        knows_indexes: false,
+    })
+}
+
+fn parse(text: &[u8]) -> Result<Line, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| {
+        format!(
+            "expected one JSON object a line, found what is none (column {}: {error})",
+            error.column()
+        )
+    })?;
+    let Value::Map(fields) = value else {
+        return Err("expected one JSON object a line, found another JSON value".to_owned());
+    };
+    let whole = fields
+        .iter()
+        .any(|(name, value)| is(name, "bins") && matches!(value, Value::Map(_)));
+    if !whole {
+        return Ok(Line {
+            set: String::new(),
+            key: None,
+            bins: named(fields.into_entries()),
+        });
+    }
+    let mut line = Line {
+        set: String::new(),
+        key: None,
+        bins: Vec::new(),
+    };
+    for (name, value) in fields.into_entries() {
+        match (name, value) {
+            (name, Value::Map(bins)) if is(&name, "bins") => line.bins = named(bins.into_entries()),
+            (name, Value::String(set)) if is(&name, "set") => line.set = set,
+            (name, Value::Nil) if is(&name, "set") || is(&name, "key") => {}
+            (name, value) if is(&name, "set") => {
+                return Err(format!("\"set\": expected text, found {value:?}"));
+            }
+            (name, Value::Int(key)) if is(&name, "key") => line.key = Some(key.into()),
+            (name, Value::String(key)) if is(&name, "key") => line.key = Some(key.into()),
+            (name, value) if is(&name, "key") => {
+                return Err(format!(
+                    "\"key\": expected text or an integer, found {value:?}"
+                ));
+            }
+            // Generation, time to live and the like say nothing about sizes.
+            _ => {}
+        }
+    }
+    Ok(line)
+}
+
+fn is(name: &Value, expected: &str) -> bool {
+    matches!(name, Value::String(name) if name == expected)
+}
+
+fn named(fields: Vec<(Value, Value)>) -> Vec<(String, Value)> {
+    let named = |(name, value)| match name {
+        Value::String(name) => Some((name, value)),
+        _ => None,
+    };
+    fields.into_iter().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_record_with_set_and_key_or_just_its_bins() {
+        let line = parse(br#"{"set":"users","key":7,"bins":{"a":1,"b":[1,2]},"ttl":5}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("users", Some(7.into()), 2)
+        );
+        let line = parse(br#"{"set":null,"key":"k","bins":{}}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("", Some("k".into()), 0)
+        );
+        let line = parse(br#"{"key":"not a key","bins":7,"set":"s"}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("", None, 3)
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_told() {
+        let table: [(&[u8], &str); 5] = [
+            (b"[1]", "one JSON object"),
+            (b"{\"a\":", "column"),
+            (b"{\"set\":1,\"bins\":{}}", "\"set\": expected text"),
+            (
+                b"{\"key\":1.5,\"bins\":{}}",
+                "\"key\": expected text or an integer",
+            ),
+            (b"{\"a\":18446744073709551615}", "64-bit"),
+        ];
+        for (text, expected) in table {
+            let Err(found) = parse(text) else {
+                panic!("{expected}")
+            };
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! `RecordStore`: the few calls that everything above the engine is written against.
+//!
+//! What is built on it (sharding, relations, reports) uses atomic operations on single records alone, guarded by a filter
+//! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
+
+use crate::engine::{HotRecord, Namespace, Operated, Set, Store, WritePolicy};
+use crate::operation::Operation;
+use crate::record::{Key, Record};
+use crate::{Error, Result};
+
+/// A place that keeps records in sets.
+pub trait RecordStore {
+    /// A set of it.
+    type Records: RecordSet;
+
+    /// The set of this name; it comes to be with the first write.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
+    fn records(&self, set: &str) -> Result<Self::Records>;
+}
+
+/// A set of records, each of which can be operated on atomically.
+pub trait RecordSet {
+    /// Does several operations on one record, in order, atomically, by a policy: as [`Set::operate_with`].
+    ///
+    /// # Errors
+    /// As for [`Set::operate`].
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<Operated>;
+
+    /// Several such calls, each on its own record and each for itself: one may fail while others succeed. The results
+    /// come in the order of the calls.
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+        calls
+            .iter()
+            .map(|call| self.operate_on(call.policy, &call.key, call.operations))
+            .collect()
+    }
+
+    /// Shows every live record of the set to `each`, in no particular order.
+    ///
+    /// # Errors
+    /// If the records cannot be read.
+    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()>;
+
+    /// The store's time, in milliseconds since 2010-01-01T00:00:00Z.
+    fn now_ms(&self) -> u64;
+
+    /// What one record may take at most, in bytes; `None` where that is not known.
+    fn max_record_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
+}
+
+/// Operations on one record, as [`RecordSet::operate_on_each`] takes them.
+#[derive(Clone, Debug)]
+pub struct RecordCall<'a> {
+    /// How it is done.
+    pub policy: &'a WritePolicy,
+    /// The record.
+    pub key: Key<'a>,
+    /// What is done to it.
+    pub operations: &'a [Operation],
+}
+
+impl RecordStore for Store {
+    type Records = Set;
+
+    fn records(&self, set: &str) -> Result<Set> {
+        self.set(set)
+    }
+}
+
+impl RecordStore for Namespace {
+    type Records = Set;
+
+    fn records(&self, set: &str) -> Result<Set> {
+        self.set(set)
+    }
+}
+
+impl<T: RecordStore + ?Sized> RecordStore for &T {
+    type Records = T::Records;
+
+    fn records(&self, set: &str) -> Result<T::Records> {
+        (**self).records(set)
+    }
+}
+
+impl RecordSet for Set {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<Operated> {
+        self.operate_with(policy, key, operations)
+    }
+
+    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
+        let mut failed: Option<Error> = None;
+        self.scan(|scanned| match scanned.to_record() {
+            Ok(record) => each(&record),
+            Err(error) => failed = failed.take().or(Some(error)),
+        });
+        failed.map_or(Ok(()), Err)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock().now_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        Some(self.record_bytes_max())
+    }
+
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
+        self.hot_record(key)
+    }
+}

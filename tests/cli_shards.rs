@@ -1,0 +1,189 @@
+//! The program on sharded collections, from outside: `demo --shard-at`, `shards`, and what `verify` tells of them.
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use spikelet::{Set, ShardedList, Store};
+use tempfile::TempDir;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// Runs a command with `--json` and returns its exit code and its object.
+fn json(arguments: &[&str]) -> (i32, Value) {
+    let output = run(&[arguments, &["--json"]].concat());
+    let object = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
+    (output.status.code().unwrap(), object)
+}
+
+/// A store with a list of 100 elements in 4 companions, which is then harmed.
+fn spread(harm: impl FnOnce(&Set)) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let list = ShardedList::new(&store, "followers", "alice", "by").unwrap();
+    for id in 0..100 {
+        list.add(id).unwrap();
+    }
+    list.activate(4).unwrap();
+    harm(&store.set("followers").unwrap());
+    store.close().unwrap();
+    dir
+}
+
+#[test]
+fn a_graph_is_spread_at_a_bound_and_every_edge_is_found_again() {
+    let graph = ["--nodes", "500", "--edge-count", "6000", "--threads", "4"];
+    let demo = [&["demo", "--shard-at", "512"], &graph[..]].concat();
+    let (code, figures) = json(&demo);
+    let figure = |name: &str| figures[name].as_u64().unwrap();
+    assert_eq!(code, 0);
+    assert_eq!(
+        (figure("verified_edges"), figure("missing_edges")),
+        (6_000, 0)
+    );
+    assert!(figure("sharded_records") > 1, "{figures}");
+    assert!(figure("max_record_bytes") <= 1_024, "{figures}");
+
+    let (_, whole) = json(&[&["demo"], &graph[..]].concat());
+    assert_eq!(whole["sharded_records"], 0);
+    assert!(whole["max_record_bytes"].as_u64() > Some(512), "{whole}");
+}
+
+#[test]
+fn a_bound_that_is_no_size_is_refused() {
+    for (bound, why) in [
+        ("0", "at least 1"),
+        ("much", "is no size"),
+        ("1e3", "is no size"),
+    ] {
+        let output = run(&["demo", "--shard-at", bound]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            text(&output.stderr).contains(why),
+            "{}",
+            text(&output.stderr)
+        );
+    }
+}
+
+#[test]
+fn shards_shows_a_collection_record_by_record() {
+    let dir = spread(|_| ());
+    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let collection = &found["collections"][0];
+    assert_eq!(code, 0);
+    assert_eq!(
+        (
+            &collection["scheme"],
+            &collection["elements"],
+            &collection["bin"]
+        ),
+        (&"in 4 shards".into(), &100.into(), &"by".into())
+    );
+    let companions = collection["companions"].as_array().unwrap();
+    let keys: Vec<_> = companions
+        .iter()
+        .map(|companion| &companion["key"])
+        .collect();
+    assert_eq!(keys, ["alice:0", "alice:1", "alice:2", "alice:3"]);
+    assert!(
+        companions
+            .iter()
+            .all(|companion| companion["standing"] == "current")
+    );
+
+    let output = run(&["shards", path(dir.path())]);
+    let all = text(&output.stdout);
+    assert!(
+        all.contains("test/followers/alice") && all.contains("in 4 shards"),
+        "{all}"
+    );
+
+    let output = run(&["shards", path(dir.path()), "bob"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("\"bob\""));
+}
+
+#[test]
+fn a_missing_companion_is_damage() {
+    let dir = spread(|set| assert!(set.delete("alice:2").unwrap()));
+    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    assert_eq!(
+        (code, &found["collections"][0]["missing"]),
+        (1, &[2].into())
+    );
+    let (code, check) = json(&["verify", path(dir.path())]);
+    assert_eq!((code, &check["damaged"]), (1, &true.into()));
+    assert_eq!(check["shards"][0]["missing"], Value::from(vec![2]));
+}
+
+#[test]
+fn orphans_and_stale_companions_are_told_and_are_no_damage() {
+    let dir = spread(|set| {
+        // Somebody has deleted the root alone, and the collection was made anew.
+        assert!(set.delete("alice").unwrap());
+        let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
+        list.add(1).unwrap();
+        list.activate(1).unwrap();
+    });
+    let (code, check) = json(&["verify", path(dir.path())]);
+    assert_eq!(code, 0, "{check}");
+    let leftovers = check["shards"][0]["leftovers"].as_array().unwrap();
+    assert_eq!(
+        leftovers,
+        &["alice:1 (stale)", "alice:2 (stale)", "alice:3 (stale)"]
+    );
+
+    let dir = spread(|set| assert!(set.delete("alice").unwrap()));
+    let (code, check) = json(&["verify", path(dir.path())]);
+    assert_eq!(code, 0, "{check}");
+    assert_eq!(
+        check["shards"][0]["leftovers"][0],
+        Value::from("alice:0 (orphan)")
+    );
+}
+
+#[test]
+fn a_transition_that_was_left_is_told() {
+    let dir = spread(|set| {
+        let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
+        list.split_with(|_| std::ops::ControlFlow::Break(()))
+            .unwrap();
+    });
+    let (code, check) = json(&["verify", path(dir.path())]);
+    assert_eq!(code, 0, "{check}");
+    assert_eq!(
+        (
+            &check["shards"][0]["in_transition"],
+            &check["shards"][0]["scheme"]
+        ),
+        (&true.into(), &"splitting 4 shards to 8".into())
+    );
+}
+
+/// A store of one set.
+struct Keep(Set);
+
+impl spikelet::RecordStore for Keep {
+    type Records = Set;
+
+    fn records(&self, _: &str) -> spikelet::Result<Set> {
+        Ok(self.0.clone())
+    }
+}

@@ -1,0 +1,65 @@
+//! No call, however short, makes more than a collection can hold or nests deeper than the limit; a refused one changes
+//! nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use spikelet::expressions::blob_val;
+use spikelet::operations::{ctx, lists, paths};
+use spikelet::{
+    List, ListOrder, ListPolicy, ListReturnType, Operation, PathFlags, Set, Step, Store, Value,
+};
+
+const PARAMETER: u8 = 4;
+const TOO_BIG: u8 = 13;
+
+/// Lists and maps nest this deep at most.
+const LEVELS: usize = 128;
+
+fn set_with(value: impl Into<Value>) -> Set {
+    let set = Store::in_memory().unwrap().set("limits").unwrap();
+    set.put("key", [("l", value.into())]).unwrap();
+    set
+}
+
+fn refused(set: &Set, operation: Operation) -> u8 {
+    let before = set.get("key").unwrap();
+    let error = set.operate("key", &[operation]).unwrap_err();
+    assert_eq!(set.get("key").unwrap(), before, "{error}");
+    error.result_code()
+}
+
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(Value::from(1), |inner, _| Value::List(vec![inner].into()))
+}
+
+#[test]
+fn an_expression_applied_to_every_element_stops_at_the_size_of_a_collection() {
+    let set = set_with(Value::List((0..100).collect()));
+    let large = blob_val(vec![7_u8; 200_000]);
+    let apply = paths::modify_by_path("l", large, PathFlags::empty(), [Step::all()]);
+    assert_eq!(refused(&set, apply), TOO_BIG);
+}
+
+#[test]
+fn values_that_repeat_stop_at_the_size_of_a_collection() {
+    let equal = vec![Value::from(1); 10_000];
+    let set = set_with(List::new(equal.clone(), ListOrder::Ordered));
+    let of = |times: usize| {
+        let values = equal[..times].to_vec();
+        lists::get_by_value_list("l", values, ListReturnType::Count)
+    };
+    let few = set.operate("key", &[of(2)]).unwrap();
+    assert_eq!(few.bin("l"), Some(&10_000.into()));
+    assert_eq!(refused(&set, of(1_000)), TOO_BIG);
+}
+
+#[test]
+fn what_is_put_below_a_path_counts_the_levels_above_it() {
+    let policy = ListPolicy::default();
+    let set = set_with(nested(2));
+    let below = |value| lists::append(&policy, "l", value).with_context([ctx::list_index(0)]);
+    set.operate("key", &[below(nested(LEVELS - 2))]).unwrap();
+    assert_eq!(refused(&set, below(nested(LEVELS - 1))), PARAMETER);
+    // What is stored can be read again whole.
+    assert!(set.get("key").unwrap().unwrap().get("l").is_some());
+}

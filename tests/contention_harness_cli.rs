@@ -1,0 +1,298 @@
+//! `spikelet contention`, from outside.
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Runs `spikelet contention` with these arguments, separated by spaces.
+fn run(arguments: &str) -> Output {
+    run_each(&arguments.split_whitespace().collect::<Vec<_>>())
+}
+
+fn run_each(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .arg("contention")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+fn text(arguments: &str) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output).to_owned()
+}
+
+fn json(arguments: &str) -> Value {
+    serde_json::from_str(&text(&format!("{arguments} --json"))).unwrap()
+}
+
+const VIRTUAL: &str = "--virtual --rate 50,200 --shards 1,8,hourly --duration 60";
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_in_every_form() {
+    for form in ["", "--json", "--csv"] {
+        let arguments = format!("{VIRTUAL} --hold-dist exponential --hot-keys 3 --zipf 1 {form}");
+        assert_eq!(text(&arguments), text(&arguments), "{form}");
+        let other = text(&format!("{arguments} --seed 2"));
+        assert_ne!(text(&arguments), other, "{form}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let page = |name: &str| {
+        let (file, hists) = (dir.path().join(name), dir.path().join(format!("{name}.d")));
+        let (file, hists) = (file.to_str().unwrap(), hists.to_str().unwrap());
+        text(&format!("{VIRTUAL} --html {file} --hdr-hist {hists}"));
+        let hist = std::fs::read(format!("{hists}/open-200_shards-8.hdrhist")).unwrap();
+        let percentiles = std::fs::read(format!("{hists}/open-200_shards-8.hgrm")).unwrap();
+        (std::fs::read(file).unwrap(), hist, percentiles)
+    };
+    assert_eq!(page("a"), page("b"));
+}
+
+#[test]
+fn rows_have_the_fields_that_scripts_read() {
+    let report = json(VIRTUAL);
+    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["report"], "contention");
+    assert_eq!(report["simulated_hold"], true);
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    for row in rows {
+        for field in [
+            "rate",
+            "offered",
+            "acked",
+            "key_busy",
+            "goodput_per_s",
+            "p50_us",
+            "p99_us",
+            "p999_us",
+            "lost",
+        ] {
+            assert!(row[field].is_number(), "{field}: {row}");
+        }
+        let failed: u64 = row["errors"]
+            .as_object()
+            .unwrap()
+            .values()
+            .map(|count| count.as_u64().unwrap())
+            .sum();
+        assert_eq!(
+            row["offered"].as_u64().unwrap(),
+            row["acked"].as_u64().unwrap() + failed
+        );
+        assert_eq!(row["lost"], 0);
+    }
+    let shards: Vec<&Value> = rows.iter().take(3).map(|row| &row["shards"]).collect();
+    assert_eq!(
+        shards,
+        [&Value::from(1), &Value::from(8), &Value::from("hourly")]
+    );
+    assert_eq!(rows[3]["errors"]["14"], rows[3]["key_busy"]);
+    assert!(rows[3]["key_busy"].as_u64().unwrap() > 3_000);
+    assert_eq!(report["guideline"]["band"], "warm");
+    assert_eq!(report["knees"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn a_closed_loop_on_the_engine_counts_its_writers() {
+    let report = json("--writers 2,4 --shards 1 --operation put --duration 50ms --warm-up 0");
+    let rows = report["rows"].as_array().unwrap();
+    let writers: Vec<u64> = rows
+        .iter()
+        .map(|row| row["writers"].as_u64().unwrap())
+        .collect();
+    assert_eq!(writers, [2, 4]);
+    for row in rows {
+        assert!(
+            row["rate"].is_null() && row["acked"].as_u64().unwrap() > 0,
+            "{row}"
+        );
+        assert_eq!((&row["key_busy"], &row["lost"]), (&0.into(), &0.into()));
+    }
+    assert_eq!(report["simulated_hold"], false);
+}
+
+#[test]
+fn no_line_is_wider_than_a_terminal() {
+    let wide = text(
+        "--virtual --rate 10..400 --shards 1,16,daily+8 --duration 30 --retries 2 --fail-if lost>0 --threshold lost==0",
+    );
+    let live = text("--writers 3 --shards 1,2 --duration 20ms --warm-up 0");
+    for text in [wide, live] {
+        let widest = text
+            .lines()
+            .max_by_key(|line| line.chars().count())
+            .unwrap();
+        assert!(widest.chars().count() <= 100, "{widest}");
+    }
+}
+
+#[test]
+fn what_is_simulated_is_called_so_and_correctness_comes_first() {
+    let report = text(VIRTUAL);
+    assert!(report.contains("SIMULATED"), "{report}");
+    let place = |word: &str| report.find(word).expect(word);
+    assert!(place("acknowledged = found") < place("p99.9"));
+    assert!(report.contains("hourly alone"), "{report}");
+    let live = text("--writers 2 --shards 1 --duration 20ms --warm-up 0");
+    assert!(!live.contains("SIMULATED"), "{live}");
+}
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    for (arguments, code) in [
+        (vec!["--fail-if", "key_busy>0.1%"], 1),
+        (vec!["--fail-if", "key_busy>90%"], 0),
+        (vec!["--fail-if", "lost>0 p99>10s"], 0),
+        (vec!["--threshold", "lost==0 p99<180ms"], 0),
+        (vec!["--threshold", "p99<30ms"], 1),
+        (
+            vec!["--threshold", "lost==0", "--threshold", "key_busy == 0"],
+            1,
+        ),
+    ] {
+        let all: Vec<&str> = VIRTUAL
+            .split_whitespace()
+            .chain(arguments.clone())
+            .collect();
+        let output = run_each(&all);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            stdout(&output)
+        );
+        let word = if code == 1 { "FAIL" } else { "PASS" };
+        assert!(stdout(&output).contains(word), "{arguments:?}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_told_and_nothing_runs() {
+    for (arguments, why) in [
+        ("--rate 0", "--rate"),
+        ("--rate 400..10", "--rate"),
+        ("--rate fast", "--rate"),
+        ("--rate 2000000", "1000000"),
+        ("--writers 2.5", "whole number"),
+        ("--writers 5000", "1024"),
+        ("--shards 3", "power of two"),
+        ("--shards weekly", "hourly"),
+        ("--hold-ms=-1", "milliseconds"),
+        ("--duration soon", "500ms"),
+        ("--duration 0", "--duration"),
+        ("--hot-keys 0", "--hot-keys"),
+        ("--zipf=-1", "--zipf"),
+        ("--fail-if busy>1", "no metric"),
+        ("--threshold p99<30", "us, ms or s"),
+        ("--baseline /no/such/file", "/no/such/file"),
+        ("--virtual --hold-ms 0", "--hold-ms"),
+        ("--virtual --writers 30 --pause-us 0", "--pause-us"),
+        ("--virtual --activate-at 1", "--virtual"),
+        ("--activate-at 1 --shards 1", "nothing would be activated"),
+        ("--activate-at 1 --operation put", "add-unique"),
+        ("--activate-at 9", "--duration"),
+        ("--json --csv", "--csv"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments}: {}",
+            stdout(&output)
+        );
+        assert!(
+            stderr(&output).contains(why),
+            "{arguments}: {}",
+            stderr(&output)
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_run_is_compared_with_an_earlier_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("earlier.json");
+    std::fs::write(&file, text(&format!("{VIRTUAL} --json"))).unwrap();
+    let file = file.to_str().unwrap();
+    let same = json(&format!("{VIRTUAL} --baseline {file}"));
+    let changes = same["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 24);
+    assert!(
+        changes
+            .iter()
+            .all(|change| change["verdict"] == "unchanged")
+    );
+    let shorter = text(&format!("{VIRTUAL} --hold-ms 4 --baseline {file}"));
+    assert!(
+        shorter.contains("better") && !shorter.contains("WORSE"),
+        "{shorter}"
+    );
+    let longer = text(&format!("{VIRTUAL} --hold-ms 16 --baseline {file}"));
+    assert!(longer.contains("WORSE"), "{longer}");
+}
+
+#[test]
+fn comma_separated_values_have_a_line_a_row() {
+    let csv = text(&format!("{VIRTUAL} --csv"));
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines.len(), 7);
+    let columns = lines[0].split(',').count();
+    assert!(
+        lines.iter().all(|line| line.split(',').count() == columns),
+        "{csv}"
+    );
+    assert!(lines[0].starts_with("loop,rate,shards,writers,offered,acked,key_busy,"));
+    assert!(lines[1].starts_with("open,50,1,,"), "{csv}");
+}
+
+#[test]
+fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("page.html");
+    let arguments = format!("{VIRTUAL} --html {}", file.to_str().unwrap());
+    let report = json(&arguments);
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.len() < 300_000 && !page.contains("<script"));
+    for title in [
+        "Latency by rate, 1 shard",
+        "KEY_BUSY by rate",
+        "Goodput by rate",
+        "Percentiles at the highest load",
+    ] {
+        assert!(page.contains(title), "{title}");
+    }
+    for row in report["rows"].as_array().unwrap() {
+        // The share is worked out again: what JSON says of it is read back less exactly than it was written.
+        let share = row["key_busy"].as_f64().unwrap() / row["offered"].as_f64().unwrap();
+        for value in [row["p99_us"].as_f64().unwrap(), share] {
+            let shown = format!("data-value=\"{value}\"");
+            assert!(value == 0.0 || page.contains(&shown), "{shown}");
+        }
+    }
+}
+
+#[test]
+fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing() {
+    let report = json(
+        "--rate 300 --shards 4 --hold-ms 1 --duration 1500ms --warm-up 0 --activate-at 200ms --elements 100",
+    );
+    assert_eq!(report["correctness"]["lost"], 0);
+    let timeline = &report["timelines"][0];
+    let moments = timeline["moments"].as_array().unwrap();
+    assert_eq!(moments[0]["shards"], 1);
+    assert_eq!(moments.last().unwrap()["shards"], 4);
+    assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
+}

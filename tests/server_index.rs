@@ -1,0 +1,377 @@
+//! Queries by an index, which is a declaration: which records they return, and what is told of indexes and modules.
+#![cfg(feature = "server")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod server_client;
+
+use server_client::*;
+use spikelet::{Set, Value};
+
+/// A range of integers.
+fn integers(bin: &str, first: i64, last: i64) -> Vec<u8> {
+    let mut range = vec![1, bin.len() as u8];
+    range.extend(bin.as_bytes());
+    range.push(1);
+    for bound in [first, last] {
+        range.extend(8_u32.to_be_bytes());
+        range.extend(bound.to_be_bytes());
+    }
+    range
+}
+
+/// What equals a text, a blob or, for GeoJSON, matches it.
+fn value(bin: &str, kind: u8, value: &[u8]) -> Vec<u8> {
+    let mut range = vec![1, bin.len() as u8];
+    range.extend(bin.as_bytes());
+    range.push(kind);
+    for _ in 0..2 {
+        range.extend((value.len() as u32).to_be_bytes());
+        range.extend(value);
+    }
+    range
+}
+
+/// Ten records: integers, texts, lists, maps, nested lists and places.
+fn fill(set: &Set) {
+    for number in 0..10_i64 {
+        let list: Vec<Value> = vec![number.into(), format!("e{number}").as_str().into()];
+        let map = [("n", Value::from(number)), ("t", "same".into())];
+        let map: spikelet::Map = map
+            .into_iter()
+            .map(|(key, value)| (Value::from(key), value))
+            .collect();
+        let place = format!(r#"{{"type":"Point","coordinates":[{number}.5,0.5]}}"#);
+        let bins = [
+            ("i", Value::from(number)),
+            ("s", format!("text{}", number % 3).as_str().into()),
+            ("b", (&[number as u8 / 5][..]).into()),
+            ("l", Value::List(list.clone().into())),
+            ("m", Value::Map(map)),
+            ("deep", Value::List(vec![Value::List(list.into())].into())),
+            ("geo", Value::GeoJson(place)),
+        ];
+        set.put(number, bins).unwrap();
+    }
+    // In no index: nothing, or values of other types.
+    set.put("other", [("i", "3"), ("s", "none")]).unwrap();
+}
+
+/// The integers of the records that a query returns, in order, or the code that it ends with.
+fn found(wire: &mut Wire, message: &Message) -> Result<Vec<i64>, u8> {
+    wire.send(&message.frame());
+    let (_, body) = wire.receive().unwrap();
+    let first = answers(&body);
+    if first[0].code != 0 {
+        return Err(first[0].code);
+    }
+    let mut numbers: Vec<i64> = Vec::new();
+    let mut pieces = first;
+    loop {
+        for answer in pieces {
+            if answer.info3 & LAST != 0 {
+                numbers.sort_unstable();
+                return Ok(numbers);
+            }
+            // Clients go on behind this value.
+            assert_eq!(answer.field(15).len(), 8);
+            numbers.push(answer.int("i"));
+        }
+        pieces = answers(&wire.receive().unwrap().1);
+    }
+}
+
+const TRIANGLE: &[u8] =
+    br#"{"type":"Polygon","coordinates":[[[2.0,0.0],[5.0,0.0],[5.0,1.0],[2.0,1.0],[2.0,0.0]]]}"#;
+
+#[test]
+fn a_query_by_an_index_returns_the_records_in_its_range() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    fill(&running.store.set("demo").unwrap());
+    let declared = wire.info(
+        "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n\
+         sindex-create:ns=test;set=demo;indexname=s;indexdata=s,STRING\n\
+         sindex-create:namespace=test;set=demo;indexname=b;bin=b;type=blob\n\
+         sindex-create:namespace=test;set=demo;indexname=ln;indextype=list;bin=l;type=numeric\n\
+         sindex-create:namespace=test;set=demo;indexname=ls;indextype=list;bin=l;type=string\n\
+         sindex-create:namespace=test;indexname=mk;indextype=mapkeys;bin=m;type=string\n\
+         sindex-create:namespace=test;indexname=mv;indextype=mapvalues;bin=m;type=numeric\n\
+         sindex-create:namespace=test;set=demo;indexname=geo;bin=geo;type=geo2dsphere\n\
+         sindex-create:namespace=test;set=demo;indexname=deep;bin=deep;context=lBAAEAA=;type=numeric\n\
+         sindex-create:namespace=test;set=demo;indexname=exp;exp=kxSTUQKhaQo=;type=numeric\n",
+    );
+    assert!(declared.iter().all(|answer| answer == "ok"), "{declared:?}");
+    let all: Vec<i64> = (0..10).collect();
+    let table: [(&str, Message, &[i64]); 12] = [
+        (
+            "integers",
+            query().field(22, &integers("i", 3, 5)),
+            &[3, 4, 5],
+        ),
+        (
+            "text",
+            query().field(22, &value("s", 3, b"text1")),
+            &[1, 4, 7],
+        ),
+        (
+            "blob",
+            query().field(22, &value("b", 4, &[1])),
+            &[5, 6, 7, 8, 9],
+        ),
+        (
+            "elements of a list",
+            query().field(26, &[1]).field(22, &integers("l", 8, 90)),
+            &[8, 9],
+        ),
+        (
+            "texts in a list",
+            query().field(26, &[1]).field(22, &value("l", 3, b"e7")),
+            &[7],
+        ),
+        (
+            "keys of a map",
+            query().field(26, &[2]).field(22, &value("m", 3, b"n")),
+            &all,
+        ),
+        (
+            "values of a map",
+            query().field(26, &[3]).field(22, &integers("m", 0, 1)),
+            &[0, 1],
+        ),
+        (
+            "points in a region",
+            query().field(22, &value("geo", 23, TRIANGLE)),
+            &[2, 3, 4],
+        ),
+        (
+            "inside a list",
+            query()
+                .field(22, &integers("deep", 6, 6))
+                .field(23, &[0x94, 0x10, 0, 0x10, 0]),
+            &[6],
+        ),
+        (
+            "the value of an expression",
+            query()
+                .field(22, &integers("", 12, 13))
+                .field(24, &[0x93, 0x14, 0x93, 0x51, 2, 0xa1, b'i', 10]),
+            &[2, 3],
+        ),
+        (
+            "by the name of the index",
+            query().field(21, b"i").field(22, &integers("", 9, 20)),
+            &[9],
+        ),
+        (
+            "and a filter",
+            query()
+                .field(22, &integers("i", 3, 5))
+                .field(43, &[0x93, 3, 0x93, 0x51, 2, 0xa1, b'i', 4]),
+            &[5],
+        ),
+    ];
+    for (what, message, expected) in table {
+        assert_eq!(
+            found(&mut wire, &message).as_deref(),
+            Ok(expected),
+            "{what}"
+        );
+    }
+    let refused = [
+        (
+            "a type that no index has",
+            query().field(22, &value("i", 3, b"x")),
+            201,
+        ),
+        (
+            "a bin without an index",
+            query().field(22, &integers("x", 1, 2)),
+            201,
+        ),
+        (
+            "no such index",
+            query().field(21, b"z").field(22, &integers("", 1, 2)),
+            201,
+        ),
+        (
+            "a path without an index",
+            query()
+                .field(22, &integers("i", 1, 2))
+                .field(23, &[0x92, 0x10, 0]),
+            201,
+        ),
+        (
+            "another part",
+            query().field(26, &[1]).field(22, &integers("i", 1, 2)),
+            201,
+        ),
+        ("an empty range", query().field(22, &integers("i", 2, 1)), 4),
+        (
+            "bin and index",
+            query().field(21, b"i").field(22, &integers("i", 1, 2)),
+            4,
+        ),
+        ("no range", query().field(21, b"i"), 4),
+        (
+            "digests without values",
+            query()
+                .field(22, &integers("i", 1, 2))
+                .field(12, digest(1).as_bytes()),
+            4,
+        ),
+    ];
+    for (what, message, code) in refused {
+        assert_eq!(found(&mut wire, &message), Err(code), "{what}");
+    }
+}
+
+#[test]
+fn a_query_by_an_index_goes_on_page_by_page() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..400_i64 {
+        set.put(number, [("i", number)]).unwrap();
+    }
+    wire.info("sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n");
+    let mut seen = Vec::new();
+    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
+    loop {
+        let mut page = query()
+            .field(13, &60_u64.to_be_bytes())
+            .field(22, &integers("i", 100, 299));
+        if let Some((digest, value)) = &last {
+            let partition = u16::from_le_bytes([digest[0], digest[1]]) & 0x0fff;
+            let rest: Vec<u8> = (partition + 1..4096).flat_map(u16::to_le_bytes).collect();
+            page.fields[2].1 = rest;
+            page = page.field(12, digest).field(15, value);
+        }
+        let (records, code) = wire.ask_many(&page);
+        assert!(code == 0 && records.len() <= 60);
+        seen.extend(records.iter().map(|record| record.int("i")));
+        match records.last() {
+            Some(record) if records.len() == 60 => {
+                last = Some((record.field(4).to_vec(), record.field(15).to_vec()));
+            }
+            _ => break,
+        }
+    }
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(100..300));
+}
+
+#[test]
+fn a_background_query_changes_the_records_of_an_index() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    fill(&set);
+    wire.info("sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n");
+    let job = Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .field(7, &9_u64.to_be_bytes())
+        .field(22, &integers("i", 3, 5))
+        .op(2, 1, "seen", &[0, 0, 0, 0, 0, 0, 0, 1]);
+    assert_eq!(wire.ask(&job).code, 0);
+    while !wire.info("query-show:id=9\n")[0].contains("status=done") {
+        std::thread::yield_now();
+    }
+    assert!(wire.info("query-show:id=9\n")[0].contains(":sindex-name=i:"));
+    for number in 0..10_i64 {
+        let record = set.get(number).unwrap().unwrap();
+        let seen = record.into_bins().unwrap().get("seen").is_some();
+        assert_eq!(seen, (3..=5).contains(&number), "{number}");
+    }
+}
+
+#[test]
+fn indexes_are_told_and_forgotten() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let create = "sindex-create:namespace=test;set=demo;indexname=i";
+    let table = [
+        (format!("{create};bin=i;type=numeric"), "ok"),
+        (format!("{create};bin=i;type=numeric"), "ok"),
+        (format!("{create};bin=j;type=numeric"), "ERROR:200:"),
+        (format!("{create};bin=i;type=float"), "ERROR:4:"),
+        (format!("{create};bin=i"), "ERROR:4:"),
+        (format!("{create};type=string"), "ERROR:4:"),
+        (
+            format!("{create};bin=i;type=string;indextype=tree"),
+            "ERROR:4:",
+        ),
+        (
+            format!("{create};bin=i;type=string;context=%%%"),
+            "ERROR:4:",
+        ),
+        (
+            format!("{create};bin=i;type=string;context=kA=="),
+            "ERROR:4:",
+        ),
+        (format!("{create};exp=wQ==;type=string"), "ERROR:4:"),
+        (format!("{create};exp=kxSTUQKhaQo=;type=string"), "ERROR:4:"),
+        (
+            format!("{create}{};bin=i;type=string", "i".repeat(64)),
+            "ERROR:4:",
+        ),
+        (
+            "sindex-create:namespace=nope;indexname=i;bin=i;type=blob".into(),
+            "ERROR:20:",
+        ),
+        (
+            "sindex-create:namespace=test;bin=i;type=blob".into(),
+            "ERROR:4:",
+        ),
+    ];
+    for (command, answer) in table {
+        let told = wire.info(&format!("{command}\n")).remove(0);
+        assert!(told.starts_with(answer), "{command}: {told}");
+    }
+    let line = "ns=test:indexname=i:set=demo:bin=i:type=numeric:indextype=default:context=null:exp=null:state=RW";
+    let told = wire.info("sindex\nsindex/test\nsindex-list:namespace=bar\nsindex-exists:namespace=test;indexname=i\n");
+    assert_eq!(told, [line, line, "", "true"]);
+    for command in [
+        "sindex/test/i\n",
+        "sindex-stat:namespace=test;indexname=i\n",
+    ] {
+        assert!(wire.info(command)[0].contains(";load_pct=100;"));
+    }
+    let delete = "sindex-delete:namespace=test;indexname=i\n";
+    assert_eq!(wire.info(delete), ["ok"]);
+    assert_eq!(wire.info(delete), ["ok"]);
+    assert_eq!(wire.info("sindex/test/i\n"), ["ERROR:201:no index"]);
+}
+
+#[test]
+fn modules_are_kept_and_not_run() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let put = "udf-put:filename=m.lua;content=LS0geA==;content-len=8;udf-type=LUA;";
+    assert_eq!(wire.info(&format!("{put}\n")), ["ok"]);
+    let told = wire.info("udf-list\nudf-get:filename=m.lua\nudf-get:filename=n.lua\n");
+    assert!(told[0].starts_with("filename=m.lua,hash=") && told[0].ends_with(",type=LUA;"));
+    assert_eq!(told[1..], ["type=LUA;content=LS0geA==;", "error=not_found"]);
+    for bad in [
+        "udf-put:content=LS0geA==",
+        "udf-put:filename=a/b.lua;content=LS0geA==",
+        "udf-put:filename=m.lua;content=%",
+        "udf-put:filename=m.lua",
+        "udf-put:filename=m.lua;content=LS0geA==;udf-type=PY",
+    ] {
+        assert!(
+            wire.info(&format!("{bad}\n"))[0].starts_with("error="),
+            "{bad}"
+        );
+    }
+    let apply = Message::about(0, WRITE, 0, 1)
+        .field(30, b"m")
+        .field(31, b"f")
+        .field(32, &[0x90]);
+    let answer = wire.ask(&apply);
+    assert_eq!((answer.code, answer.ops[0].name.as_str()), (100, "FAILURE"));
+    assert_eq!(
+        wire.info("udf-remove:filename=m.lua\nudf-list\n"),
+        ["ok", ""]
+    );
+}

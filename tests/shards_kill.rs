@@ -1,0 +1,332 @@
+//! A collection that is spread, split, merged and taken together again while it is written, trimmed and read, in a process
+//! that is killed in the middle of it: every acknowledged add that was not removed is there once, nothing removed is back,
+//! and no reader sees a gap.
+//!
+//! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its own row, in
+//! order; the removers take each row away from below. So four numbers a row say all: what was begun and what was
+//! acknowledged, above and below. The child notes them in a file, which outlives it. `SPIKELET_LONG=1` does 30 rounds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use spikelet::{Durability, NamespaceConfig, RecordSet, ShardedList, Store, Value};
+
+const CHILD_DIR: &str = "SPIKELET_SHARDS_KILL_TEST_DIR";
+const PROGRESS: &str = "still moving";
+
+const WRITERS: u64 = 8;
+const REMOVERS: u64 = 2;
+const READERS: u64 = 2;
+/// A row keeps about so many numbers, and never more than twice as many.
+const KEPT: u64 = 400;
+/// Numbers of a row; rows never touch.
+const ROW: u64 = 1 << 40;
+const PAGE: u64 = 100;
+
+/// What a row notes.
+#[derive(Clone, Copy)]
+enum Note {
+    AddBegun,
+    AddDone,
+    RemoveBegun,
+    RemoveDone,
+    /// Whether shards are being merged; of the row 0.
+    Down,
+}
+
+const NOTES: u64 = 5;
+
+/// All notes, in memory and in a file. Stores into the page cache outlive a killed process.
+struct Notes {
+    file: File,
+    live: Vec<AtomicU64>,
+}
+
+impl Notes {
+    fn open(dir: &Path) -> Self {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(dir.join("notes"))
+            .unwrap();
+        let live = (0..WRITERS * NOTES)
+            .map(|slot| {
+                let mut bytes = [0; 8];
+                // Beyond the end there is nothing yet.
+                let _ = file.read_exact_at(&mut bytes, slot * 8);
+                AtomicU64::new(u64::from_le_bytes(bytes))
+            })
+            .collect();
+        Self { file, live }
+    }
+
+    fn set(&self, row: u64, note: Note, value: u64) {
+        let slot = row * NOTES + note as u64;
+        self.file
+            .write_all_at(&value.to_le_bytes(), slot * 8)
+            .unwrap();
+        self.live[slot as usize].store(value, Ordering::SeqCst);
+    }
+
+    fn get(&self, row: u64, note: Note) -> u64 {
+        self.live[(row * NOTES + note as u64) as usize].load(Ordering::SeqCst)
+    }
+}
+
+/// The numbers of a row that must be there, and those that may be: from the first inclusive to the second exclusive.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    must: (u64, u64),
+    may: (u64, u64),
+}
+
+/// Checks a whole read against what each row expects.
+fn judge(read: &[u64], rows: &[Expected]) -> Result<(), String> {
+    if let Some(pair) = read.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return Err(format!("{pair:?} are out of order, or twice there"));
+    }
+    for (row, expected) in rows.iter().enumerate() {
+        let first = row as u64 * ROW;
+        let numbers: Vec<u64> = read
+            .iter()
+            .filter(|number| (first..first + ROW).contains(number))
+            .map(|number| number - first)
+            .collect();
+        let (from, to) = expected.may;
+        if let Some(wrong) = numbers.iter().find(|number| !(from..to).contains(number)) {
+            return Err(format!("row {row}: {wrong} cannot be there: {expected:?}"));
+        }
+        let (from, to) = expected.must;
+        let found = numbers
+            .iter()
+            .filter(|number| (from..to).contains(number))
+            .count() as u64;
+        if found != to.saturating_sub(from) {
+            let gap = (from..to).find(|number| !numbers.contains(number));
+            return Err(format!("row {row}: {gap:?} is missing: {expected:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn read_all<S: RecordSet>(list: &ShardedList<S>) -> Vec<u64> {
+    let (mut all, mut after) = (Vec::new(), None::<Value>);
+    loop {
+        let page = list.page_after(after.as_ref(), PAGE).unwrap();
+        let Some(last) = page.last() else {
+            return all;
+        };
+        after = Some(last.clone());
+        all.extend(page.iter().map(|value| match value {
+            Value::Int(number) => *number as u64,
+            other => panic!("{other:?} was never added"),
+        }));
+    }
+}
+
+fn open(dir: &Path) -> Store {
+    let mut config = NamespaceConfig::new("test");
+    config.durability = Durability::Interval(std::time::Duration::from_millis(5));
+    // Whoever is refused comes again: nobody shall be refused here.
+    config.max_waiters = 1_000;
+    Store::builder()
+        .path(dir.join("store"))
+        .namespace(config)
+        .open()
+        .unwrap()
+}
+
+fn element(row: u64, number: u64) -> Value {
+    Value::Int((row * ROW + number) as i64)
+}
+
+/// What the child does until it is killed.
+#[test]
+#[ignore = "the child of the other test"]
+fn child() {
+    let Some(dir) = std::env::var_os(CHILD_DIR) else {
+        return;
+    };
+    let dir = Path::new(&dir);
+    let store = open(dir);
+    let notes = Notes::open(dir);
+    let list = || ShardedList::new(&store, "hot", "key", "numbers").unwrap();
+    std::thread::scope(|scope| {
+        for row in 0..WRITERS {
+            let (list, notes) = (list(), &notes);
+            scope.spawn(move || dies_with(|| add_for_ever(&list, notes, row)));
+        }
+        for remover in 0..REMOVERS {
+            let (list, notes) = (list(), &notes);
+            scope.spawn(move || dies_with(|| remove_for_ever(&list, notes, remover)));
+        }
+        for _ in 0..READERS {
+            let (list, notes) = (list(), &notes);
+            scope.spawn(move || dies_with(|| read_for_ever(&list, notes)));
+        }
+        let (list, notes) = (list(), &notes);
+        scope.spawn(move || dies_with(|| move_for_ever(&list, notes)));
+    });
+}
+
+/// A thread that fails takes the child with it, so that the parent notices.
+fn dies_with(work: impl FnOnce()) {
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+        std::process::exit(1);
+    }
+}
+
+fn add_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, row: u64) {
+    // What was begun and never acknowledged is done again.
+    let mut next = notes.get(row, Note::AddDone);
+    loop {
+        if next >= notes.get(row, Note::RemoveDone) + 2 * KEPT {
+            std::thread::yield_now();
+            continue;
+        }
+        notes.set(row, Note::AddBegun, next + 1);
+        list.add(element(row, next)).unwrap();
+        next += 1;
+        notes.set(row, Note::AddDone, next);
+    }
+}
+
+fn remove_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, remover: u64) {
+    loop {
+        for row in (remover..WRITERS).step_by(REMOVERS as usize) {
+            let next = notes.get(row, Note::RemoveDone);
+            if next + KEPT >= notes.get(row, Note::AddDone) {
+                std::thread::yield_now();
+                continue;
+            }
+            let again = notes.get(row, Note::RemoveBegun) > next;
+            notes.set(row, Note::RemoveBegun, next + 1);
+            let removed = list.remove(&element(row, next)).unwrap();
+            assert!(removed || again, "{next} of row {row} was not there");
+            notes.set(row, Note::RemoveDone, next + 1);
+        }
+    }
+}
+
+fn read_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
+    loop {
+        let before: Vec<(u64, u64)> = (0..WRITERS)
+            .map(|row| {
+                (
+                    notes.get(row, Note::RemoveDone),
+                    notes.get(row, Note::AddDone),
+                )
+            })
+            .collect();
+        let read = read_all(list);
+        let rows: Vec<Expected> = before
+            .iter()
+            .zip(0..)
+            .map(|(&(removed, added), row)| Expected {
+                must: (notes.get(row, Note::RemoveBegun), added),
+                may: (removed, notes.get(row, Note::AddBegun)),
+            })
+            .collect();
+        judge(&read, &rows).unwrap();
+    }
+}
+
+/// 1 -> 8 -> 16 -> 8 -> 4 -> 2 -> 1, into the root, and again.
+fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
+    list.help().unwrap();
+    let mut down = notes.get(0, Note::Down) == 1;
+    loop {
+        let shards = list.state().unwrap().shards;
+        down = match shards {
+            0 => false,
+            16.. => true,
+            _ => down,
+        };
+        // A line for each companion, so that the parent's kill falls anywhere.
+        let step = |_| {
+            println!("{PROGRESS}");
+            ControlFlow::Continue(())
+        };
+        let moved = match shards {
+            0 => list.activate_with(8, step),
+            1 if down => list.demote_with(step),
+            _ if down => list.merge_with(step),
+            _ => list.split_with(step),
+        };
+        moved.unwrap();
+        notes.set(0, Note::Down, u64::from(down));
+    }
+}
+
+#[test]
+fn a_spread_collection_survives_the_killed_process() {
+    let rounds = if std::env::var_os("SPIKELET_LONG").is_some() {
+        30
+    } else {
+        4
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let mut unfinished = 0;
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["child", "--exact", "--ignored", "--nocapture"])
+            .env(CHILD_DIR, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap())
+            .lines()
+            .map_while(Result::ok);
+        // By how far it got and not by the clock; the kill itself falls anywhere.
+        let wanted = 1 + (round * 37) % 101;
+        let seen = lines
+            .filter(|line| line.contains(PROGRESS))
+            .take(wanted)
+            .count();
+        assert_eq!(seen, wanted, "round {round}: the child has ended by itself");
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let notes = Notes::open(dir.path());
+        let store = open(dir.path());
+        let list = ShardedList::new(&store, "hot", "key", "numbers").unwrap();
+        let rows: Vec<Expected> = (0..WRITERS)
+            .map(|row| Expected {
+                must: (
+                    notes.get(row, Note::RemoveBegun),
+                    notes.get(row, Note::AddDone),
+                ),
+                may: (
+                    notes.get(row, Note::RemoveDone),
+                    notes.get(row, Note::AddBegun),
+                ),
+            })
+            .collect();
+        unfinished += usize::from(list.state().unwrap().transition.is_some());
+        // As it was left, in the middle of whatever it was; and after that was ended.
+        for _ in 0..2 {
+            judge(&read_all(&list), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
+            assert_eq!(list.len().unwrap() as usize, read_all(&list).len());
+            list.help().unwrap();
+        }
+        if round % 3 == 0 {
+            store.close().unwrap();
+        }
+    }
+    let added: u64 = {
+        let notes = Notes::open(dir.path());
+        (0..WRITERS).map(|row| notes.get(row, Note::AddDone)).sum()
+    };
+    assert!(
+        added > WRITERS * KEPT && unfinished > 0,
+        "too little happened: {added} adds, {unfinished} transitions interrupted"
+    );
+}

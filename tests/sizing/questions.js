@@ -1,0 +1,26 @@
+// What the page is asked, once it is shown. It answers in its title, since that is what comes out of the browser.
+const page = document.documentElement;
+const rows = document.querySelector("#sizes-2 tbody, #rates--writers-and-shards-2 tbody").rows;
+const focusable = [...document.querySelectorAll("a, summary, [tabindex='0']")];
+document.title = JSON.stringify({
+  width: innerWidth,
+  scroll: page.scrollWidth,
+  background: getComputedStyle(document.body).backgroundColor,
+  text: getComputedStyle(document.body).color,
+  charts: [...document.querySelectorAll("svg.chart")].map(chart => {
+    const box = chart.getBoundingClientRect();
+    const type = parseFloat(getComputedStyle(chart.querySelector("text.t")).fontSize);
+    return {width: box.width, height: box.height, right: box.right, type: type * box.width / 720,
+            bars: chart.querySelectorAll("rect.b").length};
+  }),
+  overlaps: [...document.querySelectorAll("svg.chart")].map(chart => {
+    const boxes = [...chart.querySelectorAll("text.t")].filter(text => getComputedStyle(text).display != "none")
+      .map(text => text.getBoundingClientRect());
+    return boxes.filter((a, n) => boxes.some((b, m) => m > n && a.left < b.right && b.left < a.right
+      && a.top < b.bottom && b.top < a.bottom)).length;
+  }),
+  values: [...rows].map(row => [...row.cells].map(cell => cell.dataset.value ?? cell.textContent)),
+  focusable: focusable.length,
+  hidden: focusable.filter(one => one.tabIndex < 0).length,
+  sticky: getComputedStyle(document.querySelector("nav")).position,
+});
