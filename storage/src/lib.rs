@@ -31,6 +31,7 @@ mod options;
 mod record_lock;
 mod recovery;
 mod recycle;
+mod resume;
 mod scan;
 mod sets;
 mod snapshot;

@@ -29,6 +29,11 @@ const GROUP: u64 = 3;
 /// Small enough for a store that has to use its blocks again.
 const BLOCKS: u64 = 14;
 
+/// The rounds are cut short at random, so they may all have been too short for anything to be recycled and emptied. Then
+/// there are further ones, this many at most, each of so many lines.
+const MORE_ROUNDS: u64 = 10;
+const MORE_LINES: usize = 200;
+
 /// A note of one record: number of the write that was begun last, and of the one that was acknowledged last.
 const NOTE_BYTES: u64 = 16;
 
@@ -248,12 +253,17 @@ fn allowed(record: u64, begun: u64, acknowledged: u64) -> [(u64, Option<Vec<u8>>
 
 fn rounds(name: &str, count: u64) {
     let count = if common::long() { 50 } else { count };
+    // Under commit every version is promised before it is superseded, and there are few.
+    let is_enough = |recycled, defragmented| name == "commit" || (recycled > 0 && defragmented > 0);
     let dir = tempfile::tempdir().unwrap();
     let notes = Notes::open(dir.path());
     let store = dir.path().join("store");
     let mut chance = Chance(count ^ name.len() as u64);
     let (mut defragmented, mut recycled) = (0, 0);
-    for round in 0..count {
+    for round in 0..count + MORE_ROUNDS {
+        if round >= count && is_enough(recycled, defragmented) {
+            break;
+        }
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["child", "--exact", "--ignored", "--nocapture"])
             .env(CHILD_DIR, dir.path())
@@ -265,7 +275,10 @@ fn rounds(name: &str, count: u64) {
         let lines = BufReader::new(child.stdout.take().unwrap())
             .lines()
             .map_while(Result::ok);
-        let wanted = 1 + chance.below(60) as usize;
+        let wanted = match round < count {
+            true => 1 + chance.below(60) as usize,
+            false => MORE_LINES,
+        };
         let seen = lines
             .filter(|line| line.contains(PROGRESS))
             .take(wanted)
@@ -313,11 +326,10 @@ fn rounds(name: &str, count: u64) {
             namespace.close().unwrap();
         }
     }
-    // Under commit every version is promised before it is superseded, and there are few.
-    let enough = name == "commit" || (recycled > 0 && defragmented > 0);
     assert!(
-        enough,
-        "too little happened: {recycled} bytes recycled, {defragmented} blocks emptied"
+        is_enough(recycled, defragmented),
+        "{name}: too little happened even in {MORE_ROUNDS} further rounds of {MORE_LINES} lines: {recycled} bytes \
+         recycled, {defragmented} blocks emptied"
     );
 }
 
