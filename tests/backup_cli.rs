@@ -112,7 +112,7 @@ fn reports_are_for_people() {
     let (store, other) = (file("store"), file("other.asb"));
     let words = report(&["backup", &store, "--out", &other, "--set", "people"]);
     let expected = format!(
-        "Backup of {store} namespace test 3 records without user key 0 damaged, not saved 0 file {other} size 327 bytes"
+        "Backup of {store} namespace test 3 records without user key 0 damaged, not saved 0 file {other} size 327 B"
     );
     assert_eq!(words, expected);
     let (saved, into) = (file("saved.asb"), file("into"));
@@ -173,7 +173,12 @@ fn of_a_damaged_file_nothing_is_restored_unless_a_part_is_asked_for() {
     assert!(!Path::new(&file("into")).exists());
     let output = run(&arguments);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stdout).contains("\n  DAMAGED  "));
+    let told = text(&output.stdout);
+    let title = format!("Checked {}, restored nothing\n", arguments[1]);
+    assert!(
+        told.starts_with(&title) && told.contains("\n  DAMAGED  "),
+        "{told}"
+    );
     assert!(text(&output.stderr).contains("nothing was restored; --partial restores"));
     let figures = json(&[&arguments[..], &["--partial"]].concat(), 1);
     assert_eq!(
@@ -233,10 +238,22 @@ fn what_cannot_be_is_refused_with_code_2() {
     let dir = saved();
     let file = |name: &str| path(&dir.path().join(name)).to_owned();
     fs::create_dir(file("empty")).unwrap();
-    let table: [(&[&str], &str); 6] = [
+    let table: [(&[&str], &str); 9] = [
         (
             &["backup", &file("none"), "--out", &file("a.asb")],
-            "holds no namespace",
+            "none holds no namespace: there is no such directory",
+        ),
+        (
+            &["backup", &file("saved.asb"), "--out", &file("a.asb")],
+            "saved.asb holds no namespace: it is a file, and a store is a directory",
+        ),
+        (
+            &["backup", &file("empty"), "--out", &file("a.asb")],
+            "empty holds no namespace: check the path",
+        ),
+        (
+            &["backup", &file("store"), "--out", &file("none/a.asb")],
+            "none: create it, or name another one",
         ),
         (
             &["backup", &file("store"), "--out", &file("saved.asb")],

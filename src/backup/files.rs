@@ -78,8 +78,14 @@ impl Output {
             files: Vec::new(),
             finished: false,
         };
+        let parent = output.parent();
+        if !is_dir && !parent.is_dir() {
+            return Err(refused(&format!(
+                "there is no directory {}: create it, or name another one",
+                parent.display()
+            )));
+        }
         if is_dir {
-            let parent = output.parent();
             fs::create_dir_all(&parent).map_err(BackupError::io(&parent))?;
             fs::create_dir(&output.temporary).map_err(BackupError::io(&output.temporary))?;
         }

@@ -66,7 +66,7 @@ impl<R: BufRead> Reader<R> {
     /// [`ReadError::Malformed`] if it is no backup of version 3.0 or 3.1; [`ReadError::Io`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut scanner = Scanner::new(input);
-        scanner.expect(b"Version ", "the first line, \"Version 3.1\",")?;
+        scanner.expect(b"Version ", "\"Version 3.1\", with which a backup begins")?;
         let place = scanner.place();
         match scanner.token(b"\n", "the version")?.as_slice() {
             b"3.1" => scanner.take_escapes(true),

@@ -6,8 +6,9 @@ use clap::Args;
 use serde::Serialize;
 use spikelet::Store;
 use spikelet::backup::{BackupOptions, BackupSummary, Blobs, save};
+use spikelet::report::{Report, bytes, count};
 
-use super::print::{Report, bytes, count, emit_json, note, progress};
+use super::print::{emit_found, note, progress};
 use super::{Failure, Outcome};
 
 const BYTES_OF_MIB: u64 = 1 << 20;
@@ -81,24 +82,26 @@ impl Saved {
     }
 
     fn report(&self) -> Report {
-        let mut report = Report::default();
-        report.title(&format!("Backup of {}", self.path));
+        let mut report = Report::new(format!("Backup of {}", self.path));
         for namespace in &self.namespaces {
-            let label = format!("namespace {}", namespace.name);
-            report.row(&label, format!("{} records", count(namespace.records)));
+            let records = count(namespace.records);
+            report = report.fact(
+                format!("namespace {}", namespace.name),
+                format!("{records} records"),
+            );
         }
-        report.row("without user key", count(self.without_key));
-        report.row("damaged, not saved", count(self.damaged));
-        match self.files.as_slice() {
-            [only] => report.row("file", only),
+        report = report
+            .fact("without user key", count(self.without_key))
+            .fact("damaged, not saved", count(self.damaged));
+        report = match self.files.as_slice() {
+            [only] => report.fact("file", only),
             [first, ..] => {
                 let files = count(self.files.len() as u64);
-                report.row("files", format!("{files}, the first: {first}"));
+                report.fact("files", format!("{files}, the first: {first}"))
             }
-            [] => {}
-        }
-        report.row("size", bytes(self.bytes));
-        report
+            [] => report,
+        };
+        report.fact("size", bytes(self.bytes))
     }
 
     fn notes(&self) {
@@ -146,11 +149,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     });
     bar.finish_and_clear();
     let saved = Saved::new(&arguments.dir, summary?);
-    if arguments.json {
-        emit_json(&saved)?;
-    } else {
-        saved.report().emit()?;
-    }
+    emit_found(arguments.json, &saved, || saved.report())?;
     saved.notes();
     Ok(if saved.damaged > 0 {
         Outcome::Damaged

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spikelet::backup::{Restore, RestoreOptions, RestoreSummary};
+use spikelet::report::{Report, count};
 use spikelet::{KeyHash, NamespaceConfig, Store};
 
-use super::print::{Report, count, emit_json, note, progress};
+use super::print::{emit_found, note, progress};
 use super::{Failure, Outcome};
 
 /// The most that a namespace may allow: whatever was legal where the backup comes from is legal here.
@@ -62,6 +63,9 @@ enum Hash {
 /// The object that `--json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Restored {
+    /// Records were to be written: what the numbers are about.
+    #[serde(skip)]
+    begun: bool,
     path: String,
     into: String,
     damaged: bool,
@@ -81,6 +85,7 @@ struct Restored {
 impl Restored {
     fn count(self, summary: &RestoreSummary) -> Self {
         Self {
+            begun: true,
             records: summary.records,
             restored: summary.restored,
             fresher: summary.fresher,
@@ -96,10 +101,12 @@ impl Restored {
     }
 
     fn report(&self) -> Report {
-        let mut report = Report::default();
-        report.title(&format!("Restored {} into {}", self.path, self.into));
-        report.row("records in the backup", count(self.records));
-        report.row("restored", count(self.restored));
+        let mut report = match self.begun {
+            true => Report::new(format!("Restored {} into {}", self.path, self.into))
+                .fact("records in the backup", count(self.records))
+                .fact("restored", count(self.restored)),
+            false => Report::new(format!("Checked {}, restored nothing", self.path)),
+        };
         let rest = [
             (
                 self.fresher,
@@ -131,10 +138,10 @@ impl Restored {
             ),
         ];
         for (number, label, why) in rest.into_iter().filter(|(number, ..)| *number > 0) {
-            report.row(label, format!("{} {why}", count(number)));
+            report = report.fact(label, format!("{} {why}", count(number)));
         }
         for place in &self.damage {
-            report.row("DAMAGED", place);
+            report = report.fact("DAMAGED", place);
         }
         report
     }
@@ -182,11 +189,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
 }
 
 fn tell(arguments: &RestoreArguments, found: Restored) -> Result<Outcome, Failure> {
-    if arguments.json {
-        emit_json(&found)?;
-    } else {
-        found.report().emit()?;
-    }
+    emit_found(arguments.json, &found, || found.report())?;
     Ok(if found.damaged || found.refused > 0 {
         Outcome::Damaged
     } else {
