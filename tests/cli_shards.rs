@@ -160,6 +160,28 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
 }
 
 #[test]
+fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
+    let dir = spread(|set| {
+        let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
+        list.merge().unwrap();
+        list.merge().unwrap();
+        list.demote().unwrap();
+        list.activate_with(2, |_| std::ops::ControlFlow::Break(()))
+            .unwrap();
+    });
+    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let alice = &found["collections"][0];
+    assert_eq!((code, &alice["elements"]), (0, &100.into()));
+    assert_eq!(alice["largest_bytes"], alice["root_bytes"]);
+    let output = run(&["shards", path(dir.path())]);
+    let all = text(&output.stdout);
+    assert!(
+        all.contains(" 100 ") && all.contains("spreading to 2 shards"),
+        "{all}"
+    );
+}
+
+#[test]
 fn a_transition_that_was_left_is_told() {
     let dir = spread(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();

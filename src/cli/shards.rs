@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use spikelet::report::{Cell, Report, Section, Table, bytes, count, key};
 use spikelet::{Key, ShardStanding, ShardedCollection, Store, sharded_collections};
 
-use super::print::{Report, bytes, count, emit_json, key};
+use super::print::emit_found;
 use super::{Failure, Outcome};
 
 /// What `shards` takes.
@@ -44,6 +45,7 @@ struct Collection {
     epoch: u64,
     in_transition: bool,
     elements: u64,
+    root_bytes: u64,
     bytes: u64,
     largest_bytes: u64,
     companions: Vec<Companion>,
@@ -77,12 +79,12 @@ impl Collection {
             scheme: found.scheme.clone(),
             epoch: found.epoch,
             in_transition: found.in_transition,
-            elements: current().map(|companion| companion.elements).sum(),
+            elements: found.elements,
+            root_bytes: found.root_bytes,
             bytes: current().map(|companion| companion.bytes).sum(),
             largest_bytes: current()
                 .map(|companion| companion.bytes)
-                .max()
-                .unwrap_or(0),
+                .fold(found.root_bytes, u64::max),
             leftovers: found.leftovers().count() as u64,
             companions: found
                 .companions
@@ -102,50 +104,47 @@ impl Collection {
         }
     }
 
-    fn report(&self, report: &mut Report) {
-        report.title(&format!(
+    fn section(&self) -> Section {
+        let mut section = Section::new(format!(
             "Collection {} in set \"{}\" of namespace {}",
             self.key, self.set, self.namespace
         ));
-        report.row(
-            "bin",
-            self.bin.as_deref().unwrap_or("unknown: there is no root"),
-        );
-        report.row("where it is", &self.scheme);
-        report.row("epoch", self.epoch.to_string());
+        let bin = self.bin.as_deref();
+        section = section
+            .fact("bin", bin.unwrap_or("unknown: there is no root"))
+            .fact("where it is", &self.scheme)
+            .fact("epoch", self.epoch.to_string());
         if self.in_transition {
-            report.row(
+            section = section.fact(
                 "under way",
                 "or left by somebody: the next writer, or help() of a handle, carries it to its end",
             );
         }
-        report.row("elements", count(self.elements));
-        report.row("bins of companions", bytes(self.bytes));
-        report.row("the largest", bytes(self.largest_bytes));
+        section = section
+            .fact("elements", count(self.elements))
+            .fact("bins of the root", bytes(self.root_bytes))
+            .fact("bins of companions", bytes(self.bytes))
+            .fact("the largest", bytes(self.largest_bytes));
         for shard in &self.missing {
-            report.row("MISSING", format!("shard {shard}: its elements are lost"));
+            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
         }
         if self.leftovers > 0 {
-            report.row(
-                "leftovers",
-                format!("{}, which nobody reads", count(self.leftovers)),
-            );
+            let leftovers = count(self.leftovers);
+            section = section.fact("leftovers", format!("{leftovers}, which nobody reads"));
         }
-        let rows: Vec<_> = self
-            .companions
-            .iter()
-            .map(|companion| {
-                let frozen = if companion.frozen { ", frozen" } else { "" };
-                [
-                    companion.key.clone(),
-                    count(companion.elements),
-                    count(companion.bytes),
-                    companion.epoch.to_string(),
-                    format!("{}{frozen}", companion.standing),
-                ]
-            })
-            .collect();
-        report.table(["companion", "elements", "bytes", "epoch", "state"], &rows);
+        let columns = ["companion", "elements", "size", "epoch", "state"];
+        let mut table = Table::new("Companions", &columns).words(&["state"]);
+        for companion in &self.companions {
+            let frozen = if companion.frozen { ", frozen" } else { "" };
+            table.row([
+                Cell::text(&companion.key),
+                Cell::count(companion.elements),
+                Cell::bytes(companion.bytes),
+                Cell::text(companion.epoch.to_string()),
+                Cell::text(format!("{}{frozen}", companion.standing)),
+            ]);
+        }
+        section.table(table)
     }
 }
 
@@ -193,20 +192,17 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
     let is_whole = collections
         .iter()
         .all(|collection| collection.missing.is_empty());
-    if arguments.json {
-        let path = arguments.dir.display().to_string();
-        emit_json(&Found { path, collections })?;
-    } else {
-        let mut report = Report::default();
+    let path = arguments.dir.display().to_string();
+    let found = Found { path, collections };
+    emit_found(arguments.json, &found, || {
+        let report = Report::new(format!("Sharded collections of {}", found.path));
         if arguments.key.is_some() {
-            for collection in &collections {
-                collection.report(&mut report);
-            }
+            let sections = found.collections.iter().map(Collection::section);
+            sections.fold(report, Report::section)
         } else {
-            list(&collections, &mut report);
+            report.section(list(&found.collections))
         }
-        report.emit()?;
-    }
+    })?;
     Ok(if is_whole {
         Outcome::Sound
     } else {
@@ -214,34 +210,30 @@ pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
     })
 }
 
-fn list(collections: &[Collection], report: &mut Report) {
-    report.title(&format!(
-        "Sharded collections: {}",
-        count(collections.len() as u64)
-    ));
-    let rows: Vec<_> = collections
-        .iter()
-        .map(|collection| {
-            let missing = collection.missing.len();
-            let state = match (missing, collection.leftovers) {
-                (0, 0) => collection.scheme.clone(),
-                (0, leftovers) => format!("{}, {leftovers} leftovers", collection.scheme),
-                _ => format!("{}, {missing} MISSING", collection.scheme),
-            };
-            [
-                format!(
-                    "{}/{}/{}",
-                    collection.namespace, collection.set, collection.key
-                ),
-                count(collection.elements),
-                count(collection.largest_bytes),
-                state,
-            ]
-        })
-        .collect();
-    if !rows.is_empty() {
-        report.table(["collection", "elements", "largest record", "state"], &rows);
+fn list(collections: &[Collection]) -> Section {
+    let title = format!("Sharded collections: {}", count(collections.len() as u64));
+    let section = Section::new(title);
+    if collections.is_empty() {
+        return section;
     }
+    let columns = ["collection", "elements", "largest record", "state"];
+    let mut table = Table::new("By namespace, set and key", &columns).words(&["state"]);
+    for collection in collections {
+        let missing = collection.missing.len();
+        let state = match (missing, collection.leftovers) {
+            (0, 0) => collection.scheme.clone(),
+            (0, leftovers) => format!("{}, {leftovers} leftovers", collection.scheme),
+            _ => format!("{}, {missing} MISSING", collection.scheme),
+        };
+        let (namespace, set) = (&collection.namespace, &collection.set);
+        table.row([
+            Cell::text(format!("{namespace}/{set}/{}", collection.key)),
+            Cell::count(collection.elements),
+            Cell::bytes(collection.largest_bytes),
+            Cell::text(state),
+        ]);
+    }
+    section.table(table)
 }
 
 /// Whether a key is what somebody has typed.

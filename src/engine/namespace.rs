@@ -42,8 +42,8 @@ pub struct ScannedRecord<'a> {
     pub digest: Digest,
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
-    /// The number of its set.
-    set_id: u16,
+    /// The number of its set: its place among [`Namespace::sets`].
+    pub(crate) set_id: u16,
     /// Generation and times.
     pub metadata: Metadata,
     /// What it takes on the device, in bytes.

@@ -58,6 +58,10 @@ impl SetCore {
 pub struct Operated {
     /// The record's generation now; 0 if it was deleted.
     pub generation: u16,
+    /// What the record takes now, in bytes, as
+    /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
+    /// bins. 0 if it was deleted.
+    pub record_bytes: u64,
     /// The results of those operations that have one, in their order.
     pub results: Vec<OperationResult>,
 }

@@ -187,10 +187,12 @@ fn too_damaged_to_open(error: Error) -> Result<Verification> {
 }
 
 fn no_namespace(dir: &Path) -> Error {
-    Error::parameter(format!(
-        "{} holds no namespace: check the path",
-        dir.display()
-    ))
+    let why = match dir.metadata() {
+        Ok(found) if found.is_dir() => "check the path",
+        Ok(_) => "it is a file, and a store is a directory",
+        Err(_) => "there is no such directory",
+    };
+    Error::parameter(format!("{} holds no namespace: {why}", dir.display()))
 }
 
 impl Store {

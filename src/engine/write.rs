@@ -67,6 +67,8 @@ pub(crate) struct Wrote<R> {
     pub(crate) generation: u16,
     /// When it expires, in seconds since 2010; 0: never.
     pub(crate) void_time: u32,
+    /// What it takes, in bytes, as [`record_bytes`] counts; 0 if it is gone.
+    pub(crate) record_bytes: u64,
     pub(crate) results: R,
 }
 
@@ -190,6 +192,7 @@ impl Core {
         let gone = |results| Wrote {
             generation: 0,
             void_time: 0,
+            record_bytes: 0,
             results,
         };
         match edited {
@@ -202,7 +205,7 @@ impl Core {
             }
             Edited::Body(_) => {}
         }
-        self.check_size(key, body).map_err(&refused)?;
+        let record_bytes = self.check_size(key, body).map_err(&refused)?;
         let version = NewVersion {
             generation,
             void_time,
@@ -215,6 +218,7 @@ impl Core {
         Ok(Wrote {
             generation,
             void_time,
+            record_bytes,
             results,
         })
     }
@@ -355,11 +359,11 @@ pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
 }
 
 impl Core {
-    /// Refuses a record that is too big, and names the bin to blame.
-    pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<()> {
-        let size = ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64;
+    /// The size of a record. Refuses one that is too big, and names the bin to blame.
+    pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
+        let size = record_bytes(key, body);
         if size <= self.max_record_bytes {
-            return Ok(());
+            return Ok(size);
         }
         let largest_bin = RecordView::parse(body)
             .ok()
@@ -370,6 +374,11 @@ impl Core {
             largest_bin,
         })
     }
+}
+
+/// What a record of this stored key and these bins takes, in bytes: what is held against `max_record_bytes`.
+pub(super) fn record_bytes(key: Option<&[u8]>, body: &[u8]) -> u64 {
+    ENTRY_HEADER_BYTES + key.map_or(0, |key| key.len() as u64) + body.len() as u64
 }
 
 /// What storage puts in front of each record.

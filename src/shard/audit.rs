@@ -1,9 +1,10 @@
 //! Which collections of a set are sharded, what each of their records is, and which records should not be there, or are
 //! missing. Changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::protocol::{self, view};
 use super::scheme::{
     Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, Scheme, key_value,
 };
@@ -25,6 +26,11 @@ pub struct ShardedCollection {
     pub epoch: u64,
     /// Whether a transition is under way, or was left by somebody: `help` of a handle, or its next writer, ends it.
     pub in_transition: bool,
+    /// How many elements it has, as reads see them: what is copied from one record to another counts once, and what is
+    /// being deleted not at all. 1 for each record of a counter.
+    pub elements: u64,
+    /// What the bins of the root take, in bytes; 0 if there is none.
+    pub root_bytes: u64,
     /// Its companions, by their keys.
     pub companions: Vec<ShardRecord>,
     /// Companions that the root asks for and that are not there: elements are lost, and reads answer
@@ -90,6 +96,9 @@ struct Root {
     subkeys: Value,
     epoch: Epoch,
     bin: Option<String>,
+    /// How many elements that bin has; `None` if it is not there.
+    elements: Option<u64>,
+    bytes: u64,
 }
 
 /// All sharded collections of a set, by the keys of their roots. One scan; memory for what is sharded.
@@ -123,9 +132,14 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
                 Some(Value::String(bin)) => Some(bin),
                 _ => None,
             };
+            let own = record
+                .bins()
+                .find(|(name, _)| Some(*name) == bin.as_deref());
             let root = Root {
                 subkeys,
                 epoch: epoch.unwrap_or_default(),
+                elements: own.map(|(_, value)| children(&value)),
+                bytes: bytes(record),
                 bin,
             };
             roots.insert(key, root);
@@ -160,6 +174,8 @@ fn collection(
         scheme,
         epoch: 0,
         in_transition: false,
+        elements: 0,
+        root_bytes: 0,
         companions,
         missing: Vec::new(),
     }
@@ -170,9 +186,11 @@ fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> Sharde
         subkeys,
         epoch,
         bin,
+        elements,
+        bytes,
     } = root;
     let mut collection = collection(key, bin, String::new(), companions);
-    collection.epoch = epoch.0;
+    (collection.epoch, collection.root_bytes) = (epoch.0, bytes);
     let is_old = |companion: &ShardRecord| companion.epoch < epoch.0;
     match Scheme::parse(Some(&subkeys)) {
         Ok(scheme) => {
@@ -195,6 +213,11 @@ fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> Sharde
                     false => ShardStanding::Orphan,
                 };
             }
+            let root = protocol::Root { scheme, epoch };
+            collection.elements = match elements {
+                in_root if view::in_root(root, in_root.is_some()) => in_root.unwrap_or(0),
+                _ => in_companions(&collection.companions, scheme, epoch),
+            };
             collection.missing = (0..must)
                 .filter(|shard| {
                     !collection.companions.iter().any(|companion| {
@@ -214,9 +237,38 @@ fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> Sharde
                     false => ShardStanding::Orphan,
                 };
             }
+            if !collection.in_transition {
+                let current = current(&collection.companions);
+                collection.elements = current.map(|companion| companion.elements).sum();
+            }
         }
     }
     collection
+}
+
+fn current(companions: &[ShardRecord]) -> impl Iterator<Item = &ShardRecord> {
+    let companions = companions.iter();
+    companions.filter(|companion| companion.standing == ShardStanding::Current)
+}
+
+/// How many elements there are in companions. Half of those that split or merge may have what the other half has, too.
+fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u64 {
+    let new: BTreeSet<u64> = current(companions)
+        .filter(|companion| companion.epoch == epoch.0)
+        .map(|companion| companion.shard)
+        .collect();
+    let counts = |companion: &&ShardRecord| match scheme {
+        Scheme::Deleting { .. } => false,
+        Scheme::Splitting { from } if companion.shard >= from => {
+            new.contains(&(companion.shard - from))
+        }
+        Scheme::Merging { from } if companion.shard >= from / 2 => {
+            !new.contains(&(companion.shard - from / 2))
+        }
+        _ => true,
+    };
+    let counted = current(companions).filter(counts);
+    counted.map(|companion| companion.elements).sum()
 }
 
 /// A bin `subkeys` as it stands there.
@@ -256,7 +308,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Key<'static>, Shard
         epoch: Epoch::of(epoch)?.0,
         frozen: record.view().bin(FROZEN).is_some(),
         elements: elements(record),
-        bytes: record.view().as_bytes().len() as u64,
+        bytes: bytes(record),
         standing: ShardStanding::Orphan,
     };
     Some((key_of(root)?, companion))
@@ -267,12 +319,20 @@ fn elements(record: &Record) -> u64 {
     record
         .bins()
         .filter(|(name, _)| !own(name))
-        .map(|(_, value)| match value {
-            ValueRef::List(list) => list.len() as u64,
-            ValueRef::Map(map) => map.len() as u64,
-            _ => 1,
-        })
+        .map(|(_, value)| children(&value))
         .sum()
+}
+
+fn children(value: &ValueRef<'_>) -> u64 {
+    match value {
+        ValueRef::List(list) => list.len() as u64,
+        ValueRef::Map(map) => map.len() as u64,
+        _ => 1,
+    }
+}
+
+fn bytes(record: &Record) -> u64 {
+    record.view().as_bytes().len() as u64
 }
 
 fn key_of(value: &Value) -> Option<Key<'static>> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::merge;
 use super::protocol::Kind;
 use super::route::{hash_of, shard};
 use crate::operations::{self, lists, maps};
@@ -43,6 +44,7 @@ pub(crate) struct Act {
 }
 
 impl Act {
+    /// Adds something. On lists and maps, the last operation answers how many children there are then.
     pub(crate) fn creating(operations: impl Into<Arc<[Operation]>>) -> Self {
         Self {
             operations: operations.into(),
@@ -62,10 +64,39 @@ impl Act {
 /// One value, or none, for each operation of an act.
 pub(crate) type Answer = Vec<Option<Value>>;
 
+/// What an act has come to on one record.
+#[derive(Clone, Debug)]
+pub(crate) struct Answered {
+    pub(crate) values: Answer,
+    /// What the record takes then, in bytes.
+    pub(crate) record_bytes: u64,
+}
+
+/// What the first operation has answered.
+pub(crate) fn first(answer: Option<Answer>) -> Option<Value> {
+    answer.unwrap_or_default().into_iter().next().flatten()
+}
+
+/// A result that is a number, 0 if there is none.
+pub(crate) const fn number(value: Option<&Value>) -> i64 {
+    match value {
+        Some(Value::Int(number)) => *number,
+        _ => 0,
+    }
+}
+
+/// Whether the first operation has answered a smaller number than the second.
+pub(crate) fn has_grown(answer: Option<Answer>) -> bool {
+    match answer.as_deref() {
+        Some([before, after]) => number(before.as_ref()) < number(after.as_ref()),
+        _ => false,
+    }
+}
+
 impl Kind for Bin {
     type Part = Content;
     type Act = Act;
-    type Answer = Answer;
+    type Answer = Answered;
 
     fn part(whole: &Content, shards: u64, number: u64) -> Content {
         // What was stored can be encoded, and so has a hash.
@@ -94,6 +125,11 @@ impl Collection {
                 .union(ListWriteFlags::DO_PARTIAL),
         )
         .persist_index()
+    }
+
+    /// The policy by which a list is moved. What others have put there more than once stays so: moving loses nothing.
+    const fn moved_list_policy() -> ListPolicy {
+        ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index()
     }
 
     /// The policy by which a map is made and written.
@@ -166,13 +202,28 @@ fn kind_name(value: &Value) -> &'static str {
 }
 
 impl Content {
-    /// Whether every child has a shard.
+    /// Whether every child has a shard, and is there once.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses.
+    /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses; [`Error::OpNotApplicable`] for a list in which
+    /// others have put an element more than once.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
-            Self::List(items) => items.iter().try_for_each(|item| hash_of(item).map(|_| ())),
+            Self::List(items) => {
+                items
+                    .iter()
+                    .try_for_each(|item| hash_of(item).map(|_| ()))?;
+                match merge::repeated(items)? {
+                    None => Ok(()),
+                    Some(element) => Err(Error::OpNotApplicable(
+                        format!(
+                            "{element:?} is in the list more than once, and a sharded list has each element once: \
+                             remove the repeats first"
+                        )
+                        .into(),
+                    )),
+                }
+            }
             Self::Map(entries) => entries
                 .iter()
                 .try_for_each(|(key, _)| hash_of(key).map(|_| ())),
@@ -180,13 +231,14 @@ impl Content {
         }
     }
 
-    /// Makes the bin, with this content.
+    /// Makes the bin, with this content, in the place of what it held.
     pub(crate) fn fill(self, bin: &str) -> Vec<Operation> {
-        let mut operations = match &self {
-            Self::List(_) => vec![lists::create_persistent(bin, ListOrder::Ordered)],
-            Self::Map(_) => vec![maps::create_persistent(bin, MapOrder::KeyOrdered)],
+        let create = match &self {
+            Self::List(_) => lists::create_persistent(bin, ListOrder::Ordered),
+            Self::Map(_) => maps::create_persistent(bin, MapOrder::KeyOrdered),
             Self::Counter(amount) => return vec![operations::put(bin, *amount)],
         };
+        let mut operations = vec![operations::delete_bin(bin), create];
         operations.extend(self.take_in(bin));
         operations
     }
@@ -196,7 +248,8 @@ impl Content {
         match self {
             Self::List(items) if items.is_empty() => Vec::new(),
             Self::List(items) => {
-                vec![lists::append_items(&Collection::list_policy(), bin, items)]
+                let policy = Collection::moved_list_policy();
+                vec![lists::append_items(&policy, bin, items)]
             }
             Self::Map(entries) if entries.is_empty() => Vec::new(),
             Self::Map(entries) => vec![maps::put_items(&Collection::map_policy(), bin, entries)],

@@ -1,5 +1,6 @@
 //! Drives the machines over a set of records: what lists, maps and counters have in common.
 
+use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
@@ -13,19 +14,16 @@ use super::policy::ShardPolicy;
 use super::protocol::begin::{Begin, Goal};
 use super::protocol::find::Find;
 use super::protocol::view::{PATIENCE, Refused, Source, Survey, View};
-use super::protocol::write::{Did, Write};
+use super::protocol::write::Write;
 use super::protocol::{
     Ask, Done, Edit, Failure, Machine, Place, Progress, Reply, Request, Root, Route, Seen, Token,
 };
 use super::route::{companion_key, text};
-use super::scheme::{Epoch, Scheme, check_bin};
+use super::scheme::{Epoch, SHARD_OF, Scheme, check_bin};
 use super::state::{ShardProgress, ShardState};
 use super::watch::Watch;
-use crate::expressions::record_size;
-use crate::operations::exp;
-use crate::{
-    Error, ExpReadFlags, Key, Operated, RecordCall, RecordSet, Result, Value, WritePolicy,
-};
+use crate::operations::get_bin;
+use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may look at the root again. Each time another transition has passed in between, or a reader has lost
 /// patience: beyond this, somebody starts transitions without end.
@@ -34,21 +32,27 @@ const ROOT_READS_MAX: u32 = 1_000;
 /// How long to wait before a record that is fought over is tried again.
 const BUSY_PAUSE: Duration = Duration::from_micros(200);
 
-/// The name under which a size is read. It is no bin.
-const SIZE: &str = "size";
-
 /// How often one write may spread its collection further before it is refused after all.
 const SPREADS_MAX: u32 = 8;
 
 /// Tokens are positive integers.
 const TOKEN_BITS: u64 = (1 << 62) - 1;
 
-/// The one result, a size.
-fn size_of(operated: &Operated) -> u64 {
-    match operated.value(0) {
-        Some(Value::Int(size)) => size.unsigned_abs(),
-        _ => 0,
-    }
+thread_local! {
+    static TOKENS: Cell<u64> = Cell::new(random());
+}
+
+fn random() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+/// A random one, with room behind it for as many runs of helping as there may be within one call. A thread counts for itself:
+/// every call takes one, and few need it.
+fn token() -> Token {
+    let token =
+        TOKENS.try_with(|next| next.replace(next.get().wrapping_add(ROOT_READS_MAX.into())));
+    // A thread that is ending has no counter any more.
+    Token(1 + (token.unwrap_or_else(|_| random()) & TOKEN_BITS))
 }
 
 /// A collection that may be sharded.
@@ -58,7 +62,6 @@ pub(crate) struct Handle<R> {
     lowering: Lowering,
     /// The route of the last call, packed: the epoch, and 4 bits for the power of two. 0: none.
     remembered: AtomicU64,
-    tokens: AtomicU64,
     watch: Watch,
 }
 
@@ -98,7 +101,6 @@ impl<R: RecordSet> Handle<R> {
             records,
             lowering: Lowering::new(key, bin, collection, policy),
             remembered: AtomicU64::new(0),
-            tokens: AtomicU64::new(RandomState::new().hash_one(0)),
         })
     }
 
@@ -113,14 +115,6 @@ impl<R: RecordSet> Handle<R> {
 
     pub(crate) fn bin(&self) -> &str {
         &self.lowering.bin
-    }
-
-    /// A random one, with room behind it for as many runs of helping as there may be within one call.
-    fn token(&self) -> Token {
-        let token = self
-            .tokens
-            .fetch_add(u64::from(ROOT_READS_MAX), Ordering::Relaxed);
-        Token(1 + (token & TOKEN_BITS))
     }
 
     /// The route of the last call.
@@ -146,32 +140,28 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
     pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
-        if !self.watch.watches() {
-            let machine = Write::new(hash, act, self.remembered(), self.token());
-            return self.child(self.run(machine)?);
-        }
         let collection = self.lowering.collection;
-        let act = self.watch.asking(act, collection, self.bin());
         let mut spreads = 0;
         loop {
-            let machine = Write::new(hash, act.clone(), self.remembered(), self.token());
+            let machine = Write::new(hash, act.clone(), self.remembered(), token());
             match self.run(machine) {
-                Ok(mut did) => {
+                Ok(did) => {
                     self.remember(did.route);
-                    if let Some(answer) = &mut did.answer
+                    if let Some(answered) = &did.answer
                         && let Some(shards) = self.watch.wrote(
                             &self.records,
                             self.key(),
                             collection,
                             did.route,
-                            answer,
+                            &act,
+                            answered,
                         )
                         && self.spread(did.route, shards).is_err()
                     {
                         // The write itself is done. What is in the way is told once the record is full.
                         self.watch.pause(&self.records);
                     }
-                    return Ok(did.answer);
+                    return Ok(did.answer.map(|answered| answered.values));
                 }
                 Err(refused) => {
                     let route = self.remembered();
@@ -204,9 +194,9 @@ impl<R: RecordSet> Handle<R> {
         let begin = match route {
             None => {
                 self.check_content(Goal::Activate(shards))?;
-                Begin::new(Goal::Activate(shards), now_us, self.token())
+                Begin::new(Goal::Activate(shards), now_us, token())
             }
-            Some(route) => Begin::split_to(route.shards * 2, now_us, self.token()),
+            Some(route) => Begin::split_to(route.shards * 2, now_us, token()),
         };
         let root = self.run(begin)?;
         self.remember(Route::of(root));
@@ -218,13 +208,10 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// As for [`Handle::write`].
     pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
-        let machine = Find::new(hash, act, self.remembered(), self.token());
-        self.child(self.run(machine)?)
-    }
-
-    fn child(&self, did: Did<Answer>) -> Result<Option<Answer>> {
+        let machine = Find::new(hash, act, self.remembered(), token());
+        let did = self.run(machine)?;
         self.remember(did.route);
-        Ok(did.answer)
+        Ok(did.answer.map(|answered| answered.values))
     }
 
     /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
@@ -238,7 +225,7 @@ impl<R: RecordSet> Handle<R> {
         observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
     ) -> Result<Option<Root>> {
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let root = self.drive(Begin::new(goal, now_us, self.token()), observe)?;
+        let root = self.drive(Begin::new(goal, now_us, token()), observe)?;
         if let Some(root) = root {
             self.remember(Route::of(root));
         }
@@ -267,10 +254,9 @@ impl<R: RecordSet> Handle<R> {
     /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
     /// no shard.
     fn check_content(&self, goal: Goal) -> Result<()> {
-        let begun = Instant::now();
         match (goal, Route::of(self.root()?)) {
             (Goal::Activate(_), None) => {
-                let whole = self.execute(&Request::read(Place::Root, Ask::Content), begun)?;
+                let whole = self.execute(&Request::read(Place::Root, Ask::Content), &mut None)?;
                 match whole {
                     Reply::Done(Seen {
                         content: Some(content),
@@ -280,7 +266,7 @@ impl<R: RecordSet> Handle<R> {
                 }
             }
             (Goal::Split | Goal::Merge | Goal::Demote, Some(_)) => self
-                .execute(&Request::read(Place::Companion(0), Ask::State), begun)
+                .execute(&Request::read(Place::Companion(0), Ask::State), &mut None)
                 .map(|_| ()),
             _ => Ok(()),
         }
@@ -293,29 +279,28 @@ impl<R: RecordSet> Handle<R> {
         else {
             return Ok(());
         };
-        let size = [exp::read(SIZE, record_size(), ExpReadFlags::EVAL_NO_FAIL)];
         let policy = WritePolicy::default();
-        let calls: Vec<_> = (0..route.shards)
-            .map(|shard| RecordCall {
+        let places = (0..route.shards).map(Place::Companion);
+        // Whatever it is: what counts is what the record takes.
+        let something = [get_bin(SHARD_OF)];
+        let calls: Vec<_> = places
+            .chain([Place::Root])
+            .map(|place| RecordCall {
                 policy: &policy,
-                key: companion_key(self.key(), shard),
-                operations: &size,
+                key: self.lowering.key_of(place),
+                operations: &something,
             })
             .collect();
         let mut sizes = Vec::with_capacity(calls.len());
         for operated in self.records.operate_on_each(&calls) {
             sizes.push(match operated {
-                Ok(operated) => size_of(&operated),
+                Ok(operated) => operated.record_bytes,
                 // What is missing is told by the transition.
                 Err(Error::NotFound) => 0,
                 Err(error) => return Err(error),
             });
         }
-        let root = match self.records.operate_on(&policy, self.key(), &size) {
-            Ok(operated) => size_of(&operated),
-            Err(Error::NotFound) => 0,
-            Err(error) => return Err(error),
-        };
+        let root = sizes.pop().unwrap_or_default();
         let together = match goal {
             Goal::Merge => {
                 let (low, high) = sizes.split_at(sizes.len() / 2);
@@ -368,7 +353,7 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// [`Error::ShardScheme`], and those of the store.
     pub(crate) fn root(&self) -> Result<Root> {
-        match self.execute(&Request::read(Place::Root, Ask::State), Instant::now())? {
+        match self.execute(&Request::read(Place::Root, Ask::State), &mut None)? {
             Reply::Done(seen) => Ok(seen.root),
             _ => Ok(Root::default()),
         }
@@ -401,7 +386,7 @@ impl<R: RecordSet> Handle<R> {
                 }
                 Err(Unread::Failed(error)) => return Err(error),
                 Err(Unread::Stale(refused)) => {
-                    let surveyed = self.run(Survey::new(Some(refused), self.token()))?;
+                    let surveyed = self.run(Survey::new(Some(refused), token()))?;
                     (view, patience) = (surveyed.view, surveyed.patience);
                 }
             }
@@ -419,7 +404,7 @@ impl<R: RecordSet> Handle<R> {
         mut machine: M,
         observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
     ) -> Result<Option<M::Outcome>> {
-        let begun = Instant::now();
+        let mut busy_since = None;
         let mut observed = None;
         let mut root_reads = 0;
         loop {
@@ -439,7 +424,7 @@ impl<R: RecordSet> Handle<R> {
                     return Err(self.restless());
                 }
             }
-            let reply = self.execute(&request, begun)?;
+            let reply = self.execute(&request, &mut busy_since)?;
             match machine.resume(reply) {
                 Progress::Next(next) => machine = next,
                 Progress::Done(outcome) => return Ok(Some(outcome)),
@@ -448,9 +433,13 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// One operation. A step of a transition that meets a record that is fought over is tried again within the policy's
-    /// time; a caller's own write is refused at once.
-    fn execute(&self, request: &Request<Bin>, begun: Instant) -> Result<Reply<Bin>> {
+    /// One operation. A step of a transition that meets a record that is fought over is tried again until the policy's time
+    /// has passed since the call met the first such one; a caller's own write is refused at once.
+    fn execute(
+        &self,
+        request: &Request<Bin>,
+        busy_since: &mut Option<Instant>,
+    ) -> Result<Reply<Bin>> {
         let lowered = self.lowering.lower(request);
         loop {
             let operated =
@@ -459,10 +448,9 @@ impl<R: RecordSet> Handle<R> {
             match operated {
                 Err(Error::KeyBusy { .. })
                     if !matches!(request.edit, Edit::User(_))
-                        && lowered
-                            .policy
-                            .total_timeout
-                            .is_none_or(|limit| begun.elapsed() < limit) =>
+                        && lowered.policy.total_timeout.is_none_or(|limit| {
+                            busy_since.get_or_insert_with(Instant::now).elapsed() < limit
+                        }) =>
                 {
                     std::thread::sleep(BUSY_PAUSE);
                 }
@@ -551,13 +539,14 @@ impl<R: RecordSet> Pass<'_, R> {
             .zip(operated)
             .map(|(((source, request), lowered), operated)| {
                 let reply = lowering.raise(request, lowered, operated)?;
-                source.accept(reply).map_err(|failure| {
+                let answered = source.accept(reply).map_err(|failure| {
                     Unread::Stale(Refused {
                         root: self.view.root,
                         failure,
                         patience: self.patience.saturating_sub(1),
                     })
-                })
+                })?;
+                Ok(answered.map(|answered| answered.values))
             })
             .collect()
     }

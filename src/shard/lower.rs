@@ -1,11 +1,12 @@
 //! A request of the protocol as operations and a filter, and what they have answered as a reply.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::LazyLock;
 
-use super::content::{Act, Bin, Collection};
+use super::companions::Companions;
+use super::content::{Act, Answered, Bin, Collection};
 use super::protocol::{Ask, Edit, Guard, Mark, Place, Reply, Request, Root, Seen, Token};
-use super::route::{companion_key, text};
+use super::route::text;
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, Scheme, key_value,
     parse_shard_of, shard_of,
@@ -17,8 +18,12 @@ use crate::{
     RecordExistsAction, Result, Value, WritePolicy,
 };
 
+/// What holds for a root while the collection is in it: one for all, since it is compiled once.
+static WHOLE: LazyLock<Expression> =
+    LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
+
 /// Lowers the requests for one collection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Lowering {
     pub(crate) key: Key<'static>,
     pub(crate) bin: Box<str>,
@@ -29,6 +34,7 @@ pub(crate) struct Lowering {
     whole_existing: WritePolicy,
     /// For everything else: these records do not expire.
     protocol: WritePolicy,
+    companions: Companions<Companion>,
 }
 
 /// A request, as a record set takes it.
@@ -36,14 +42,14 @@ pub(crate) struct Lowering {
 pub(crate) struct Lowered<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) policy: Cow<'a, WritePolicy>,
-    pub(crate) operations: Arc<[Operation]>,
+    pub(crate) operations: Cow<'a, [Operation]>,
     /// How many operations come before the first whose result was asked for.
     edits: usize,
 }
 
-/// How many results say what a root or a companion is, before its content.
-const ROOT_STATE: usize = 4;
-const COMPANION_STATE: usize = 2;
+/// The bins that say what a root or a companion is. They are read before its content.
+const ROOT_STATE: [&str; 4] = [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SHARD_OF];
+const COMPANION_STATE: [&str; 2] = [SHARD_OF, FROZEN];
 
 impl Lowering {
     /// `policy`: the caller's; its existence action, generation and filter do not count.
@@ -60,7 +66,7 @@ impl Lowering {
         let whole = base
             .clone()
             .expiration(policy.expiration)
-            .filter(and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
+            .filter(WHOLE.clone());
         Self {
             key,
             bin: bin.into(),
@@ -70,6 +76,7 @@ impl Lowering {
                 .record_exists_action(RecordExistsAction::UpdateOnly),
             whole,
             protocol: base.expiration(Expiration::Never),
+            companions: Companions::default(),
         }
     }
 
@@ -80,19 +87,22 @@ impl Lowering {
     pub(crate) fn key_of(&self, place: Place) -> Key<'_> {
         match place {
             Place::Root => Key::from(&self.key),
-            Place::Companion(shard) => companion_key(&self.key, shard),
+            Place::Companion(shard) => self.companions.key(&self.key, shard),
         }
     }
 
-    pub(crate) fn lower(&self, request: &Request<Bin>) -> Lowered<'_> {
+    pub(crate) fn lower<'a>(&'a self, request: &'a Request<Bin>) -> Lowered<'a> {
         let (operations, edits) = match (&request.edit, &request.ask) {
             // The common ones are taken as they are.
-            (Edit::User(act), Ask::Nothing) => (Arc::clone(&act.operations), 0),
+            (Edit::User(act), Ask::Nothing) => (Cow::Borrowed(&*act.operations), 0),
+            (Edit::None, Ask::User(act)) if known(request).is_some() => {
+                (Cow::Borrowed(&*act.operations), 0)
+            }
             (edit, ask) => {
                 let mut operations = self.edit(request.place, edit);
                 let edits = operations.len();
-                operations.extend(self.ask(request.place, ask));
-                (operations.into(), edits)
+                self.ask(request.place, ask, &mut operations);
+                (Cow::Owned(operations), edits)
             }
         };
         Lowered {
@@ -111,15 +121,21 @@ impl Lowering {
             });
         }
         let exists = match request.edit {
-            Edit::None => return Cow::Borrowed(&self.protocol),
+            Edit::None if request.guard == Guard::None => return Cow::Borrowed(&self.protocol),
             Edit::Mark(..) => RecordExistsAction::Update,
             Edit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
-        let policy = self.protocol.clone().record_exists_action(exists);
-        Cow::Owned(match self.filter(request.place, request.guard) {
-            Some(filter) => policy.filter(filter),
-            None => policy,
+        let make = || {
+            let policy = self.protocol.clone().record_exists_action(exists);
+            match self.filter(request.place, request.guard) {
+                Some(filter) => policy.filter(filter),
+                None => policy,
+            }
+        };
+        Cow::Owned(match live(request) {
+            Some((shard, companion)) => self.companions.policy(shard, companion, make),
+            None => make(),
         })
     }
 
@@ -155,7 +171,7 @@ impl Lowering {
         let absent = |bin: &str| not(bin_exists(bin));
         Some(match guard {
             Guard::None => return None,
-            Guard::Whole => and([absent(SUBKEYS), absent(SHARD_OF)]),
+            Guard::Whole => WHOLE.clone(),
             Guard::WholeBefore(epoch) => and([
                 absent(SUBKEYS),
                 absent(SHARD_OF),
@@ -229,26 +245,27 @@ impl Lowering {
         }
     }
 
-    fn ask(&self, place: Place, ask: &Ask<Bin>) -> Vec<Operation> {
-        let mut operations = match (ask, place) {
-            (Ask::Nothing, _) => return Vec::new(),
-            (_, Place::Root) => {
-                vec![
-                    get_bin(SUBKEYS),
-                    get_bin(SUBKEYS_EPOCH),
-                    get_bin(SUBKEYS_BIN),
-                    get_bin(SHARD_OF),
-                ]
-            }
-            (_, Place::Companion(_)) => vec![get_bin(SHARD_OF), get_bin(FROZEN)],
+    fn ask(&self, place: Place, ask: &Ask<Bin>, operations: &mut Vec<Operation>) {
+        let state = match place {
+            Place::Root => &ROOT_STATE[..],
+            Place::Companion(_) => &COMPANION_STATE,
         };
-        match ask {
-            Ask::Nothing => {}
-            Ask::State => operations.push(self.collection.presence(&self.bin)),
-            Ask::Content => operations.push(get_bin(&self.bin)),
-            Ask::User(act) => operations.extend(act.operations.iter().cloned()),
-        }
-        operations
+        let content;
+        let asked = match ask {
+            Ask::Nothing => return,
+            Ask::State => {
+                content = [self.collection.presence(&self.bin)];
+                &content[..]
+            }
+            Ask::Content => {
+                content = [get_bin(&self.bin)];
+                &content[..]
+            }
+            Ask::User(act) => &act.operations,
+        };
+        operations.reserve_exact(state.len() + asked.len());
+        operations.extend(state.iter().map(|bin| get_bin(bin)));
+        operations.extend_from_slice(asked);
     }
 
     /// The reply to a request.
@@ -266,6 +283,7 @@ impl Lowering {
             Err(Error::FilteredOut) => return Ok(Reply::FilteredOut),
             operated => operated?,
         };
+        let record_bytes = operated.record_bytes;
         let mut values = vec![None; lowered.operations.len() - lowered.edits];
         for result in operated.results {
             let asked = result.operation.checked_sub(lowered.edits);
@@ -273,32 +291,36 @@ impl Lowering {
                 *value = Some(result.value);
             }
         }
-        let mut seen = Seen {
-            root: Root::default(),
-            companion: None,
-            has_bin: false,
-            content: None,
-            answer: None,
+        let answered = |values| {
+            Some(Answered {
+                values,
+                record_bytes,
+            })
         };
+        let mut seen = Seen::nothing();
         if matches!(request.ask, Ask::Nothing) {
             if matches!(request.edit, Edit::User(_)) {
-                seen.answer = Some(values);
+                seen.answer = answered(values);
             }
             return Ok(Reply::Done(seen));
         }
-        let rest = match request.place {
-            Place::Root => {
-                let rest = values.split_off(ROOT_STATE);
+        let rest = match (known(request), request.place) {
+            (Some(companion), _) => {
+                seen.companion = Some((companion, Mark::Live));
+                values
+            }
+            (None, Place::Root) => {
+                let rest = values.split_off(ROOT_STATE.len());
                 seen.root = self.root(&values)?;
                 rest
             }
-            Place::Companion(shard) => {
-                let rest = values.split_off(COMPANION_STATE);
+            (None, Place::Companion(shard)) => {
+                let rest = values.split_off(COMPANION_STATE.len());
                 seen.companion = self.companion(shard, &values);
                 rest
             }
         };
-        seen.has_bin = rest.iter().any(Option::is_some);
+        seen.has_bin = known(request).is_some() || rest.iter().any(Option::is_some);
         if matches!(request.ask, Ask::State)
             && let Some(Some(value)) = rest.first()
         {
@@ -309,7 +331,7 @@ impl Lowering {
                 let value = rest.into_iter().next().flatten();
                 seen.content = Some(self.collection.content(&self.bin, value)?);
             }
-            Ask::User(_) => seen.answer = Some(rest),
+            Ask::User(_) => seen.answer = answered(rest),
             Ask::Nothing | Ask::State => {}
         }
         Ok(Reply::Done(seen))
@@ -355,6 +377,22 @@ impl Lowering {
             Some(_) => Mark::Frozen,
         };
         Some((companion, mark))
+    }
+}
+
+/// The companion that must be open for this: its number, and what it must be.
+const fn live(request: &Request<Bin>) -> Option<(u64, Companion)> {
+    match (request.place, request.guard) {
+        (Place::Companion(shard), Guard::Live(companion)) => Some((shard, companion)),
+        _ => None,
+    }
+}
+
+/// The companion that a read has found open, or nothing: it need not ask what it is.
+const fn known(request: &Request<Bin>) -> Option<Companion> {
+    match (&request.edit, &request.ask, live(request)) {
+        (Edit::None, Ask::User(_), Some((_, companion))) => Some(companion),
+        _ => None,
     }
 }
 

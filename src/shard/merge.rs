@@ -5,6 +5,7 @@
 //!
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
 //! * [`page_after`], [`range`]: begin at a value. What one shard has less than its share, the others give (`stream`).
+//! * [`all`]: one page after the other.
 //!
 //! All of it is exact while nobody writes. Under concurrent writes it ends, after as many rounds at most; what begins at a
 //! value then still shows every element exactly once that is there during the whole of it.
@@ -20,6 +21,9 @@ use std::ops::Bound;
 use crate::Error;
 use crate::value::order::compare_total;
 use crate::value::{Purpose, Value, encode};
+
+/// How many items [`all`] reads at once.
+const BATCH: u64 = 512;
 
 /// Shards that are sorted, each for itself.
 pub(crate) trait SortedShards {
@@ -63,11 +67,28 @@ impl Slice {
     }
 
     /// The slice, of what was read from its start on.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where nothing was read but what it starts after: others may have put an element into a list
+    /// more than once.
     pub(crate) fn of<T: Sorted>(&self, mut read: Vec<T>) -> Result<Vec<T>, Error> {
-        if let (Start::After(after), Some(first)) = (&self.start, read.first())
-            && SortKey::of(first.sorted_by())? == SortKey::of(after)?
-        {
-            read.remove(0);
+        if let Start::After(after) = &self.start {
+            let key = SortKey::of(after)?;
+            let mut equal = 0;
+            for item in &read {
+                if SortKey::of(item.sorted_by())? != key {
+                    break;
+                }
+                equal += 1;
+            }
+            if equal as u64 > self.limit {
+                return Err(Error::parameter(format!(
+                    "{after:?} is in the list more than {} times, which no call of a sharded list has done: \
+                     read larger pages, or remove it",
+                    self.limit
+                )));
+            }
+            read.drain(..equal);
         }
         read.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
         Ok(read)
@@ -145,6 +166,53 @@ impl PartialEq for SortKey {
 }
 
 impl Eq for SortKey {}
+
+/// Brings items into order.
+///
+/// # Errors
+/// [`Error::Malformed`] for a value that cannot be stored.
+pub(crate) fn sort<T: Sorted>(items: &mut Vec<T>) -> Result<(), Error> {
+    let mut keyed = items
+        .drain(..)
+        .map(|item| Ok((SortKey::of(item.sorted_by())?, item)))
+        .collect::<Result<Vec<_>, Error>>()?;
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    items.extend(keyed.into_iter().map(|(_, item)| item));
+    Ok(())
+}
+
+/// A value that is there more than once, if there is one.
+///
+/// # Errors
+/// As for [`sort`].
+pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
+    let mut keyed = values
+        .iter()
+        .map(|value| Ok((SortKey::of(value)?, value)))
+        .collect::<Result<Vec<_>, Error>>()?;
+    keyed.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut pairs = keyed.iter().zip(keyed.iter().skip(1));
+    let repeated = pairs.find(|((a, _), (b, _))| a == b);
+    Ok(repeated.map(|((_, value), _)| *value))
+}
+
+/// All items in order, read in batches: `batch` reads so many behind a value (`None`: the first ones). Ends after an error.
+pub(crate) fn all<T: Sorted>(
+    mut batch: impl FnMut(Option<&Value>, u64) -> Result<Vec<T>, Error>,
+) -> impl Iterator<Item = Result<T, Error>> {
+    let mut cursor = Some(None);
+    std::iter::from_fn(move || {
+        let last: Option<Value> = cursor.take()?;
+        Some(match batch(last.as_ref(), BATCH) {
+            Ok(items) => {
+                cursor = items.last().map(|item| Some(item.sorted_by().clone()));
+                items.into_iter().map(Ok).collect::<Vec<_>>()
+            }
+            Err(error) => vec![Err(error)],
+        })
+    })
+    .flatten()
+}
 
 /// How many elements there are. One batch.
 pub(crate) fn len<S: SortedShards>(shards: &mut S) -> Result<u64, S::Error> {

@@ -1,14 +1,18 @@
 //! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, spreads itself while in use.
 //!
 //! * [`arithmetic`]: how many shards a size and a write rate ask for.
-//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`]: what all handles have in common. [`state`]: what they tell.
-//! * [`protocol`]: the machines that do it. [`lower`]: their requests as operations. [`content`]: what is moved.
-//! * [`merge`]: one order over all shards. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
+//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`], [`common`]: what all handles have in
+//!   common. [`state`]: what they tell.
+//! * [`protocol`]: the machines that do it. [`lower`]: their requests as operations; [`companions`]: what it keeps from call to
+//!   call. [`content`]: what is moved.
+//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
 //! * [`audit`]: what is sharded, and what should not be there.
 //! * [`scheme`]: what root and companions say of themselves. [`route`]: which shard a child lives in.
 
 pub mod arithmetic;
 mod audit;
+mod common;
+mod companions;
 mod content;
 mod handle;
 mod list;
@@ -22,6 +26,7 @@ mod counter;
 mod map;
 mod merge;
 mod policy;
+mod sorted;
 mod time;
 mod watch;
 
@@ -30,5 +35,7 @@ pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
+#[cfg(feature = "cli")]
+pub(crate) use route::{hash_of, shard as shard_of_hash};
 pub use state::{ShardProgress, ShardState, ShardTransition};
 pub use time::{TimeShards, TimeWidth};

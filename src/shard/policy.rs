@@ -11,8 +11,8 @@ use super::arithmetic::{
     SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, power_of_two, shards_by_rate, shards_by_size,
 };
 
-/// When a collection is spread over shards, or over more of them, without being asked to. It is judged after writes, by the
-/// record that was written: the root, or a shard of it.
+/// When a collection is spread over shards, or over more of them, without being asked to. It is judged after writes (by its
+/// count: after those that add), by the record that was written: the root, or a shard of it.
 ///
 /// ```
 /// use spikelet::ShardPolicy;
@@ -84,11 +84,6 @@ impl ShardPolicy {
     #[must_use]
     pub const fn growth(self, growth: f64) -> Self {
         Self { growth, ..self }
-    }
-
-    /// Whether anything is to be judged at all.
-    pub(crate) const fn watches(&self) -> bool {
-        self.bytes_max.is_some() || self.count_max.is_some() || self.watches_writes()
     }
 
     /// The same, but no size beyond this is waited for.
@@ -273,8 +268,14 @@ mod tests {
 
     #[test]
     fn nothing_is_watched_by_hand() {
-        assert!(!ShardPolicy::by_hand().watches());
-        assert!(ShardPolicy::default().watches());
+        let all = Load {
+            shards: 2,
+            record_bytes: u64::MAX,
+            count: u64::MAX,
+            writes_per_second: 1e9,
+            busy: u64::MAX,
+        };
+        assert_eq!(ShardPolicy::by_hand().decide(&all), None);
         assert!(!ShardPolicy::default().watches_writes());
         assert!(ShardPolicy::by_hand().by_contention(1.0).watches_writes());
     }

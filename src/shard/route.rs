@@ -6,12 +6,15 @@ use crate::value::order::compare_total;
 use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
 use crate::{Error, Key, Result};
 
+/// The ids of most children take no more than this, in bytes.
+const USUAL_BYTES: usize = 64;
+
 /// The hash of a child's id: an element of a list, a key of a map. Values that are equal have equal hashes.
 ///
 /// # Errors
 /// [`Error::Malformed`] for a value that cannot be stored.
 pub(crate) fn hash_of(child: &Value) -> Result<u64> {
-    let mut encoded = Vec::new();
+    let mut encoded = Vec::with_capacity(USUAL_BYTES);
     match child {
         // The usual ones are canonical as they are.
         Value::Int(_) | Value::String(_) | Value::Blob(_) => {

@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use self::calendar::{Bucket, Micros};
 use self::layout::{Layout, Part, Phase, Span, rounded};
-use self::read::{Parts, Reading, Timed, Unread};
+use self::read::{Reader, Reading, Unread};
 use self::steps::{Did, Found, Steps, Token};
 use super::content::Collection;
 use super::merge;
@@ -24,15 +24,13 @@ use super::route;
 use super::scheme::{Epoch, check_bin};
 use crate::operations::lists;
 use crate::{
-    Error, Key, ListReturnType, Operated, RecordSet, RecordStore, Result, Value, WritePolicy,
+    Error, Key, ListReturnType, MAX_TIME_TO_LIVE, Operated, RecordSet, RecordStore, Result, Value,
+    WritePolicy,
 };
 
 /// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
 /// collections without end.
 const ATTEMPTS_MAX: u32 = 1_000;
-
-/// How many records are read in one batch, unless a bucket has more.
-const BATCH_RECORDS: u64 = 64;
 
 /// How many buckets there may be from the first to the last: 22 years of hours. Reads ask for each of them.
 const SPAN_BUCKETS_MAX: i64 = 200_000;
@@ -120,7 +118,10 @@ impl<R: RecordSet> TimeShards<R> {
         self
     }
 
-    /// For how long elements are kept, counted from the end of their bucket; 10 years at most. Default: for ever.
+    /// For how long elements are kept, counted from the end of their bucket. Default: for ever.
+    ///
+    /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`](crate::MAX_TIME_TO_LIVE)), and [`TimeShards::add`] refuses
+    /// what would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
         self.steps.retention = Some(retention);
@@ -132,14 +133,13 @@ impl<R: RecordSet> TimeShards<R> {
     ///
     /// # Errors
     /// [`Error::PastRetention`] for late data: its bucket ended longer than the retention ago. [`Error::Parameter`] for a time
-    /// so far from the others that reads would never end. What a write to one record may refuse; [`Error::ShardScheme`] or
+    /// so far from the others that reads would never end, and for one that is to be kept for more than 10 years from now.
+    /// Nothing is written then. What a write to one record may refuse; [`Error::ShardScheme`] or
     /// [`Error::ShardKeyCollision`] where the records are not as they should be.
     pub fn add(&self, at: SystemTime, element: impl Into<Value>) -> Result<bool> {
         let at = Micros::of(at)?;
         let bucket = self.steps.layout.width.bucket(at);
-        if self.steps.is_past(bucket) {
-            return Err(self.late(bucket));
-        }
+        self.check_kept(bucket)?;
         let pair = pair(at, element.into());
         let part = self.part(bucket, &pair)?;
         let bin = &self.steps.bin;
@@ -499,66 +499,22 @@ impl<R: RecordSet> TimeShards<R> {
         Err(self.steps.restless())
     }
 
-    fn late(&self, bucket: Bucket) -> Error {
-        Error::PastRetention {
-            bucket: self.steps.layout.width.name_of(bucket).to_string().into(),
-        }
-    }
-}
-
-/// Reads buckets of one collection.
-struct Reader<'a, R> {
-    steps: &'a Steps<R>,
-    epoch: Epoch,
-}
-
-impl<R: RecordSet> Reader<'_, R> {
-    /// How many buckets are read in one batch.
-    const fn buckets(&self) -> usize {
-        let buckets = BATCH_RECORDS / self.steps.layout.shards;
-        if buckets == 0 { 1 } else { buckets as usize }
-    }
-
-    fn batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
-        self.batches_of(span, self.buckets())
-    }
-
-    /// The first batch has one bucket, each further one twice as many.
-    fn growing_batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
-        self.batches_of(span, 1)
-    }
-
-    fn batches_of(&self, span: Span, first: usize) -> impl Iterator<Item = Vec<Part>> {
-        let layout = self.steps.layout;
-        let most = self.buckets();
-        let mut buckets = layout.buckets(span.first, span.last);
-        let mut size = first;
-        std::iter::from_fn(move || {
-            let batch: Vec<_> = buckets
-                .by_ref()
-                .take(size)
-                .flat_map(|bucket| layout.parts(bucket))
-                .collect();
-            size = most.min(size * 2);
-            (!batch.is_empty()).then_some(batch)
-        })
-    }
-
-    /// The first time of these buckets, and the first one behind them.
-    fn ends(&self, parts: &[Part]) -> (Micros, Micros) {
-        let start = |part: Option<&Part>| part.map_or(0, |part| part.bucket.0);
-        let end = start(parts.last()) + self.steps.layout.width.seconds();
-        (
-            Micros(start(parts.first()) * 1_000_000),
-            Micros(end * 1_000_000),
-        )
-    }
-
-    fn of(&self, parts: Vec<Part>) -> Parts<'_, R> {
-        Parts {
-            steps: self.steps,
-            epoch: self.epoch,
-            parts,
+    /// Refuses what is past the retention, and what would be kept for longer than any record.
+    fn check_kept(&self, bucket: Bucket) -> Result<()> {
+        let Some(retention) = self.steps.retention else {
+            return Ok(());
+        };
+        let name = || self.steps.layout.width.name_of(bucket).to_string();
+        match self.steps.kept_for(bucket, retention) {
+            None => Err(Error::PastRetention {
+                bucket: name().into(),
+            }),
+            Some(left) if left >= MAX_TIME_TO_LIVE => Err(Error::parameter(format!(
+                "bucket {} would have to be kept for another {left:?}, and a record lives for 10 years at most: \
+                 choose a shorter retention than {retention:?}",
+                name(),
+            ))),
+            Some(_) => Ok(()),
         }
     }
 }
@@ -573,7 +529,7 @@ fn bound(at: Micros) -> Value {
     Value::List(vec![Value::Int(at.0)].into())
 }
 
-fn timed(Timed(pair): Timed) -> Reading<(SystemTime, Value)> {
+fn timed(pair: Value) -> Reading<(SystemTime, Value)> {
     if let Value::List(items) = pair
         && let Ok([Value::Int(at), element]) = <[Value; 2]>::try_from(items.into_items())
     {

@@ -2,15 +2,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::content::{Act, Answer, Collection};
+use super::content::{Act, Answered, Collection};
 use super::policy::{Load, ShardPolicy, WriteWindow};
 use super::protocol::Route;
-use crate::expressions::record_size;
-use crate::operations::exp;
-use crate::{Error, ExpReadFlags, Key, Operation, RecordSet, Value};
-
-/// The name under which the size is read. It is no bin.
-const SIZE: &str = "size";
+use crate::{Error, Key, RecordSet, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for so long.
 const PAUSE_MS: u64 = 1_000;
@@ -24,13 +19,6 @@ pub(crate) struct Watch {
     paused_until_ms: AtomicU64,
     /// The second in which the most contended records were looked at last.
     looked_at: AtomicU64,
-}
-
-/// What the record that was written has told beside the caller's answer.
-#[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    bytes: u64,
-    count: u64,
 }
 
 impl Watch {
@@ -49,52 +37,6 @@ impl Watch {
         }
     }
 
-    /// False: writes need not be watched.
-    pub(crate) const fn watches(&self) -> bool {
-        self.policy.watches()
-    }
-
-    /// The same act, which also asks for what the policy has to know of the record. In the same operation, so that it costs
-    /// no other.
-    pub(crate) fn asking(&self, act: Act, collection: Collection, bin: &str) -> Act {
-        let questions = self.questions(collection, bin);
-        if questions.is_empty() {
-            return act;
-        }
-        let operations: Vec<Operation> = act.operations.iter().cloned().chain(questions).collect();
-        Act {
-            operations: operations.into(),
-            creates: act.creates,
-        }
-    }
-
-    fn questions(&self, collection: Collection, bin: &str) -> Vec<Operation> {
-        let mut questions = Vec::new();
-        if self.policy.watches_size() {
-            questions.push(exp::read(SIZE, record_size(), ExpReadFlags::EVAL_NO_FAIL));
-        }
-        if self.policy.watches_count() && collection != Collection::Counter {
-            questions.push(collection.presence(bin));
-        }
-        questions
-    }
-
-    /// Takes the answers to the questions of [`Watch::asking`] off the caller's.
-    fn told(&self, answer: &mut Answer, collection: Collection) -> Told {
-        let mut told = Told::default();
-        let mut last = || match answer.pop().flatten() {
-            Some(Value::Int(number)) => number.max(0) as u64,
-            _ => 0,
-        };
-        if self.policy.watches_count() && collection != Collection::Counter {
-            told.count = last();
-        }
-        if self.policy.watches_size() {
-            told.bytes = last();
-        }
-        told
-    }
-
     /// How many shards there should be now that a write is done; `None` if all is well. `route`: where it went.
     pub(crate) fn wrote<R: RecordSet>(
         &self,
@@ -102,13 +44,13 @@ impl Watch {
         root: &Key<'_>,
         collection: Collection,
         route: Option<Route>,
-        answer: &mut Answer,
+        act: &Act,
+        answered: &Answered,
     ) -> Option<u64> {
-        let told = self.told(answer, collection);
         let mut load = Load {
             shards: route.map_or(0, |route| route.shards),
-            record_bytes: told.bytes,
-            count: told.count,
+            record_bytes: answered.record_bytes,
+            count: self.count(collection, act, answered),
             writes_per_second: 0.0,
             busy: 0,
         };
@@ -124,6 +66,17 @@ impl Watch {
             }
         }
         self.decide(records, &load)
+    }
+
+    /// How many children the record has now, as the act that has added one was told; 0: not known.
+    fn count(&self, collection: Collection, act: &Act, answered: &Answered) -> u64 {
+        if !self.policy.watches_count() || !act.creates || collection == Collection::Counter {
+            return 0;
+        }
+        match answered.values.last() {
+            Some(Some(Value::Int(count))) => count.unsigned_abs(),
+            _ => 0,
+        }
     }
 
     /// How many shards there should be after a write was refused; `None` if they would not help.

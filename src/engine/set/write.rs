@@ -5,7 +5,7 @@ use spikelet_storage::Digest;
 
 use super::{Operated, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
-use crate::engine::write::{Edited, Target, Wrote, with_scratch, with_stored_key};
+use crate::engine::write::{Edited, Target, Wrote, record_bytes, with_scratch, with_stored_key};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation, check_whole, merge, operations};
 use crate::record::{Bins, Key, RecordView, to_bins};
@@ -268,6 +268,7 @@ impl Set {
                 let results = checked.seeing(&facts).read(record)?;
                 Ok(Operated {
                     generation: entry.generation(),
+                    record_bytes: record_bytes(entry.key(), entry.payload()),
                     results,
                 })
             })?;
@@ -281,6 +282,7 @@ impl Set {
         })?;
         Ok(Operated {
             generation: wrote.generation,
+            record_bytes: wrote.record_bytes,
             results: wrote.results,
         })
     }

@@ -1,6 +1,6 @@
 //! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, help.
 
-use super::help::{Help, Helped};
+use super::help::Help;
 use super::{
     Ask, Done, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Token,
 };
@@ -196,11 +196,9 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
                 self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
                 self.go(Step::ReadRoot)
             }
-            Step::Help(help) => match help.resume(reply) {
-                Progress::Next(help) => self.go(Step::Help(help)),
-                Progress::Done(Helped) => self.go(Step::ReadRoot),
-                Progress::Failed(failure) => Progress::Failed(failure),
-            },
+            Step::Help(help) => help.then(reply, |help| {
+                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            }),
             Step::Clear => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
                 _ => Progress::Done(Root::default()),

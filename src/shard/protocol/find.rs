@@ -1,12 +1,12 @@
 //! A read of one child. It reads through transitions, and helps only those that will not stand still.
 
-use super::help::{Help, Helped};
+use super::help::Help;
 use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
 use super::write::Did;
 use super::{
-    Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
-    Seen, Token,
+    Ask, Companion, Failure, Guard, Kind, Machine, Mark, Place, Progress, Reply, Request, Root,
+    Route, Seen, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
@@ -39,6 +39,13 @@ enum Step<P> {
 enum Origin {
     Remembered,
     Root,
+}
+
+impl Origin {
+    /// A route of the past leads to no frozen companion.
+    fn takes_frozen(self) -> bool {
+        self == Self::Root || !keeps(Rule::RememberedNotFrozen)
+    }
 }
 
 impl<K: Kind> Find<K> {
@@ -130,7 +137,15 @@ impl<K: Kind> Machine<K> for Find<K> {
         let at = |shard| Request::read(Place::Companion(shard), Ask::User(self.act.clone()));
         match &self.step {
             Step::ReadRoot => Request::read(Place::Root, Ask::User(self.act.clone())),
-            Step::Companion(route, _) => at(shard(self.hash, route.shards)),
+            Step::Companion(route, origin) => {
+                let request = at(shard(self.hash, route.shards));
+                if origin.takes_frozen() {
+                    request
+                } else {
+                    // Cheaper than to read what it is.
+                    request.guarded(Guard::Live(route.companion()))
+                }
+            }
             Step::Low(root) => at(self.low(*root)),
             Step::High(root) => at(self.high(*root)),
             Step::Help(help) => help.request(),
@@ -147,12 +162,14 @@ impl<K: Kind> Machine<K> for Find<K> {
                 let source = Source::Companion {
                     shard: shard(self.hash, route.shards),
                     companion: route.companion(),
-                    frozen_too: origin == Origin::Root || !keeps(Rule::RememberedNotFrozen),
+                    frozen_too: origin.takes_frozen(),
                 };
+                let filtered_out = matches!(reply, Reply::FilteredOut);
                 match source.accept(reply) {
                     Ok(answer) => Self::found(answer, Some(route)),
                     Err(failure) => {
-                        self.refused = Some((route, failure));
+                        // What was filtered out is looked at, should the root still say the same.
+                        self.refused = (!filtered_out).then_some((route, failure));
                         self.go(Step::ReadRoot)
                     }
                 }
@@ -182,11 +199,9 @@ impl<K: Kind> Machine<K> for Find<K> {
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => match help.resume(reply) {
-                Progress::Next(help) => self.go(Step::Help(help)),
-                Progress::Done(Helped) => self.go(Step::ReadRoot),
-                Progress::Failed(failure) => Progress::Failed(failure),
-            },
+            Step::Help(help) => help.then(reply, |help| {
+                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            }),
         }
     }
 

@@ -84,6 +84,19 @@ impl<P: Clone> Help<P> {
         Some(Self { root, token, step })
     }
 
+    /// A step within another machine, which goes on with what is left of the helping; `None`: it is over.
+    pub(crate) fn then<K: Kind<Part = P>, M, O>(
+        self,
+        reply: Reply<K>,
+        go: impl FnOnce(Option<Self>) -> Progress<M, O>,
+    ) -> Progress<M, O> {
+        match self.resume(reply) {
+            Progress::Next(help) => go(Some(help)),
+            Progress::Done(Helped) => go(None),
+            Progress::Failed(failure) => Progress::Failed(failure),
+        }
+    }
+
     /// How many companions this transition goes through.
     const fn of(&self) -> u64 {
         match self.root.scheme {

@@ -44,7 +44,7 @@ pub(crate) enum Place {
 /// What must hold for the record, else [`Reply::FilteredOut`]. A record that does not exist is not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
-    /// Nothing: for reads.
+    /// Nothing: for reads that ask what the record is.
     None,
     /// Root: the collection is in it.
     Whole,
@@ -100,7 +100,8 @@ pub(crate) enum Ask<K: Kind> {
     State,
     /// That, and the content.
     Content,
-    /// That, and what the caller wants to know. An answer is missing where the bin is.
+    /// That, and what the caller wants to know. An answer is missing where the bin is. What [`Guard::Live`] has asked for is
+    /// known.
     User(K::Act),
 }
 
@@ -121,6 +122,11 @@ impl<K: Kind> Request<K> {
             edit: Edit::None,
             ask,
         }
+    }
+
+    /// The same where this holds, which then need not be read.
+    pub(crate) fn guarded(self, guard: Guard) -> Self {
+        Self { guard, ..self }
     }
 
     pub(crate) const fn write(place: Place, guard: Guard, edit: Edit<K>) -> Self {
@@ -156,6 +162,19 @@ pub(crate) struct Seen<K: Kind> {
     /// The content, empty where there is no bin.
     pub(crate) content: Option<K::Part>,
     pub(crate) answer: Option<K::Answer>,
+}
+
+impl<K: Kind> Seen<K> {
+    /// Before anything was read.
+    pub(crate) fn nothing() -> Self {
+        Self {
+            root: Root::default(),
+            companion: None,
+            has_bin: false,
+            content: None,
+            answer: None,
+        }
+    }
 }
 
 /// What a root says.

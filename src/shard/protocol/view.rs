@@ -3,7 +3,7 @@
 //! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
 //! child that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
-use super::help::{Help, Helped};
+use super::help::Help;
 use super::rules::{Rule, keeps};
 use super::{
     Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
@@ -288,11 +288,9 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => match help.resume(reply) {
-                Progress::Next(help) => self.go(Step::Help(help)),
-                Progress::Done(Helped) => self.go(Step::ReadRoot),
-                Progress::Failed(failure) => Progress::Failed(failure),
-            },
+            Step::Help(help) => help.then(reply, |help| {
+                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A write to one child: straight to where it was last time, or by way of the root.
 
-use super::help::{Help, Helped};
+use super::help::Help;
 use super::{
     Ask, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Route, Token,
 };
@@ -127,11 +127,9 @@ impl<K: Kind> Machine<K> for Write<K> {
                     _ => Failure::Missing(shard),
                 })
             }
-            Step::Help(help) => match help.resume(reply) {
-                Progress::Next(help) => self.go(Step::Help(help)),
-                Progress::Done(Helped) => self.go(Step::ReadRoot),
-                Progress::Failed(failure) => Progress::Failed(failure),
-            },
+            Step::Help(help) => help.then(reply, |help| {
+                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            }),
         }
     }
 

@@ -20,14 +20,14 @@ const HOUR: i64 = 60 * 60;
 const DAY: i64 = 24 * HOUR;
 
 impl TimeWidth {
-    pub(super) const fn seconds(self) -> i64 {
+    pub(crate) const fn seconds(self) -> i64 {
         match self {
             Self::Hourly => HOUR,
             Self::Daily => DAY,
         }
     }
 
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Hourly => "hourly",
             Self::Daily => "daily",
@@ -38,6 +38,12 @@ impl TimeWidth {
     pub(super) const fn bucket(self, at: Micros) -> Bucket {
         let second = at.0.div_euclid(1_000_000);
         Bucket(second - second.rem_euclid(self.seconds()))
+    }
+
+    /// The name of the bucket that begins at this second since 1970.
+    #[cfg(feature = "cli")]
+    pub(crate) fn name_at(self, begins_s: i64) -> String {
+        self.name_of(Bucket(begins_s))
     }
 
     /// The name of a bucket: `2026-11-21-06` or `2026-11-21`.

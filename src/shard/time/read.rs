@@ -1,12 +1,12 @@
 //! Reading the records of some buckets in batches, as sorted shards.
 
-use super::layout::Part;
+use super::calendar::Micros;
+use super::layout::{Part, Span};
 use super::steps::{Found, Steps};
-use crate::operations::lists;
-use crate::shard::merge::{Slice, Sorted, SortedShards, Start};
 use crate::shard::scheme::Epoch;
+use crate::shard::sorted::{self, Lists};
 use crate::value::Value;
-use crate::{Error, ListReturnType, Operation, RecordCall, RecordSet};
+use crate::{Error, Operation, RecordCall, RecordSet};
 
 /// Why buckets cannot be read.
 #[derive(Debug)]
@@ -25,25 +25,86 @@ impl From<Error> for Unread {
 /// A read of several records.
 pub(super) type Reading<T> = std::result::Result<T, Unread>;
 
-/// An element of a bucket's list: a pair of its time and what was added.
-#[derive(Clone, Debug)]
-pub(super) struct Timed(pub(super) Value);
+/// How many records are read in one batch, unless a bucket has more.
+const BATCH_RECORDS: u64 = 64;
 
-impl Sorted for Timed {
-    fn sorted_by(&self) -> &Value {
-        &self.0
+/// Reads buckets of one collection.
+pub(super) struct Reader<'a, R> {
+    pub(super) steps: &'a Steps<R>,
+    pub(super) epoch: Epoch,
+}
+
+impl<R: RecordSet> Reader<'_, R> {
+    /// How many buckets are read in one batch.
+    const fn buckets(&self) -> usize {
+        let buckets = BATCH_RECORDS / self.steps.layout.shards;
+        if buckets == 0 { 1 } else { buckets as usize }
+    }
+
+    pub(super) fn batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
+        self.batches_of(span, self.buckets())
+    }
+
+    /// The first batch has one bucket, each further one twice as many.
+    pub(super) fn growing_batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
+        self.batches_of(span, 1)
+    }
+
+    fn batches_of(&self, span: Span, first: usize) -> impl Iterator<Item = Vec<Part>> {
+        let layout = self.steps.layout;
+        let most = self.buckets();
+        let mut buckets = layout.buckets(span.first, span.last);
+        let mut size = first;
+        std::iter::from_fn(move || {
+            let batch: Vec<_> = buckets
+                .by_ref()
+                .take(size)
+                .flat_map(|bucket| layout.parts(bucket))
+                .collect();
+            size = most.min(size * 2);
+            (!batch.is_empty()).then_some(batch)
+        })
+    }
+
+    /// The first time of these buckets, and the first one behind them.
+    pub(super) fn ends(&self, parts: &[Part]) -> (Micros, Micros) {
+        let start = |part: Option<&Part>| part.map_or(0, |part| part.bucket.0);
+        let end = start(parts.last()) + self.steps.layout.width.seconds();
+        (
+            Micros(start(parts.first()) * 1_000_000),
+            Micros(end * 1_000_000),
+        )
+    }
+
+    pub(super) fn of(&self, parts: Vec<Part>) -> Parts<'_, R> {
+        Parts {
+            steps: self.steps,
+            epoch: self.epoch,
+            parts,
+        }
     }
 }
 
 /// The records of some buckets.
 pub(super) struct Parts<'a, R> {
-    pub(super) steps: &'a Steps<R>,
-    pub(super) epoch: Epoch,
-    pub(super) parts: Vec<Part>,
+    steps: &'a Steps<R>,
+    epoch: Epoch,
+    parts: Vec<Part>,
 }
 
-impl<R: RecordSet> Parts<'_, R> {
-    /// Asks some of the records, in one batch. `None`: nothing has been added to it.
+impl<R: RecordSet> sorted::Parts for Parts<'_, R> {
+    type Bin = Lists;
+    type Error = Unread;
+
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn bin(&self) -> &str {
+        &self.steps.bin
+    }
+
+    /// `None`: nothing has been added to it.
     fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {
         let steps = self.steps;
         let asked: Vec<_> = asked
@@ -82,66 +143,5 @@ impl<R: RecordSet> Parts<'_, R> {
             }
         });
         answers.collect()
-    }
-}
-
-impl<R: RecordSet> SortedShards for Parts<'_, R> {
-    type Item = Timed;
-    type Error = Unread;
-
-    fn shards(&self) -> usize {
-        self.parts.len()
-    }
-
-    fn counts(
-        &mut self,
-        shards: &[usize],
-        from: Option<&Value>,
-        to: Option<&Value>,
-    ) -> Reading<Vec<u64>> {
-        let bin = &self.steps.bin;
-        let count = match (from, to) {
-            (None, None) => lists::size(bin),
-            (from, to) => {
-                let count = ListReturnType::Count;
-                lists::get_by_value_range(bin, from.cloned(), to.cloned(), count)
-            }
-        };
-        let asked = shards.iter().map(|shard| (*shard, count.clone())).collect();
-        let answers = self.ask(asked)?.into_iter();
-        Ok(answers
-            .map(|answer| match answer {
-                Some(Value::Int(count)) => count.max(0) as u64,
-                _ => 0,
-            })
-            .collect())
-    }
-
-    fn slices(&mut self, slices: &[Slice]) -> Reading<Vec<Vec<Timed>>> {
-        let values = ListReturnType::Values;
-        let bin = &self.steps.bin;
-        let asked = slices.iter().map(|slice| {
-            let limit = slice.to_read();
-            let read = match &slice.start {
-                Start::Rank(rank) => {
-                    let index = i64::try_from(*rank).unwrap_or(i64::MAX);
-                    lists::get_by_index_range_count(bin, index, limit, values)
-                }
-                Start::At(value) | Start::After(value) => {
-                    let value = value.clone();
-                    lists::get_by_value_relative_rank_range_count(bin, value, 0, limit, values)
-                }
-            };
-            (slice.shard, read)
-        });
-        let answers = self.ask(asked.collect())?;
-        let slices = slices.iter().zip(answers).map(|(slice, answer)| {
-            let items = match answer {
-                Some(Value::List(items)) => items.into_items(),
-                _ => Vec::new(),
-            };
-            Ok(slice.of(items.into_iter().map(Timed).collect())?)
-        });
-        slices.collect()
     }
 }

@@ -15,6 +15,7 @@ use super::calendar::Bucket;
 use super::layout::{Layout, Part, Phase, SUBKEYS_SPAN, Span};
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, lt, not, or};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
+use crate::shard::companions::Companions;
 use crate::shard::route::text;
 use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH};
 use crate::value::{ListOrder, Value};
@@ -38,6 +39,8 @@ pub(super) struct Steps<R> {
     pub(super) layout: Layout,
     pub(super) retention: Option<Duration>,
     policy: WritePolicy,
+    /// How the open parts are written, of each number the one that was written last.
+    open: Companions<(Bucket, Epoch)>,
     tokens: AtomicU64,
 }
 
@@ -93,6 +96,7 @@ impl<R: RecordSet> Steps<R> {
                 .send_key(policy.send_key)
                 .durable_delete(policy.durable_delete)
                 .expiration(Expiration::Never),
+            open: Companions::default(),
             tokens: AtomicU64::new(RandomState::new().hash_one(0)),
         }
     }
@@ -103,7 +107,7 @@ impl<R: RecordSet> Steps<R> {
     }
 
     /// For how much longer a bucket is kept; `None`: it is not, any more.
-    fn kept_for(&self, bucket: Bucket, retention: Duration) -> Option<Duration> {
+    pub(super) fn kept_for(&self, bucket: Bucket, retention: Duration) -> Option<Duration> {
         let end_ms = (bucket.0 + self.layout.width.seconds()) * 1000;
         let retention_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
         let left_ms = end_ms
@@ -298,9 +302,11 @@ impl<R: RecordSet> Steps<R> {
         epoch: Epoch,
         operations: &[Operation],
     ) -> Result<Did> {
-        let guard = and([self.is_part(part, epoch), not(bin_exists(FROZEN))]);
+        let policy = self.open.policy(part.shard, (part.bucket, epoch), || {
+            self.existing(and([self.is_part(part, epoch), not(bin_exists(FROZEN))]))
+        });
         let key = self.layout.key(&self.key, part);
-        self.run_once(&self.existing(guard), &key, operations)
+        self.run_once(&policy, &key, operations)
     }
 
     /// Places the record of a part, where there is none or one that is older.

@@ -14,10 +14,11 @@ const DEMOTE: Op = Change(Demote);
 const TO_ONE: Op = Change(Activate(1));
 const TO_TWO: Op = Change(Activate(2));
 
-/// Elements 1 and 2 in the root, in one shard, in two.
+/// Elements 1 and 2 in the root, in one shard, in two, in four.
 const ROOT: &[Op] = &[Add(1), Add(2)];
 const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
 const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
+const FOUR: &[Op] = &[Add(1), Add(2), Change(Activate(4))];
 
 /// So many interleavings at most until a guard is missed.
 const RUNS_MAX: u64 = 1_000_000;
@@ -225,25 +226,32 @@ fn first_line(found: &Result<Explored, String>) -> String {
     }
 }
 
-/// All at once. Minutes: `SPIKELET_LONG=1` runs it.
+/// Whether the long campaigns are asked for: `SPIKELET_LONG=1`.
+fn is_long() -> bool {
+    std::env::var_os("SPIKELET_LONG").is_some()
+}
+
+/// Somebody begins a transition, and this many help, while one adds, one removes and one reads everything.
+fn all_at_once(before: &[Op], transition: Op, helpers: usize) -> Scenario {
+    let begin: &[Op] = &[transition];
+    let mut processes: Vec<&[Op]> = vec![begin];
+    processes.extend(std::iter::repeat_n(&[HELP][..], helpers));
+    processes.extend([&[Add(0)][..], &[Remove(1)], &[ReadAll]]);
+    of(before, &processes)
+}
+
+/// Half a minute of a core.
 #[test]
 fn five_processes_at_once_lose_double_and_revive_nothing() {
-    if std::env::var_os("SPIKELET_LONG").is_none() {
+    if !is_long() {
         return;
     }
-    let five = |before, transition| {
-        let begin: &[Op] = &[transition];
-        of(
-            before,
-            &[begin, &[HELP], &[Add(0)], &[Remove(1)], &[ReadAll]],
-        )
-    };
     holds(&[
-        (five(ROOT, TO_TWO), 1_000_000),
-        (five(ONE, SPLIT), 100_000),
-        (five(TWO, MERGE), 100_000),
-        (five(ONE, DEMOTE), 100_000),
-        (five(TWO, DELETE), 50_000),
+        (all_at_once(ROOT, TO_TWO, 1), 1_000_000),
+        (all_at_once(ONE, SPLIT, 1), 100_000),
+        (all_at_once(TWO, MERGE, 1), 100_000),
+        (all_at_once(ONE, DEMOTE, 1), 100_000),
+        (all_at_once(TWO, DELETE, 1), 50_000),
         (of(ONE, &[&[SPLIT], &[SPLIT], &[Add(0)]]), 10_000),
         (
             of(
@@ -252,6 +260,33 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
             ),
             10_000,
         ),
+    ]);
+}
+
+/// Minutes of a core.
+#[test]
+fn six_processes_at_once_lose_double_and_revive_nothing() {
+    if !is_long() {
+        return;
+    }
+    holds(&[
+        (all_at_once(TWO, DELETE, 2), 100_000),
+        (all_at_once(ONE, DEMOTE, 2), 500_000),
+        (all_at_once(TWO, MERGE, 2), 1_000_000),
+        (all_at_once(ONE, SPLIT, 2), 1_000_000),
+        (all_at_once(ROOT, TO_TWO, 2), 5_000_000),
+    ]);
+}
+
+/// Two shards become four, and four two.
+#[test]
+fn five_processes_at_once_lose_double_and_revive_nothing_in_more_shards() {
+    if !is_long() {
+        return;
+    }
+    holds(&[
+        (all_at_once(FOUR, MERGE, 1), 500_000),
+        (all_at_once(TWO, SPLIT, 1), 500_000),
     ]);
 }
 

@@ -122,13 +122,13 @@ fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
         Reply::Done(seen) => seen,
     };
     let answer = seen.answer.map(|answer| {
-        let number = |at: usize| match answer.get(at) {
+        let number = |at: usize| match answer.values.get(at) {
             Some(Some(Value::Int(number))) => *number,
             _ => 0,
         };
         match act {
             Some(Act::Add(_)) => Answer::Yes(number(0) < number(1)),
-            Some(Act::All) => match &answer[0] {
+            Some(Act::All) => match &answer.values[0] {
                 Some(Value::List(items)) => Answer::All(set(items)),
                 _ => Answer::All(0),
             },
@@ -222,7 +222,7 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
 /// Requests that the machines may make of a companion.
 fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
     let guarded = (any_companion(), any_epoch(), any_token());
-    let edit = (0..7_u8, any_act(), any_part(), any_companion(), any_token());
+    let edit = (0..8_u8, any_act(), any_part(), any_companion(), any_token());
     let written = (0..2_u64, guarded, edit, any::<bool>()).prop_map(
         |(shard, (exactly, epoch, token), edit, asks)| {
             let (what, act, part, companion, new_token) = edit;
@@ -235,6 +235,8 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
                 3 => Request::write(place, older, Edit::Freeze),
                 4 => Request::write(place, older, Edit::Shed(part, companion)),
                 5 => Request::write(place, older, Edit::TakeIn(part, companion)),
+                6 => Request::read(place, Ask::User(Act::Contains(part % 4)))
+                    .guarded(Guard::Live(exactly)),
                 _ => Request::write(place, older, Edit::Delete),
             };
             match request.edit {

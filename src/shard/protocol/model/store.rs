@@ -102,16 +102,13 @@ impl Store {
                 record.bin = None;
             }
             Edit::Settle(scheme) => record.root.scheme = *scheme,
-            Edit::PutBack(whole) => record.bin = Some(*whole | record.bin.unwrap_or_default()),
+            Edit::PutBack(whole) => record.bin = Some(*whole),
             Edit::Clear => record.bin = None,
             edit => panic!("no edit of a root: {edit:?}"),
         }
         let mut seen = Seen {
-            root: Root::default(),
-            companion: None,
-            has_bin: false,
-            content: None,
             answer,
+            ..Seen::nothing()
         };
         if !matches!(request.ask, Ask::Nothing) {
             seen.root = record.root;
@@ -130,13 +127,7 @@ impl Store {
         hole: Option<Hole>,
     ) -> Reply<Tiny> {
         let found = self.companions.get(&shard).copied();
-        let mut seen = Seen {
-            root: Root::default(),
-            companion: None,
-            has_bin: false,
-            content: None,
-            answer: None,
-        };
+        let mut seen = Seen::nothing();
         if let Some(record) = &found
             && !companion_passes(record, request, hole)
         {
@@ -173,7 +164,7 @@ impl Store {
             Edit::None => {}
             Edit::User(act) => seen.answer = apply(*act, bin),
             Edit::Fill(part) => {
-                *bin = Some(*part | bin.unwrap_or_default());
+                *bin = Some(*part);
                 *mark = Mark::Live;
             }
             Edit::Freeze => *mark = Mark::Frozen,

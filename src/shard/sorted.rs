@@ -1,0 +1,217 @@
+//! Lists and maps in bins as sorted shards: which operations they are read by.
+
+use std::marker::PhantomData;
+
+use super::content::{Act, first};
+use super::handle::{Handle, Pass, Reading, Unread};
+use super::merge::{self, Slice, Sorted, SortedShards, Start};
+use crate::operations::{lists, maps};
+use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
+
+/// A kind of bins that hold sorted items.
+pub(crate) trait SortedBin: Sized {
+    type Item: Sorted;
+
+    /// Whether a bin that others have made is in order as well.
+    const ALWAYS_IN_ORDER: bool;
+
+    /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
+    fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
+
+    /// Reads what a slice is cut from.
+    fn read(bin: &str, slice: &Slice) -> Operation;
+
+    /// The items that were read.
+    fn items(answer: Value) -> Vec<Self::Item>;
+
+    /// Reads a collection as a whole: `read` is called again when the shards have changed meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Handle::read`].
+    fn merged<R: RecordSet, T>(
+        handle: &Handle<R>,
+        mut read: impl FnMut(&mut Shards<'_, R, Self>) -> Reading<T>,
+    ) -> Result<T, Error> {
+        handle.read(|pass| {
+            read(&mut Shards {
+                pass,
+                bin: handle.bin(),
+                kind: PhantomData,
+            })
+        })
+    }
+}
+
+/// Lists of unique elements, ordered but for those that others have made.
+#[derive(Debug)]
+pub(crate) struct Lists;
+
+impl SortedBin for Lists {
+    type Item = Value;
+
+    const ALWAYS_IN_ORDER: bool = false;
+
+    fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation {
+        match (from, to) {
+            (None, None) => lists::size(bin),
+            (from, to) => {
+                let count = ListReturnType::Count;
+                lists::get_by_value_range(bin, from.cloned(), to.cloned(), count)
+            }
+        }
+    }
+
+    fn read(bin: &str, slice: &Slice) -> Operation {
+        let (limit, values) = (slice.to_read(), ListReturnType::Values);
+        match &slice.start {
+            Start::Rank(rank) => {
+                let rank = i64::try_from(*rank).unwrap_or(i64::MAX);
+                lists::get_by_rank_range_count(bin, rank, limit, values)
+            }
+            Start::At(value) | Start::After(value) => {
+                let value = value.clone();
+                lists::get_by_value_relative_rank_range_count(bin, value, 0, limit, values)
+            }
+        }
+    }
+
+    fn items(answer: Value) -> Vec<Value> {
+        match answer {
+            Value::List(items) => items.into_items(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Maps, whose entries are stored by key whatever their order.
+#[derive(Debug)]
+pub(crate) struct Maps;
+
+impl SortedBin for Maps {
+    type Item = (Value, Value);
+
+    const ALWAYS_IN_ORDER: bool = true;
+
+    fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation {
+        match (from, to) {
+            (None, None) => maps::size(bin),
+            (from, to) => {
+                let count = MapReturnType::Count;
+                maps::get_by_key_range(bin, from.cloned(), to.cloned(), count)
+            }
+        }
+    }
+
+    fn read(bin: &str, slice: &Slice) -> Operation {
+        let (limit, entries) = (slice.to_read(), MapReturnType::KeyValue);
+        match &slice.start {
+            Start::Rank(rank) => {
+                let index = i64::try_from(*rank).unwrap_or(i64::MAX);
+                maps::get_by_index_range_count(bin, index, limit, entries)
+            }
+            Start::At(key) | Start::After(key) => {
+                let key = key.clone();
+                maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
+            }
+        }
+    }
+
+    fn items(answer: Value) -> Vec<(Value, Value)> {
+        match answer {
+            Value::Map(map) => map.into_entries(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Records that each hold a part of one sorted collection, in a bin of one kind.
+pub(crate) trait Parts {
+    type Bin: SortedBin;
+    type Error: From<Error>;
+
+    /// How many there are.
+    fn parts(&self) -> usize;
+
+    /// The name of the bin.
+    fn bin(&self) -> &str;
+
+    /// Whether the bins may have been made by others.
+    fn of_others(&self) -> bool {
+        false
+    }
+
+    /// Asks some of them, in one batch. `None`: there is no such record, or no such bin.
+    fn ask(&self, asked: Vec<(usize, Operation)>) -> Result<Vec<Option<Value>>, Self::Error>;
+}
+
+impl<P: Parts> SortedShards for P {
+    type Item = <P::Bin as SortedBin>::Item;
+    type Error = P::Error;
+
+    fn shards(&self) -> usize {
+        self.parts()
+    }
+
+    fn counts(
+        &mut self,
+        shards: &[usize],
+        from: Option<&Value>,
+        to: Option<&Value>,
+    ) -> Result<Vec<u64>, P::Error> {
+        let count = P::Bin::count(self.bin(), from, to);
+        let asked = shards.iter().map(|shard| (*shard, count.clone())).collect();
+        let counts = self.ask(asked)?.into_iter().map(|answer| match answer {
+            Some(Value::Int(count)) => count.max(0) as u64,
+            _ => 0,
+        });
+        Ok(counts.collect())
+    }
+
+    fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, P::Error> {
+        let asked = slices
+            .iter()
+            .map(|slice| (slice.shard, P::Bin::read(self.bin(), slice)));
+        let answers = self.ask(asked.collect())?;
+        let cut = |(slice, answer): (&Slice, Option<Value>)| {
+            let mut items = answer.map_or_else(Vec::new, P::Bin::items);
+            if self.of_others() && !P::Bin::ALWAYS_IN_ORDER {
+                merge::sort(&mut items)?;
+            }
+            Ok(slice.of(items)?)
+        };
+        slices.iter().zip(answers).map(cut).collect()
+    }
+}
+
+/// The records of a view.
+#[derive(Debug)]
+pub(crate) struct Shards<'a, R, B> {
+    pass: &'a Pass<'a, R>,
+    bin: &'a str,
+    kind: PhantomData<B>,
+}
+
+impl<R: RecordSet, B: SortedBin> Parts for Shards<'_, R, B> {
+    type Bin = B;
+    type Error = Unread;
+
+    fn parts(&self) -> usize {
+        self.pass.sources()
+    }
+
+    fn bin(&self) -> &str {
+        self.bin
+    }
+
+    fn of_others(&self) -> bool {
+        self.pass.is_root()
+    }
+
+    fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {
+        let asked = asked
+            .into_iter()
+            .map(|(shard, operation)| (shard, Act::of_existing([operation])));
+        let answers = self.pass.ask(asked.collect())?;
+        Ok(answers.into_iter().map(first).collect())
+    }
+}

@@ -1,0 +1,70 @@
+//! What is sharded, seen from beside it.
+
+use spikelet::{Result, ShardState, ShardedCollection, ShardedList, Store, sharded_collections};
+
+use crate::watched::{Calls, Watched};
+
+fn found(store: &Store) -> ShardedCollection {
+    let mut found = sharded_collections(&store.set("x").unwrap()).unwrap();
+    assert_eq!(found.len(), 1);
+    found.remove(0)
+}
+
+#[test]
+fn elements_count_once_at_every_step_of_every_transition() {
+    type Change<S> = fn(&ShardedList<S>) -> Result<ShardState>;
+    type Records = Watched<spikelet::Set>;
+    let begin: [(u64, Change<Records>); 4] = [
+        (0, |list| list.activate(4)),
+        (2, |list| list.split()),
+        (4, |list| list.merge()),
+        (1, |list| list.demote()),
+    ];
+    for (shards, change) in begin {
+        let (mut steps, mut seen_in_transition) = (0, 0);
+        loop {
+            let store = Store::in_memory().unwrap();
+            let list = ShardedList::new(&store, "x", "k", "b").unwrap();
+            for id in 0..100 {
+                list.add(id).unwrap();
+            }
+            if shards > 0 {
+                list.activate(shards).unwrap();
+            }
+            // Somebody begins, and is never seen again.
+            let calls = Calls::default();
+            let mortal = Watched::new(store, &calls);
+            let dying = ShardedList::new(&mortal, "x", "k", "b").unwrap();
+            calls.only(steps);
+            let ended = change(&dying).is_ok();
+            let store = mortal.into_inner();
+            let state = list.state().unwrap();
+            if state.shards > 0 || state.transition.is_some() {
+                let found = found(&store);
+                assert_eq!(found.elements, 100, "after {steps} steps: {found:?}");
+                seen_in_transition += u64::from(found.in_transition);
+            }
+            if ended {
+                break;
+            }
+            steps += 1;
+        }
+        assert!(seen_in_transition > 3, "{shards}: {seen_in_transition}");
+    }
+}
+
+#[test]
+fn what_is_being_deleted_does_not_count_any_more() {
+    let store = Store::in_memory().unwrap();
+    let list = ShardedList::new(&store, "x", "k", "b").unwrap();
+    for id in 0..100 {
+        list.add(id).unwrap();
+    }
+    list.activate(4).unwrap();
+    assert_eq!(found(&store).elements, 100);
+    list.delete_with(|_| std::ops::ControlFlow::Break(()))
+        .unwrap();
+    let found = found(&store);
+    assert_eq!((found.in_transition, found.elements), (true, 0));
+    assert_eq!(found.companions.len(), 4);
+}

@@ -1,0 +1,96 @@
+//! Collections that are deleted, begun anew, and left unfinished.
+
+use spikelet::{Set, operations};
+
+use super::*;
+
+#[test]
+fn a_deleted_collection_is_empty_and_may_begin_anew() {
+    let (store, _) = store_at(FEBRUARY_28);
+    let said = chat(&store, TimeWidth::Hourly).hashed(4);
+    let other = chat(&store, TimeWidth::Hourly).hashed(4);
+    said.delete().unwrap();
+    for round in 0..3 {
+        for hour in 0..70 {
+            let element = round * 1_000 + hour as i64;
+            assert!(said.add(at(FEBRUARY_28 + hour * HOUR), element).unwrap());
+        }
+        other.add(at(FEBRUARY_28), -1).unwrap();
+        let epoch = |store: &Store| {
+            let root = store.set("chats").unwrap().get("lobby").unwrap().unwrap();
+            root.get("subkeys_epoch")
+        };
+        let before = epoch(&store);
+        said.delete().unwrap();
+        // The number of the last transition stays, so that it never comes again.
+        assert_eq!(keys(&store), ["lobby"]);
+        assert_ne!(epoch(&store), before);
+        for handle in [&said, &other] {
+            assert_eq!(handle.page_after(None, 1).unwrap(), []);
+            assert!(!handle.remove(at(FEBRUARY_28), &(-1).into()).unwrap());
+        }
+        // A handle that remembers what is gone finds what is new.
+        other.add(at(FEBRUARY_28), round).unwrap();
+        assert_eq!(
+            said.page_after(None, 5).unwrap(),
+            [timed(FEBRUARY_28, round)]
+        );
+        said.delete().unwrap();
+    }
+}
+
+#[test]
+fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
+    type Call = fn(&TimeShards<Set>) -> usize;
+    let window: Call = |said| said.window(UNIX_EPOCH, at(FEBRUARY_28 * 2)).unwrap().len();
+    let page: Call = |said| said.page_after(None, 10).unwrap().len();
+    let add: Call = |said| usize::from(said.add(at(FEBRUARY_28), 7).unwrap()) - 1;
+    let remove: Call = |said| usize::from(said.remove(at(FEBRUARY_28), &0.into()).unwrap());
+    let delete: Call = |said| {
+        said.delete().unwrap();
+        0
+    };
+    for call in [window, page, add, remove, delete] {
+        let (store, _) = store_at(FEBRUARY_28);
+        let said = chat(&store, TimeWidth::Daily);
+        for day in 0..5 {
+            said.add(at(FEBRUARY_28 + day * DAY), day as i64).unwrap();
+        }
+        // Somebody has marked the root and deleted two days, and was never seen again.
+        let set = store.set("chats").unwrap();
+        let marked = ["time-shards", "daily", "deleting"]
+            .map(Value::from)
+            .to_vec();
+        let mark = [
+            operations::put("subkeys", Value::List(marked.into())),
+            operations::add("subkeys_epoch", 1),
+        ];
+        set.operate("lobby", &mark).unwrap();
+        assert!(set.delete("lobby:2024-02-28").unwrap());
+        assert!(set.delete("lobby:2024-03-01").unwrap());
+        let fresh = chat(&store, TimeWidth::Daily);
+        assert_eq!(call(&fresh), 0);
+        let left = said.page_after(None, 10).unwrap().len();
+        assert_eq!(keys(&store).len(), 1 + left);
+        assert!(left <= 1);
+    }
+}
+
+#[test]
+fn what_a_root_that_was_deleted_by_hand_has_left_is_not_taken_for_new() {
+    for shards in [1, 2] {
+        // The clock stands still: the new collection begins in the same millisecond.
+        let (store, _) = store_at(FEBRUARY_28);
+        let said = chat(&store, TimeWidth::Hourly).hashed(shards);
+        for element in 0..20 {
+            said.add(at(FEBRUARY_28), element).unwrap();
+        }
+        assert!(store.set("chats").unwrap().delete("lobby").unwrap());
+        assert_eq!(said.page_after(None, 5).unwrap(), []);
+        let fresh = chat(&store, TimeWidth::Hourly).hashed(shards);
+        assert!(fresh.add(at(FEBRUARY_28), 0).unwrap());
+        assert!(said.add(at(FEBRUARY_28), 1).unwrap());
+        let all = [0, 1].map(|element| timed(FEBRUARY_28, element));
+        assert_eq!(fresh.page_after(None, 5).unwrap(), all);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is kept, and for how long.
+
+use spikelet::Set;
+
+use super::*;
+
+#[test]
+fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
+    let (store, clock) = store_at(FEBRUARY_28);
+    let said = chat(&store, TimeWidth::Daily).retention(Duration::from_secs(2 * DAY));
+    let day = |day: u64| at(FEBRUARY_28 + day * DAY + 100);
+    let all = |said: &TimeShards<Set>| said.window(UNIX_EPOCH, day(1_000)).unwrap().len();
+    for number in 0..10_u64 {
+        // Two days late is not too late, three days are.
+        said.add(day(number), number as i64).unwrap();
+        if number >= 3 {
+            assert!(said.add(day(number - 2), -1).unwrap());
+            for _ in 0..2 {
+                let error = said.add(day(number - 3), -2).unwrap_err();
+                assert_eq!(error.result_code(), 22, "{error}");
+                assert!(error.to_string().contains("2024-0"), "{error}");
+            }
+            assert!(
+                !said
+                    .remove(day(number - 3), &(number as i64 - 3).into())
+                    .unwrap()
+            );
+            // A handle that has never seen the collection knows the same.
+            let other = chat(&store, TimeWidth::Daily).retention(Duration::from_secs(2 * DAY));
+            assert!(other.add(day(number - 3), -2).is_err());
+            assert_eq!(all(&other), all(&said));
+        }
+        assert!(all(&said) <= 6, "{}", all(&said));
+        clock.advance_ms(DAY * 1000);
+    }
+    // A record can be read during the whole second in which it expires.
+    clock.advance_ms(2_000);
+    maintain(&store);
+    assert_eq!(
+        keys(&store),
+        ["lobby", "lobby:2024-03-07", "lobby:2024-03-08"]
+    );
+    // The span does not begin before what is kept.
+    let root = store.set("chats").unwrap().get("lobby").unwrap().unwrap();
+    let span = [7, 9].map(|day| Value::Int((FEBRUARY_28 + day * DAY) as i64));
+    assert_eq!(
+        root.get("subkeys_span"),
+        Some(Value::List(span.to_vec().into()))
+    );
+    // A long silence leaves nothing, and a new beginning.
+    clock.advance_ms(100 * DAY * 1000);
+    assert_eq!(all(&said), 0);
+    assert_eq!(said.page_after(None, 10).unwrap(), []);
+    said.add(day(110), 1).unwrap();
+    assert_eq!(all(&said), 1);
+    maintain(&store);
+    assert_eq!(keys(&store), ["lobby", "lobby:2024-06-17"]);
+}
+
+#[test]
+fn a_bucket_expires_at_its_end_and_not_after_its_last_write() {
+    let (store, clock) = store_at(FEBRUARY_28);
+    let said = chat(&store, TimeWidth::Hourly).retention(Duration::from_secs(HOUR));
+    said.add(at(FEBRUARY_28), 1).unwrap();
+    clock.advance_ms((2 * HOUR - 1) * 1000);
+    assert!(said.add(at(FEBRUARY_28), 2).unwrap());
+    assert_eq!(said.page_after(None, 5).unwrap().len(), 2);
+    clock.advance_ms(1000);
+    assert!(said.add(at(FEBRUARY_28), 3).is_err());
+    assert_eq!(said.page_after(None, 5).unwrap(), []);
+    clock.advance_ms(2000);
+    maintain(&store);
+    assert_eq!(keys(&store), ["lobby"]);
+}
+
+#[test]
+fn what_no_record_could_be_kept_for_is_refused_and_nothing_written() {
+    let (store, _) = store_at(FEBRUARY_28);
+    let years = |years: u64| Duration::from_secs(years * 365 * DAY);
+    for retention in [Duration::MAX, years(10)] {
+        let said = chat(&store, TimeWidth::Daily).retention(retention);
+        let error = said.add(at(FEBRUARY_28), 1).unwrap_err();
+        assert_eq!(error.result_code(), 4, "{error}");
+        assert!(error.to_string().contains("shorter retention"), "{error}");
+        assert_eq!(said.page_after(None, 1).unwrap(), []);
+    }
+    let nearly = years(10) - Duration::from_secs(DAY + 1);
+    let said = chat(&store, TimeWidth::Daily).retention(nearly);
+    assert!(said.add(at(FEBRUARY_28 + DAY), 1).is_err());
+    assert_eq!(keys(&store), [""; 0]);
+    assert!(said.add(at(FEBRUARY_28), 1).unwrap());
+}

@@ -1,0 +1,105 @@
+//! A store whose calls are noted, and which may fail after some of them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use spikelet::{
+    Error, HotRecord, Key, Operated, Operation, Record, RecordSet, RecordStore, Result, Set, Store,
+    WritePolicy,
+};
+
+/// The keys of the records that were operated on.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Arc<Mutex<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    keys: Vec<String>,
+    /// How many operations each of the calls had.
+    operations: Vec<usize>,
+    /// So many are answered still; none: all.
+    left: Option<usize>,
+}
+
+impl Calls {
+    /// What was noted since the last time.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().keys)
+    }
+
+    /// How many operations each call had since the last time.
+    pub fn take_operations(&self) -> Vec<usize> {
+        std::mem::take(&mut self.0.lock().unwrap().operations)
+    }
+
+    /// From now on only so many calls are answered.
+    pub fn only(&self, limit: usize) {
+        self.0.lock().unwrap().left = Some(limit);
+    }
+
+    fn note(&self, key: &Key<'_>, operations: usize) -> Result<()> {
+        let mut noted = self.0.lock().unwrap();
+        if let Some(left) = &mut noted.left {
+            *left = left.checked_sub(1).ok_or(Error::Timeout {
+                after: Duration::ZERO,
+                in_doubt: false,
+            })?;
+        }
+        noted.operations.push(operations);
+        noted.keys.push(match key {
+            Key::String(text) => text.to_string(),
+            key => format!("{key:?}"),
+        });
+        Ok(())
+    }
+}
+
+/// A store, or a set of it.
+#[derive(Debug)]
+pub struct Watched<T> {
+    inner: T,
+    calls: Calls,
+}
+
+impl<T> Watched<T> {
+    pub fn new(inner: T, calls: &Calls) -> Self {
+        let calls = calls.clone();
+        Self { inner, calls }
+    }
+
+    pub fn into_inner(self) -> T {
+        self.inner
+    }
+}
+
+impl RecordStore for Watched<Store> {
+    type Records = Watched<Set>;
+
+    fn records(&self, set: &str) -> Result<Watched<Set>> {
+        Ok(Watched::new(self.inner.records(set)?, &self.calls))
+    }
+}
+
+impl RecordSet for Watched<Set> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<Operated> {
+        self.calls.note(key, operations.len())?;
+        self.inner.operate_on(policy, key, operations)
+    }
+
+    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
+        self.inner.scan_records(each)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
+        self.inner.contention_on(key)
+    }
+}
