@@ -8,8 +8,9 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use spikelet::operations::lists;
-use spikelet::{ListReturnType, Store};
+use spikelet::{ListReturnType, ShardedList, Store};
 use tempfile::TempDir;
+use unicode_width::UnicodeWidthStr;
 
 /// Runs the program with these arguments, paths included, and this standard input.
 fn run(arguments: &[&str], input: &[u8]) -> Output {
@@ -156,18 +157,108 @@ fn the_text_for_people_answers_the_questions_within_a_hundred_columns() {
     let report = text(&output.stdout);
     for part in [
         "the-star-of-this-graph, by 30",
-        "? ",
+        "does ",
         " yes",
         " no",
         "p99.9",
         "30 of 30",
         "KEY_BUSY",
-        "bytes",
+        " KiB",
     ] {
         assert!(report.contains(part), "{part}: {report}");
     }
     for line in report.lines() {
         assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn the_largest_records_are_told_with_the_lists_of_which_they_are_a_part() {
+    let edges: String = (0..1_500).map(|n| format!("{n} 1000000\n")).collect();
+    let output = run(
+        &["demo", "--edges", "-", "--shard-at", "2KiB"],
+        edges.as_bytes(),
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report = text(&output.stdout);
+    let table = report.split("The largest records").nth(1).unwrap();
+    let first: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(first[..2], ["1000000,", "shard"], "{report}");
+    assert_eq!((first[3], first[5]), ("of", "-"), "{report}");
+    assert!(first[6].parse::<u64>().unwrap() > 100, "{report}");
+}
+
+#[test]
+fn no_line_of_a_report_is_wider_than_a_hundred_columns_whatever_the_names() {
+    let home = TempDir::new().unwrap();
+    let (dir, lines) = (home.path().join("store"), home.path().join("lines.jsonl"));
+    // Letters that take two columns, as long as names may be, and controls that would move the cursor.
+    let (set, bin, key) = (
+        "集".repeat(20) + "\u{1b}\n",
+        "名".repeat(5),
+        "鍵".repeat(300),
+    );
+    let store = Store::open(&dir).unwrap();
+    store.set(&set).unwrap().put(&*key, [(&*bin, 1)]).unwrap();
+    let list = ShardedList::new(&store, &set, format!("{key}:"), &bin).unwrap();
+    for n in 0..50 {
+        list.add(n).unwrap();
+    }
+    list.activate(4).unwrap();
+    store.close().unwrap();
+    drop((list, store));
+    let line = serde_json::json!({"set": set, "key": key, "bins": {&key: [1, 2], &bin: key}});
+    std::fs::write(&lines, line.to_string()).unwrap();
+    let name = "名".repeat(80);
+    let edges = format!("{name} {name}2\n{name}2 {name}3\n");
+    let (backup, new) = (home.path().join("all.asb"), home.path().join("new"));
+    let second = format!("{key}:");
+    let table: [(&[&str], &[u8]); 11] = [
+        (&["stat", path(&dir)], b""),
+        (&["verify", path(&dir)], b""),
+        (&["shards", path(&dir)], b""),
+        (&["shards", path(&dir), &second], b""),
+        (&["sizing", path(&dir), "--writes-per-s", "400"], b""),
+        (&["sizing", path(&lines), "--sample", "5"], b""),
+        (
+            &[
+                "sizing",
+                "plan",
+                "--entries",
+                "1000000000000",
+                "--entry-bytes",
+                "15000000",
+            ],
+            b"",
+        ),
+        (&["backup", path(&dir), "--out", path(&backup)], b""),
+        (&["restore", path(&backup), "--into", path(&new)], b""),
+        (&["demo", "--edges", "-"], edges.as_bytes()),
+        (
+            &[
+                "contention",
+                "--virtual",
+                "--rate",
+                "25,200",
+                "--duration",
+                "20s",
+            ],
+            b"",
+        ),
+    ];
+    for (arguments, input) in table {
+        let output = run(arguments, input);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let report = text(&output.stdout);
+        assert!(report.lines().count() > 2, "{arguments:?}");
+        for line in report.lines() {
+            assert!(
+                line.width() <= 100,
+                "{arguments:?}: {}: {line}",
+                line.width()
+            );
+            assert!(!line.contains(char::is_control), "{arguments:?}: {line:?}");
+        }
     }
 }
 

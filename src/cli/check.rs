@@ -155,7 +155,7 @@ impl Checked {
 }
 
 fn shown(graph: &Graph, node: u32) -> String {
-    super::print::key(&graph.ids.key(node))
+    spikelet::report::key(&graph.ids.key(node))
 }
 
 /// Checks every edge on both sides, and the length of every list, from so many threads. A record that cannot be read

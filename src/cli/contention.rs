@@ -1,20 +1,22 @@
 //! `spikelet contention`: writers on hot keys, and what becomes of their writes.
 
-use std::io::{self, Write as _};
+mod places;
+mod values;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use spikelet::contention::{
-    Case, Condition, Hold, Judging, Layout, Load, Measured, Run, SCHEMA_VERSION, Settings, Spread,
-    Write, measure, read_baseline, write_histograms,
+    Baseline, Case, Condition, Hold, Judging, Layout, Load, Measured, Run, SCHEMA_VERSION,
+    Settings, Spread, Write, measure, recheck, write_histograms,
 };
 
-use super::print::progress;
+use self::places::{Page, empty, unwritable, writable};
+use self::values::{ROWS_MAX, conditions, hold_ms, next_rate, positive, series, time, too_many};
+use super::print::{emit, progress};
 use super::{Failure, Outcome};
 
-/// More rows would take a day, and nobody reads them.
-const ROWS_MAX: usize = 1_000;
 /// How long a row runs unless it is told.
 const DURATION: Duration = Duration::from_secs(2);
 /// The same on a virtual clock, where it takes no time.
@@ -24,8 +26,6 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const HOLD_MS_VIRTUAL: f64 = 8.0;
 /// Elements of a list unless it is told.
 const ELEMENTS: u32 = 1_000;
-/// Longer holds would say nothing about records.
-const HOLD_MS_MAX: f64 = 60_000.0;
 /// Virtual rows begin at 2026-01-01T00:00:00Z.
 const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
 
@@ -34,24 +34,31 @@ const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
 pub(crate) struct ContentionArguments {
     /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30 (in steps of 30)
     /// [default: 10..400 unless there are --writers].
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     rate: Option<String>,
     /// Closed loop: writers, such as 1,2,4..64 (doubling) or 4..64:4 (in steps).
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     writers: Option<String>,
     /// Into which records a hot key's writes go: powers of two, hourly, daily, daily+8.
     #[arg(
         long,
         value_name = "LIST",
         value_delimiter = ',',
+        allow_hyphen_values = true,
         default_value = "1,8"
     )]
     shards: Vec<Layout>,
-    /// How many writers may queue for a record (max_waiters); one more gets KEY_BUSY.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its record, so N + 1 may wait
+    /// (the engine's max_waiters); 0: any number may.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        allow_negative_numbers = true
+    )]
     limit: usize,
     /// Hold a record this long after each edit, as if a replica were waited for: simulated [default: 0; 8 with --virtual].
-    #[arg(long, value_name = "MS", value_parser = hold_ms)]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
     hold_ms: Option<f64>,
     /// Whether each hold is the same, or exponentially distributed.
     #[arg(long, value_enum, default_value_t = SpreadArgument::Fixed)]
@@ -60,40 +67,66 @@ pub(crate) struct ContentionArguments {
     #[arg(long, value_enum)]
     operation: Option<OperationArgument>,
     /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
-    #[arg(long, value_name = "N", default_value_t = ELEMENTS, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     elements: u32,
     /// Bytes of a put's value, and beside a counter or list.
-    #[arg(long, value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    #[arg(long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     payload: u32,
     /// How many hot keys there are.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
     hot_keys: u32,
     /// How unevenly they are written: the k-th as often as 1 / k^THETA.
-    #[arg(long, value_name = "THETA", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "THETA",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     zipf: f64,
     /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     duration: Option<Duration>,
     /// How long each row runs before [default: 200ms; 0 with --virtual].
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     warm_up: Option<Duration>,
     /// The same seed draws the same arrivals, keys and holds.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     retries: u32,
     /// How long its writer rests before it goes on, in microseconds.
-    #[arg(long, value_name = "US", default_value_t = 100)]
+    #[arg(
+        long,
+        value_name = "US",
+        default_value_t = 100,
+        allow_negative_numbers = true
+    )]
     pause_us: u64,
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the same bytes.
     #[arg(long = "virtual")]
     is_virtual: bool,
-    /// Spread each list over the shards of its row at this time of the row, and draw a timeline.
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Spread each list or counter over the shards of its row at this time of the row, and draw a timeline.
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     activate_at: Option<Duration>,
+    /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory; see --check.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it had acknowledged.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
+    check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
     burst: f64,
     /// Fail (exit code 1) if this holds for any row, such as 'key_busy>0.1%'. Several: separated by spaces, or given again.
     #[arg(long, value_name = "CONDITIONS")]
@@ -105,7 +138,7 @@ pub(crate) struct ContentionArguments {
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// A change by less than so many percent is none.
-    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = positive)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
     noise: f64,
     /// Write a page to this file, too.
     #[arg(long, value_name = "FILE")]
@@ -135,96 +168,6 @@ enum OperationArgument {
     Increment,
     /// Adds an element to an ordered list.
     AddUnique,
-}
-
-fn hold_ms(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|ms| (0.0..=HOLD_MS_MAX).contains(ms))
-        .ok_or_else(|| format!("expected milliseconds, 0 to {HOLD_MS_MAX}"))
-}
-
-fn positive(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite() && *number > 0.0)
-        .ok_or_else(|| "expected a number above 0".to_owned())
-}
-
-/// `5`, `5s`, `500ms`, `2m`, `1h`.
-fn time(text: &str) -> Result<Duration, String> {
-    let end = text
-        .find(|c: char| c != '.' && !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let seconds = match unit {
-        "" | "s" => 1.0,
-        "ms" => 1e-3,
-        "m" => 60.0,
-        "h" => 3_600.0,
-        _ => f64::NAN,
-    };
-    number
-        .parse()
-        .ok()
-        .map(|number: f64| number * seconds)
-        .filter(|seconds| (0.0..=1e7).contains(seconds))
-        .map(Duration::from_secs_f64)
-        .ok_or_else(|| "expected a time such as 5s, 500ms or 2m".to_owned())
-}
-
-/// A list of numbers and ranges; `next` is what follows a number in a range without steps.
-fn series(option: &str, text: &str, next: fn(f64) -> f64) -> Result<Vec<f64>, Failure> {
-    let wrong = |part: &str| {
-        Failure::Input(format!(
-            "--{option} {text:?}: {part:?} is no number above 0, and no range such as 10..400 or 10..400:30"
-        ))
-    };
-    let mut numbers = Vec::new();
-    for part in text.split(',') {
-        let number = |text: &str| {
-            let number: Option<f64> = text.trim().parse().ok();
-            number
-                .filter(|number| number.is_finite() && *number > 0.0)
-                .ok_or_else(|| wrong(part))
-        };
-        let Some((from, rest)) = part.split_once("..") else {
-            numbers.push(number(part)?);
-            continue;
-        };
-        let (to, step) = match rest.split_once(':') {
-            Some((to, step)) => (number(to)?, Some(number(step)?)),
-            None => (number(rest)?, None),
-        };
-        let mut at = number(from)?;
-        if at > to {
-            return Err(wrong(part));
-        }
-        while at < to {
-            numbers.push(at);
-            if numbers.len() > ROWS_MAX {
-                return Err(too_many(numbers.len()));
-            }
-            at = step.map_or_else(|| next(at), |step| at + step);
-        }
-        numbers.push(to);
-    }
-    numbers.dedup();
-    Ok(numbers)
-}
-
-fn too_many(rows: usize) -> Failure {
-    Failure::Input(format!(
-        "{rows} rows or more: {ROWS_MAX} are possible, so ask for fewer rates, writers or shards"
-    ))
-}
-
-/// The next of 1, 2, 5, 10, 20, 50, 100 ..
-fn next_rate(after: f64) -> f64 {
-    let decade = 10_f64.powf(after.log10().floor());
-    let steps = [1.0, 2.0, 5.0, 10.0, 20.0].map(|step| step * decade);
-    let beyond = steps.into_iter().find(|step| *step > after * 1.001);
-    beyond.unwrap_or(after * 2.0)
 }
 
 impl ContentionArguments {
@@ -267,6 +210,7 @@ impl ContentionArguments {
             retries: self.retries,
             pause: Duration::from_micros(self.pause_us),
             activate_at: self.activate_at,
+            dir: self.dir.clone(),
         }
     }
 
@@ -298,7 +242,11 @@ impl ContentionArguments {
         let mut cases = Vec::new();
         for load in loads {
             for layout in &self.shards {
-                cases.push(settings.case(load, *layout).map_err(Failure::Input)?);
+                let case = settings.case(load, *layout).map_err(Failure::Input)?;
+                // Asked for twice, it is the same row.
+                if !cases.contains(&case) {
+                    cases.push(case);
+                }
                 if cases.len() > ROWS_MAX {
                     return Err(too_many(cases.len()));
                 }
@@ -313,13 +261,18 @@ impl ContentionArguments {
         Ok(cases)
     }
 
-    fn judging(&self) -> Result<Judging, Failure> {
+    /// How the run of these cases is to be judged.
+    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Judging, Failure> {
         let conditions = |texts: &[String]| -> Result<Vec<Condition>, Failure> {
             let all = texts.iter().flat_map(|text| conditions(text));
             all.map(|text| text.parse().map_err(Failure::Input))
                 .collect()
         };
-        let baseline = self.baseline.as_deref().map(baseline).transpose()?;
+        let baseline = self
+            .baseline
+            .as_deref()
+            .map(|file| baseline(file, settings, cases))
+            .transpose()?;
         Ok(Judging {
             burst: self.burst,
             fail_if: conditions(&self.fail_if)?,
@@ -330,26 +283,29 @@ impl ContentionArguments {
     }
 }
 
-/// The conditions of a text: by spaces and commas, unless it is one with spaces around its comparison.
-fn conditions(text: &str) -> Vec<String> {
-    let separators = |c: char| c == ',' || c.is_whitespace();
-    let parts: Vec<&str> = text
-        .split(separators)
-        .filter(|part| !part.is_empty())
-        .collect();
-    let whole = |part: &&str| part.contains(['<', '>', '=', '!']);
-    if parts.iter().all(whole) && !parts.is_empty() {
-        parts.into_iter().map(str::to_owned).collect()
-    } else {
-        vec![text.to_owned()]
-    }
-}
-
-fn baseline(file: &Path) -> Result<Vec<spikelet::contention::Row>, Failure> {
+fn baseline(file: &Path, settings: &Settings, cases: &[Case]) -> Result<Baseline, Failure> {
     let name = file.display();
     let json = std::fs::read(file)
         .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
-    read_baseline(&json, SCHEMA_VERSION).map_err(|error| Failure::Input(format!("{name}: {error}")))
+    let wrong = |error| Failure::Input(format!("--baseline {name}: {error}"));
+    let baseline = Baseline::read(&json, SCHEMA_VERSION).map_err(wrong)?;
+    baseline.check(settings, cases).map_err(wrong)?;
+    Ok(baseline)
+}
+
+/// Compares what a run has left with what it acknowledged.
+fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let found = recheck(dir)?;
+    if as_json {
+        emit(&json_text(found.to_json())?)?;
+    } else {
+        emit(&found.to_report().to_text())?;
+    }
+    Ok(if found.passes {
+        Outcome::Sound
+    } else {
+        Outcome::Damaged
+    })
 }
 
 /// Measures, judges and reports.
@@ -357,13 +313,20 @@ fn baseline(file: &Path) -> Result<Vec<spikelet::contention::Row>, Failure> {
 /// # Errors
 /// What was asked for cannot be run, a file cannot be read or written, or the store refuses.
 pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
+    if let Some(dir) = &arguments.check {
+        return check(dir, arguments.json);
+    }
     // All of the input is judged before the first row runs.
     let settings = arguments.settings();
     let cases = arguments.cases(&settings)?;
-    let judging = arguments.judging()?;
+    let judging = arguments.judging(&settings, &cases)?;
     if let Some(dir) = &arguments.hdr_hist {
-        std::fs::create_dir_all(dir).map_err(|error| unwritable(dir, &error))?;
+        writable(dir)?;
     }
+    if let Some(dir) = &arguments.dir {
+        empty(dir)?;
+    }
+    let page = arguments.html.as_deref().map(Page::open).transpose()?;
     let bar = progress("measuring", cases.len() as u64);
     let mut measured = Vec::new();
     for case in &cases {
@@ -382,15 +345,11 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     bar.finish_and_clear();
 
     let run = Run::new(&settings, measured, &judging);
-    if let Some(file) = &arguments.html {
-        std::fs::write(file, run.to_report().to_html())
-            .map_err(|error| unwritable(file, &error))?;
+    if let Some(page) = page {
+        page.write(&run.to_report().to_html())?;
     }
     if arguments.json {
-        let json = run
-            .to_json()
-            .map_err(|error| Failure::Output(error.into()))?;
-        emit(&json)?;
+        emit(&json_text(run.to_json())?)?;
     } else if arguments.csv {
         emit(&run.to_csv())?;
     } else {
@@ -403,73 +362,6 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     })
 }
 
-fn unwritable(path: &Path, error: &io::Error) -> Failure {
-    Failure::Output(io::Error::new(
-        error.kind(),
-        format!("{}: {error}", path.display()),
-    ))
-}
-
-/// A reader that has seen enough and left is no failure.
-fn emit(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rates(text: &str) -> Option<Vec<f64>> {
-        series("rate", text, next_rate).ok()
-    }
-
-    #[test]
-    fn lists_and_ranges_are_read() {
-        for (text, expected) in [
-            ("50", vec![50.0]),
-            ("25,50", vec![25.0, 50.0]),
-            ("10..400", vec![10.0, 20.0, 50.0, 100.0, 200.0, 400.0]),
-            ("12.5..60", vec![12.5, 20.0, 50.0, 60.0]),
-            ("10..400:130", vec![10.0, 140.0, 270.0, 400.0]),
-            ("5,10..20,400", vec![5.0, 10.0, 20.0, 400.0]),
-            ("7..7", vec![7.0]),
-        ] {
-            assert_eq!(rates(text), Some(expected), "{text}");
-        }
-        let writers = series("writers", "1,2,4..64", |writers| writers * 2.0).unwrap();
-        assert_eq!(writers, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
-        for text in [
-            "", "0", "-1", "a", "10..", "..10", "40..10", "1..2:0", "1..1e9:1", "nan", "inf",
-        ] {
-            assert_eq!(rates(text), None, "{text}");
-        }
-    }
-
-    #[test]
-    fn times_are_read_with_their_units() {
-        for (text, millis) in [
-            ("5", 5_000),
-            ("5s", 5_000),
-            ("0.5", 500),
-            ("500ms", 500),
-            ("2m", 120_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(time(text), Ok(Duration::from_millis(millis)), "{text}");
-        }
-        for text in ["", "s", "5x", "-5", "1e99"] {
-            assert!(time(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn conditions_are_separated_by_spaces_or_commas() {
-        assert_eq!(conditions("p99<30ms lost==0"), ["p99<30ms", "lost==0"]);
-        assert_eq!(conditions("p99<30ms,lost==0"), ["p99<30ms", "lost==0"]);
-        assert_eq!(conditions("key_busy > 0.1 %"), ["key_busy > 0.1 %"]);
-    }
+fn json_text(json: serde_json::Result<String>) -> Result<String, Failure> {
+    json.map_err(|error| Failure::Output(error.into()))
 }

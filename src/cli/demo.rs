@@ -1,4 +1,6 @@
-//! `spikelet demo`: a follow graph as bidirectional ordered lists of keys, from file to check.
+//! `spikelet demo`: a follow graph as bidirectional ordered lists of keys, from file to check. `told`: what is told of it.
+
+mod told;
 
 use std::io::Read;
 use std::num::NonZeroUsize;
@@ -7,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use spikelet::{Durability, Key, NamespaceConfig, Stats, Store, Value};
+use spikelet::report::count;
+use spikelet::{Durability, NamespaceConfig, Stats, Store};
 
 use super::check::{Checked, check};
 use super::edges::{EdgeList, parse};
-use super::follows::{Follows, Records, Side, Sized};
+use super::follows::{Follows, Records};
 use super::generate::{edges_max, generate};
 use super::graph::Graph;
 use super::home::Home;
 use super::load::{Loaded, load};
-use super::print::{Report, bytes, count, emit_json, key, micros, millis, note, progress};
+use super::print::{emit_found, note, progress};
 use super::{Failure, Outcome};
 
 /// The demo keeps to a namespace of its own, whatever else is in the directory.
@@ -31,12 +34,6 @@ const DEFAULT_EDGES: u64 = 289_003;
 
 /// More would need more memory than a demo should.
 const NODES_MAX: i64 = 20_000_000;
-
-/// How many followers a page has.
-const PAGE: u64 = 10;
-
-/// How many of the largest records are shown.
-const LARGEST: usize = 5;
 
 /// What `demo` takes.
 #[derive(Debug, Args)]
@@ -212,28 +209,19 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     let bar = progress("loading", graph.edges.len() as u64);
     let loaded = load(&follows, &graph, arguments.threads(), &bar)?;
     bar.finish_and_clear();
-    let mut report = Report::default();
-    report_load(
-        &mut report,
-        arguments,
-        &graph,
-        &source,
-        &home,
-        &loaded,
-        store.namespace(NAMESPACE)?.stats().waits,
-    );
-    report_answers(&mut report, &follows, &graph)?;
+    let waits = store.namespace(NAMESPACE)?.stats().waits;
+    let report = told::graph(&graph, &source)
+        .section(told::loading(arguments, &graph, &home, &loaded, waits))
+        .section(told::answers(&follows, &graph)?);
     drop(follows);
     let stats = close(store)?;
     let reopened = reopen(arguments, home.path(), &graph)?;
-    report_space(&mut report, &stats);
-    report_reopening(&mut report, &graph, &reopened);
     let checked = &reopened.checked;
-    if arguments.json {
-        emit_json(&figures(&graph, &loaded, &stats, &reopened))?;
-    } else {
-        report.emit()?;
-    }
+    let report = report
+        .section(told::space(&stats))
+        .section(told::reopening(&graph, &reopened));
+    let figures = figures(&graph, &loaded, &stats, &reopened);
+    emit_found(arguments.json, &figures, || report)?;
     for fault in &checked.faults {
         eprintln!("{fault}");
     }
@@ -300,7 +288,7 @@ fn per_second(graph: &Graph, loaded: &Loaded) -> f64 {
 }
 
 fn latency_us(loaded: &Loaded, quantile: f64) -> f64 {
-    micros(loaded.latency.value_at_quantile(quantile))
+    loaded.latency.value_at_quantile(quantile) as f64 / 1e3
 }
 
 /// To three places behind the point.
@@ -320,211 +308,10 @@ fn figures(graph: &Graph, loaded: &Loaded, stats: &Stats, reopened: &Reopened) -
         p999_us: latency_us(loaded, 0.999),
         index_bytes_per_record: rounded(stats.index_bytes_per_record()),
         bytes_on_device: stats.device_bytes,
-        reopen_ms: rounded(millis(reopened.time)),
+        reopen_ms: rounded(reopened.time.as_secs_f64() * 1e3),
         verified_edges: reopened.checked.verified_edges,
         missing_edges: reopened.checked.missing_edges,
         sharded_records: reopened.records.sharded,
         max_record_bytes: reopened.records.max_bytes,
     }
-}
-
-fn report_load(
-    report: &mut Report,
-    arguments: &DemoArguments,
-    graph: &Graph,
-    source: &str,
-    home: &Home,
-    loaded: &Loaded,
-    waits: u64,
-) {
-    report.title("The follow graph");
-    report.row("source", source);
-    report.row("nodes", count(graph.ids.len() as u64));
-    report.row("edges", count(graph.edges.len() as u64));
-    report.row(
-        "longest list",
-        format!("{} elements", count(graph.max_degree().into())),
-    );
-    report.title(
-        "Loading: each edge A -> B appends B to A's \"following\" and A to B's \"followers\"",
-    );
-    let fate = if matches!(home, Home::Kept(_)) {
-        "kept"
-    } else {
-        "removed at the end"
-    };
-    report.row("store", format!("{} ({fate})", home.path().display()));
-    report.row(
-        "durability",
-        match arguments.durability {
-            DurabilityArgument::Process => {
-                "process: survives a killed process, synced when the system likes"
-            }
-            DurabilityArgument::Interval => "interval: synced every 100 ms",
-            DurabilityArgument::Commit => "commit: each write waits for a sync",
-        },
-    );
-    let seconds = loaded.time.as_secs_f64();
-    let threads = arguments.threads();
-    report.row(
-        "appends",
-        format!(
-            "{} in {seconds:.2} s from {threads} threads",
-            count(operations(graph))
-        ),
-    );
-    report.row(
-        "throughput",
-        format!(
-            "{} appends a second",
-            count(per_second(graph, loaded) as u64)
-        ),
-    );
-    report.row(
-        "latency of an append",
-        format!(
-            "p50 {:.1} us, p99 {:.1} us, p99.9 {:.1} us, longest {:.1} us",
-            latency_us(loaded, 0.5),
-            latency_us(loaded, 0.99),
-            latency_us(loaded, 0.999),
-            micros(loaded.latency.max())
-        ),
-    );
-    report.row("waited for a record", format!("{} times", count(waits)));
-    let limit = arguments.max_waiters;
-    report.row(
-        "KEY_BUSY",
-        format!(
-            "{} appends refused as {limit} writers waited already, and repeated",
-            count(loaded.key_busy)
-        ),
-    );
-}
-
-/// Asks, and tells the answers.
-fn report_answers(report: &mut Report, follows: &Follows, graph: &Graph) -> Result<(), Failure> {
-    report.title("Questions");
-    if let Some(edge) = graph.edges.first() {
-        for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
-            let (key_from, value_to) = (graph.ids.key(from), graph.ids.value(to));
-            let is_there = follows.contains(key_from, Side::Following, value_to)?;
-            let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
-            report.row(
-                &format!("does {from} follow {to}?"),
-                if is_there { "yes" } else { "no" },
-            );
-        }
-    }
-    let star = graph.most_followed();
-    let followers = graph
-        .followers
-        .get(star as usize)
-        .copied()
-        .unwrap_or_default();
-    let star = graph.ids.key(star);
-    report.row(
-        "the most followed",
-        format!("{}, by {}", key(&star), count(followers.into())),
-    );
-    let begun = Instant::now();
-    let page = follows.page(star, Side::Followers, 0, PAGE)?;
-    let paged = begun.elapsed();
-    let page: Vec<_> = page.iter().filter_map(key_of).collect();
-    let batch = follows.batch(&page)?;
-    let batched = begun.elapsed() - paged;
-    let (paged, batched) = (
-        micros(paged.as_nanos() as u64),
-        micros(batched.as_nanos() as u64),
-    );
-    report.row(
-        "a page of followers",
-        format!("the first {}, read in {paged:.1} us", page.len()),
-    );
-    report.row(
-        "their records",
-        format!("read in batches in {batched:.1} us; bytes are those of the bins"),
-    );
-    report.table(["key", "following", "followers", "bytes"], &rows(&batch));
-    report.title("The largest records, in bytes on the device");
-    report.table(
-        ["key", "following", "followers", "bytes"],
-        &rows(&follows.largest(LARGEST)?),
-    );
-    Ok(())
-}
-
-/// A node as the key of its record.
-fn key_of(element: &Value) -> Option<Key<'static>> {
-    match element {
-        Value::Int(id) => Some((*id).into()),
-        Value::String(id) => Some(id.clone().into()),
-        _ => None,
-    }
-}
-
-fn rows(records: &[Sized]) -> Vec<[String; 4]> {
-    let row = |record: &Sized| {
-        let [following, followers] = [record.following, record.followers].map(count);
-        [key(&record.key), following, followers, count(record.bytes)]
-    };
-    records.iter().map(row).collect()
-}
-
-fn report_space(report: &mut Report, stats: &Stats) {
-    report.title("Space");
-    report.row("live records", bytes(stats.live_bytes));
-    report.row("on the device", bytes(stats.device_bytes));
-    let amplification = stats.traffic.write_amplification();
-    report.row(
-        "write amplification",
-        format!("{amplification:.2} bytes of log for each byte asked for"),
-    );
-    let each = stats.index_bytes_per_record();
-    report.row(
-        "index, in memory",
-        format!("{}, {each:.1} a record", bytes(stats.index_bytes)),
-    );
-}
-
-fn report_reopening(report: &mut Report, graph: &Graph, reopened: &Reopened) {
-    let Checked {
-        verified_edges,
-        missing_edges,
-        wrong_sizes,
-        ..
-    } = &reopened.checked;
-    report.title("After closing and opening again");
-    let how = if reopened.from_snapshot {
-        "from the index snapshot"
-    } else {
-        "by reading the log"
-    };
-    report.row(
-        "opened in",
-        format!("{:.1} ms, {how}", millis(reopened.time)),
-    );
-    let edges = count(graph.edges.len() as u64);
-    report.row(
-        "edges on both sides",
-        format!("{} of {edges}", count(*verified_edges)),
-    );
-    report.row("missing edges", count(*missing_edges));
-    report.row(
-        "pages of the most followed",
-        if reopened.checked.wrong_pages {
-            "WRONG"
-        } else {
-            "all, in their order"
-        },
-    );
-    report.row(
-        "lists over several records",
-        format!(
-            "{}, {} companions",
-            count(reopened.records.sharded),
-            count(reopened.records.companions)
-        ),
-    );
-    report.row("the largest record", bytes(reopened.records.max_bytes));
-    report.row("lists of a wrong size", count(*wrong_sizes));
 }

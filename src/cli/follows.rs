@@ -4,7 +4,7 @@
 use spikelet::operations::lists;
 use spikelet::{
     Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Namespace, Operation,
-    RecordView, Result, Set, ShardPolicy, ShardedList, Value, WritePolicy,
+    Record, RecordView, Result, Set, ShardPolicy, ShardedList, Value, WritePolicy,
 };
 
 /// The set of the nodes whose lists are in one record.
@@ -24,7 +24,7 @@ pub(crate) enum Side {
 }
 
 impl Side {
-    pub(crate) const BOTH: [Self; 2] = [Self::Following, Self::Followers];
+    const BOTH: [Self; 2] = [Self::Following, Self::Followers];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -50,11 +50,15 @@ enum Kept {
 }
 
 /// A record, by its size and the length of its lists.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Sized {
-    pub(crate) key: Key<'static>,
-    pub(crate) following: u64,
-    pub(crate) followers: u64,
+    /// The node whose list is in it.
+    pub(crate) node: Option<Key<'static>>,
+    /// If it is one of several that hold the list together: its number, and how many there are.
+    pub(crate) shard: Option<(u64, u64)>,
+    /// None: that list is in another record.
+    pub(crate) following: Option<u64>,
+    pub(crate) followers: Option<u64>,
     /// What it takes on the device, or its bins alone: see who fills it.
     pub(crate) bytes: u64,
 }
@@ -165,27 +169,23 @@ impl Follows {
         let mut batch: Vec<Sized> = keys
             .iter()
             .map(|key| Sized {
-                key: key.clone(),
-                following: 0,
-                followers: 0,
-                bytes: 0,
+                node: Some(key.clone()),
+                ..Sized::default()
             })
             .collect();
-        for set in self.sets()? {
-            for (sized, record) in batch.iter_mut().zip(set.get_batch(keys)) {
-                if let Some(record) = record? {
-                    let view = record.view();
-                    sized.following += length(view, Side::Following);
-                    sized.followers += length(view, Side::Followers);
-                    sized.bytes += view.as_bytes().len() as u64;
-                    if view.bin(SUBKEYS).is_some() {
-                        for side in Side::BOTH {
-                            if side.name() == set.name() {
-                                *sized.of(side) = self.len(sized.key.clone(), side)?;
-                            }
-                        }
-                    }
+        for (set, sides) in self.sets()? {
+            for ((sized, key), record) in batch.iter_mut().zip(keys).zip(set.get_batch(keys)) {
+                let record = record?;
+                let view = record.as_ref().map(Record::view);
+                let is_spread = view.is_some_and(|view| view.bin(SUBKEYS).is_some());
+                for side in sides {
+                    *sized.of(*side) = Some(if is_spread {
+                        self.len(key.clone(), *side)?
+                    } else {
+                        view.map_or(0, |view| length(view, *side))
+                    });
                 }
+                sized.bytes += view.map_or(0, |view| view.as_bytes().len() as u64);
             }
         }
         Ok(batch)
@@ -197,24 +197,26 @@ impl Follows {
     /// What the store refuses.
     pub(crate) fn largest(&self, most: usize) -> Result<Vec<Sized>> {
         let mut largest: Vec<Sized> = Vec::with_capacity(most + 1);
-        for set in self.sets()? {
+        for (set, sides) in self.sets()? {
             set.scan(|record| {
-                let full = largest.len() == most;
-                if full
-                    && largest
-                        .last()
-                        .is_some_and(|last| record.stored_bytes <= last.bytes)
-                {
+                let last = largest.last().map_or(0, |last| last.bytes);
+                if largest.len() == most && record.stored_bytes <= last {
                     return;
                 }
-                let Some(key) = record.key() else { return };
-                let place = largest.partition_point(|larger| larger.bytes >= record.stored_bytes);
-                let sized = Sized {
-                    key: key.into_owned(),
-                    following: length(record.view, Side::Following),
-                    followers: length(record.view, Side::Followers),
+                let mut sized = Sized {
+                    node: record.key().map(Key::into_owned),
                     bytes: record.stored_bytes,
+                    ..Sized::default()
                 };
+                if let Some((node, shard, of)) = companion_of(record.view) {
+                    (sized.node, sized.shard) = (Some(node), Some((shard, of)));
+                }
+                // The root of a list that is spread only says where its elements are.
+                let is_spread = record.view.bin(SUBKEYS).is_some();
+                for side in sides.iter().filter(|_| !is_spread) {
+                    *sized.of(*side) = Some(length(record.view, *side));
+                }
+                let place = largest.partition_point(|larger| larger.bytes >= sized.bytes);
                 largest.insert(place, sized);
                 largest.truncate(most);
             });
@@ -228,7 +230,7 @@ impl Follows {
     /// What the store refuses.
     pub(crate) fn records(&self) -> Result<Records> {
         let mut records = Records::default();
-        for set in self.sets()? {
+        for (set, _) in self.sets()? {
             set.scan(|record| {
                 records.max_bytes = records.max_bytes.max(record.stored_bytes);
                 if record.view.bin(SHARD_OF).is_some() {
@@ -275,13 +277,17 @@ impl Follows {
             .sum()
     }
 
-    fn sets(&self) -> Result<Vec<Set>> {
+    /// The sets, and the lists whose records are in them.
+    fn sets(&self) -> Result<Vec<(Set, &'static [Side])>> {
         match &self.kept {
-            Kept::Together(users) => Ok(vec![users.clone()]),
-            Kept::Apart(_) => Side::BOTH
-                .iter()
-                .map(|side| self.namespace.set(side.name()))
-                .collect(),
+            Kept::Together(users) => Ok(vec![(users.clone(), &Side::BOTH)]),
+            Kept::Apart(_) => [
+                (Side::Following, &[Side::Following]),
+                (Side::Followers, &[Side::Followers]),
+            ]
+            .into_iter()
+            .map(|(side, only)| Ok((self.namespace.set(side.name())?, &only[..])))
+            .collect(),
         }
     }
 }
@@ -290,7 +296,7 @@ impl Follows {
 const DEMO_SETS: [&str; 3] = [SET, Side::Following.name(), Side::Followers.name()];
 
 impl Sized {
-    const fn of(&mut self, side: Side) -> &mut u64 {
+    const fn of(&mut self, side: Side) -> &mut Option<u64> {
         match side {
             Side::Following => &mut self.following,
             Side::Followers => &mut self.followers,
@@ -302,6 +308,26 @@ fn length(view: RecordView<'_>, side: Side) -> u64 {
     view.bin(side.name())
         .and_then(|value| value.as_list())
         .map_or(0, |list| list.len() as u64)
+}
+
+/// Of a companion: the node whose list it is a part of, its number, and how many there are.
+fn companion_of(view: RecordView<'_>) -> Option<(Key<'static>, u64, u64)> {
+    let Value::List(told) = view.bin(SHARD_OF)?.to_value().ok()? else {
+        return None;
+    };
+    let [node, Value::Int(of), Value::Int(shard), ..] = &told[..] else {
+        return None;
+    };
+    Some((key_of(node)?, shard.unsigned_abs(), of.unsigned_abs()))
+}
+
+/// A node as the key of its record.
+pub(crate) fn key_of(element: &Value) -> Option<Key<'static>> {
+    match element {
+        Value::Int(id) => Some((*id).into()),
+        Value::String(id) => Some(id.clone().into()),
+        _ => None,
+    }
 }
 
 /// The answer of one operation; `None` where there is no record, or none.

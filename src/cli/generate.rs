@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use super::graph::{Edge, Graph, NodeIds};
-use super::random::Random;
+use crate::random::Random;
 
 /// How many edges there can be without anybody following himself.
 pub(crate) fn edges_max(nodes: u32) -> u64 {
@@ -19,7 +19,7 @@ pub(crate) fn edges_max(nodes: u32) -> u64 {
 pub(crate) fn generate(nodes: u32, edges: u64, seed: u64) -> Graph {
     let mut random = Random::new(seed);
     let mut ranked: Vec<u32> = (0..nodes).collect();
-    random.shuffle(&mut ranked);
+    shuffle(&mut random, &mut ranked);
     let mut made = Vec::with_capacity(edges.min(edges_max(nodes)) as usize);
     for (node, followers) in ranked.into_iter().zip(followers_by_rank(nodes, edges)) {
         // The others are numbered without a gap, so that a node never draws itself.
@@ -29,7 +29,7 @@ pub(crate) fn generate(nodes: u32, edges: u64, seed: u64) -> Graph {
             to: node,
         }));
     }
-    random.shuffle(&mut made);
+    shuffle(&mut random, &mut made);
     without_lonely_nodes(nodes, made)
 }
 
@@ -66,6 +66,13 @@ fn distinct(random: &mut Random, bound: u32, count: u32) -> Vec<u32> {
         in_order.push(number);
     }
     in_order
+}
+
+/// Puts items into a random order: each order has the same chance.
+fn shuffle<T>(random: &mut Random, items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.below(last as u64 + 1) as usize);
+    }
 }
 
 /// A graph of the nodes that have an edge; there are others only where there are fewer edges than nodes.

@@ -9,7 +9,7 @@ use spikelet::{Error, Result};
 use super::deal::deal;
 use super::follows::{Follows, Side};
 use super::graph::{Edge, Graph};
-use super::random::Random;
+use crate::random::Random;
 
 /// Latencies are told apart to so many digits.
 const LATENCY_DIGITS: u8 = 3;

@@ -1,7 +1,7 @@
 //! The program: `spikelet demo`, `spikelet stat`, `spikelet verify`, and with the feature `server` `spikelet serve`.
 //!
 //! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph` (the graph in memory),
-//!   `edges` (from a file), `generate` and `random` (from a seed), `home` (where the store lives), `deal` (work dealt to
+//!   `edges` (from a file), `generate` (from a seed), `home` (where the store lives), `deal` (work dealt to
 //!   threads), `follows` (the lists, in one record or sharded), `load` (into the store), `check` (every edge after reopening).
 //! * `stat`, `verify`: look at a store on disk.
 //! * `contention`: writers on hot keys, and what becomes of their writes.
@@ -10,7 +10,7 @@
 //! * `sizing`: what records take, and which sets are to be sharded.
 //! * `serve`: a store behind the Aerospike wire protocol.
 //! * `size`: sizes as people write them.
-//! * `print`: numbers and tables as text, progress, standard output.
+//! * `print`: standard output, notes, progress; what is printed is made by `spikelet::report`.
 //!
 //! It uses the public interface of the library only. Exit codes: 0 all is well; 1 damage, or missing edges; 2 wrong
 //! usage or input, or the store cannot be used.
@@ -27,7 +27,6 @@ mod graph;
 mod home;
 mod load;
 mod print;
-mod random;
 mod restore;
 #[cfg(feature = "server")]
 mod serve;
@@ -70,7 +69,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Show which collections are sharded, or one of them record by record. Exit code 1: a shard is missing.
     Shards(shards::ShardsArguments),
-    /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON lines. Changes nothing.
+    /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON lines. Changes nothing. Exit
+    /// code 1: a store has damaged records.
     Sizing(sizing::SizingArguments),
     /// Check every block and every entry of a store that nobody has open. Changes nothing.
     Verify(StoreArguments),

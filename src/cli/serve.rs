@@ -7,9 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
-use spikelet::{
-    DEFAULT_NAMESPACE, KeyHash, NamespaceConfig, Server, ServerConfig, Store, StoreBuilder,
-};
+use spikelet::{DEFAULT_NAMESPACE, Server, ServerConfig, Store, StoreBuilder};
 
 use super::{Failure, Outcome};
 
@@ -142,7 +140,7 @@ fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, Fai
     Ok(Some(config))
 }
 
-/// The store that is to be served. Namespaces hash keys as clients do.
+/// The store that is to be served.
 fn store(arguments: &ServeArguments, config: Option<&ServerConfig>) -> StoreBuilder {
     let mut store = Store::builder();
     if let Some(dir) = &arguments.dir {
@@ -155,12 +153,8 @@ fn store(arguments: &ServeArguments, config: Option<&ServerConfig>) -> StoreBuil
         (namespaces.is_empty() && arguments.namespace.is_empty()).then_some(DEFAULT_NAMESPACE);
     for name in named.chain(default) {
         if !namespaces.iter().any(|namespace| namespace.name == name) {
-            namespaces.push(NamespaceConfig::new(name));
+            namespaces.push(ServerConfig::namespace_of(name));
         }
     }
-    for mut namespace in namespaces {
-        namespace.key_hash = KeyHash::Ripemd160;
-        store = store.namespace(namespace);
-    }
-    store
+    namespaces.into_iter().fold(store, StoreBuilder::namespace)
 }

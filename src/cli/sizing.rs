@@ -1,13 +1,12 @@
 //! `spikelet sizing`: what records take, which sets are to be sharded, and how.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use spikelet::report::{Report, to_json};
 use spikelet::sizing::{Options, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size};
 
-use super::print::progress;
+use super::print::{emit, progress};
 use super::{Failure, Outcome};
 
 /// More would make a page, and a terminal, of nothing else.
@@ -23,7 +22,7 @@ pub(crate) struct SizingArguments {
     #[arg(required = true)]
     source: Option<PathBuf>,
     /// Writes a second to the hottest record of a set.
-    #[arg(long, value_name = "W", value_parser = rate)]
+    #[arg(long, value_name = "W")]
     writes_per_s: Option<f64>,
     /// Size this set only; '' is no set [default: all].
     #[arg(long, value_name = "NAME")]
@@ -67,19 +66,11 @@ struct PlanArguments {
     #[arg(long, value_name = "B")]
     entry_bytes: u64,
     /// Writes a second to the collection.
-    #[arg(long, value_name = "W", value_parser = rate)]
+    #[arg(long, value_name = "W")]
     writes_per_s: Option<f64>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
-}
-
-/// A rate: a number, not negative.
-fn rate(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0)
-        .ok_or_else(|| "expected a number of writes a second, 0 or more".to_owned())
 }
 
 impl From<SizingError> for Failure {
@@ -97,24 +88,25 @@ impl From<SizingError> for Failure {
 /// What is there cannot be read or understood, or the page cannot be written.
 pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
     match (&arguments.plan, &arguments.source) {
-        (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers)?,
-        (None, Some(source)) => run_sizing(source, arguments)?,
+        (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers),
+        (None, Some(source)) => run_sizing(source, arguments),
         // clap asks for one of them.
-        (None, None) => {}
+        (None, None) => Ok(Outcome::Sound),
+    }
+}
+
+fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
+    let plan = plan(numbers.entries, numbers.entry_bytes, numbers.writes_per_s)
+        .map_err(|refused| Failure::Input(refused.to_string()))?;
+    if numbers.json {
+        emit(&json("sizing-plan", &plan)?)?;
+    } else {
+        emit(&plan.to_report().to_text())?;
     }
     Ok(Outcome::Sound)
 }
 
-fn run_plan(numbers: &PlanArguments) -> Result<(), Failure> {
-    let plan = plan(numbers.entries, numbers.entry_bytes, numbers.writes_per_s);
-    if numbers.json {
-        emit(&json("sizing-plan", &plan)?)
-    } else {
-        emit(&plan.to_report().to_text())
-    }
-}
-
-fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<(), Failure> {
+fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
     let mut options = Options::default();
     options.writes_per_s = arguments.writes_per_s;
     options.top = usize::from(arguments.top);
@@ -137,12 +129,17 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<(), Failure>
         write_page(file, &report)?;
     }
     if arguments.json {
-        emit(&json("sizing", &sizing)?)
+        emit(&json("sizing", &sizing)?)?;
     } else if arguments.csv {
-        emit(&sizing.to_csv())
+        emit(&sizing.to_csv())?;
     } else {
-        emit(&report.to_text())
+        emit(&report.to_text())?;
     }
+    Ok(if sizing.damaged > 0 {
+        Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
 }
 
 fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
@@ -152,13 +149,4 @@ fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
 fn write_page(file: &Path, report: &Report) -> Result<(), Failure> {
     std::fs::write(file, report.to_html())
         .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
-}
-
-/// Writes to standard output. A reader that has seen enough and left is no failure.
-fn emit(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
-        _ => Ok(()),
-    }
 }

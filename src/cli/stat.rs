@@ -1,9 +1,10 @@
 //! `spikelet stat`: what a store holds, and what it has cost.
 
 use serde::Serialize;
+use spikelet::report::{Cell, Report, Section, Table, bytes, count, decimal, key};
 use spikelet::{Namespace, Store};
 
-use super::print::{Report, bytes, count, emit_json, key};
+use super::print::emit_found;
 use super::{Failure, Outcome, StoreArguments};
 
 /// How many hot keys are shown.
@@ -87,73 +88,83 @@ impl NamespaceStat {
         }
     }
 
-    fn report(&self, report: &mut Report) {
-        report.title(&format!("Namespace {}", self.name));
-        report.row("records", count(self.records));
-        report.row("live", bytes(self.live_bytes));
-        report.row("on the device", bytes(self.device_bytes));
-        report.row("blocks with records", count(self.used_blocks));
-        report.row(
-            "write amplification",
-            match self.write_amplification {
-                Some(factor) => format!("{factor:.2} bytes of log for each byte asked for"),
-                None => "unknown: it is noted at a clean close".to_owned(),
-            },
+    fn section(&self) -> Section {
+        let amplification = self.write_amplification.map_or_else(
+            || "unknown: it is noted at a clean close".to_owned(),
+            |factor| format!("{factor:.2} bytes of log for each byte asked for"),
         );
-        let each = self.index_bytes_per_record;
-        report.row(
-            "index, in memory",
-            format!("{}, {each:.1} a record", bytes(self.index_bytes)),
-        );
+        let each = decimal(self.index_bytes_per_record, 1);
         let closed = if self.clean_close {
             "cleanly"
         } else {
             "not cleanly: the log was read"
         };
-        report.row("closed", closed);
+        let mut section = Section::new(format!("Namespace {}", self.name))
+            .fact("records", count(self.records))
+            .fact("live", bytes(self.live_bytes))
+            .fact("on the device", bytes(self.device_bytes))
+            .fact("blocks with records", count(self.used_blocks))
+            .fact("write amplification", amplification)
+            .fact(
+                "index, in memory",
+                format!("{}, {each} bytes a record", bytes(self.index_bytes)),
+            )
+            .fact("closed", closed);
         if self.damaged_entries > 0 {
-            report.row(
+            let damaged = count(self.damaged_entries);
+            section = section.fact(
                 "damaged entries",
-                format!(
-                    "{}: `spikelet verify` shows where",
-                    count(self.damaged_entries)
-                ),
+                format!("{damaged}: `spikelet verify` shows where"),
             );
         }
-        let row = |set: &SetStat| {
-            let name = if set.name.is_empty() {
-                "(no set)"
-            } else {
-                &set.name
-            };
-            [name.to_owned(), count(set.records), count(set.stored_bytes)]
-        };
-        if !self.sets.is_empty() {
-            report.table(
-                ["set", "records", "bytes"],
-                &self.sets.iter().map(row).collect::<Vec<_>>(),
-            );
-        }
-        let row = |hot: &HotKeyStat| {
-            let name = hot
-                .key
-                .clone()
-                .unwrap_or_else(|| format!("digest {}", hot.digest));
-            [name, count(hot.waits), count(hot.key_busy)]
-        };
         if self.hot_keys.is_empty() {
             let why = if self.clean_close {
                 "no writer has waited"
             } else {
                 "noted at a clean close"
             };
-            report.row("hot keys", format!("none: {why}"));
-        } else {
-            report.table(
-                ["hot key", "waits", "KEY_BUSY"],
-                &self.hot_keys.iter().map(row).collect::<Vec<_>>(),
-            );
+            section = section.fact("hot keys", format!("none: {why}"));
         }
+        if !self.sets.is_empty() {
+            section = section.table(self.sets_table());
+        }
+        if !self.hot_keys.is_empty() {
+            section = section.table(self.hot_table());
+        }
+        section
+    }
+
+    fn sets_table(&self) -> Table {
+        let mut table = Table::new("Sets", &["set", "records", "size"]);
+        for set in &self.sets {
+            let name = if set.name.is_empty() {
+                "(no set)"
+            } else {
+                &set.name
+            };
+            table.row([
+                Cell::text(name),
+                Cell::count(set.records),
+                Cell::bytes(set.stored_bytes),
+            ]);
+        }
+        table
+    }
+
+    fn hot_table(&self) -> Table {
+        let mut table = Table::new(
+            "Records that writers fought over",
+            &["key", "waits", "KEY_BUSY"],
+        );
+        for hot in &self.hot_keys {
+            let digest = || format!("digest {}", hot.digest);
+            table.row([
+                Cell::text(hot.key.clone().unwrap_or_else(digest)),
+                Cell::count(hot.waits),
+                Cell::count(hot.key_busy),
+            ]);
+        }
+        table
     }
 }
 
@@ -167,14 +178,10 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         path: arguments.dir.display().to_string(),
         namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
     };
-    if arguments.json {
-        emit_json(&stat)?;
-    } else {
-        let mut report = Report::default();
-        stat.namespaces
-            .iter()
-            .for_each(|namespace| namespace.report(&mut report));
-        report.emit()?;
-    }
+    emit_found(arguments.json, &stat, || {
+        let report = Report::new(format!("Store {}", stat.path));
+        let sections = stat.namespaces.iter().map(NamespaceStat::section);
+        sections.fold(report, Report::section)
+    })?;
     Ok(Outcome::Sound)
 }

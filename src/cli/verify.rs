@@ -1,9 +1,10 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
 use serde::Serialize;
+use spikelet::report::{Cell, Report, Section, Table, bytes, count, key};
 use spikelet::{Store, Verification, sharded_collections};
 
-use super::print::{Report, bytes, count, emit_json, key};
+use super::print::emit_found;
 use super::{Failure, Outcome, StoreArguments};
 
 /// The object that `--json` prints.
@@ -58,23 +59,24 @@ impl ShardsCheck {
         Ok(checks)
     }
 
-    fn report(&self, report: &mut Report) {
-        report.title(&format!(
+    fn section(&self) -> Section {
+        let mut section = Section::new(format!(
             "Sharded collection {}/{}/{}: {}",
             self.namespace, self.set, self.key, self.scheme
         ));
         for shard in &self.missing {
-            report.row("MISSING", format!("shard {shard}: its elements are lost"));
+            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
         }
         if self.in_transition {
-            report.row(
+            section = section.fact(
                 "under way",
                 "a transition, which the next writer carries to its end",
             );
         }
         for leftover in &self.leftovers {
-            report.row("leftover", format!("{leftover}: nobody reads it"));
+            section = section.fact("leftover", format!("{leftover}: nobody reads it"));
         }
+        section
     }
 }
 
@@ -128,62 +130,63 @@ impl NamespaceCheck {
         }
     }
 
-    fn report(&self, report: &mut Report) {
+    fn section(&self) -> Section {
         let judgement = if self.damaged { "DAMAGED" } else { "sound" };
-        report.title(&format!("Namespace {}: {judgement}", self.name));
         let closed = if self.clean_close {
             "cleanly"
         } else {
             "not cleanly: a crash, or still being written"
         };
-        report.row("closed", closed);
-        report.row("blocks", count(self.blocks));
-        report.row(
-            "entries",
-            format!("{}, superseded ones included", count(self.entries)),
-        );
-        report.row("records", count(self.records));
-        report.row("deleted, remembered", count(self.tombstones));
-        report.row("damaged entries", count(self.damaged_entries));
-        report.row(
-            "leftovers",
-            format!(
-                "{} entries, overwritten by whole ones since: no damage",
-                count(self.leftover_entries)
-            ),
-        );
-        report.row("damaged headers", count(self.damaged_headers));
         let torn = if self.clean_close || self.unreadable_bytes == 0 {
             ""
         } else {
             ", as torn writes of a crash leave them"
         };
-        report.row(
-            "unreadable",
-            format!("{}{torn}", bytes(self.unreadable_bytes)),
-        );
         let compared = if self.clean_close {
             ""
         } else {
             ", there is none to compare with"
         };
-        report.row(
-            "snapshot disagrees in",
-            format!("{} records{compared}", count(self.index_disagreements)),
-        );
-        for Place {
-            device,
-            offset,
-            bytes,
-            what,
-        } in &self.places
-        {
-            report.row(
-                "place",
-                format!("device {device}, offset {offset}, {bytes} bytes:"),
+        let section = Section::new(format!("Namespace {}: {judgement}", self.name))
+            .fact("closed", closed)
+            .fact("blocks", count(self.blocks))
+            .fact(
+                "entries",
+                format!("{}, superseded ones included", count(self.entries)),
+            )
+            .fact("records", count(self.records))
+            .fact("deleted, remembered", count(self.tombstones))
+            .fact("damaged entries", count(self.damaged_entries))
+            .fact(
+                "leftovers",
+                format!(
+                    "{} entries, overwritten by whole ones since: no damage",
+                    count(self.leftover_entries)
+                ),
+            )
+            .fact("damaged headers", count(self.damaged_headers))
+            .fact(
+                "unreadable",
+                format!("{}{torn}", bytes(self.unreadable_bytes)),
+            )
+            .fact(
+                "snapshot disagrees in",
+                format!("{} records{compared}", count(self.index_disagreements)),
             );
-            report.row("", what);
+        if self.places.is_empty() {
+            return section;
         }
+        let columns = ["device", "offset", "bytes", "what"];
+        let mut table = Table::new("Places", &columns).words(&["what"]);
+        for place in &self.places {
+            table.row([
+                Cell::count(place.device as u64),
+                Cell::text(place.offset.to_string()),
+                Cell::count(place.bytes),
+                Cell::text(&place.what),
+            ]);
+        }
+        section.table(table)
     }
 }
 
@@ -209,20 +212,12 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
         namespaces,
         shards,
     };
-    if arguments.json {
-        emit_json(&check)?;
-    } else {
-        let mut report = Report::default();
-        check
-            .namespaces
-            .iter()
-            .for_each(|namespace| namespace.report(&mut report));
-        check
-            .shards
-            .iter()
-            .for_each(|shards| shards.report(&mut report));
-        report.emit()?;
-    }
+    emit_found(arguments.json, &check, || {
+        let report = Report::new(format!("Check of {}", check.path));
+        let namespaces = check.namespaces.iter().map(NamespaceCheck::section);
+        let shards = check.shards.iter().map(ShardsCheck::section);
+        namespaces.chain(shards).fold(report, Report::section)
+    })?;
     Ok(if damaged {
         Outcome::Damaged
     } else {

@@ -1,6 +1,5 @@
-//! Shards that come to be while a row runs: the list begins in one record and is spread under the writers' hands.
+//! Shards that come to be while a row runs: the collection begins in one record and is spread under the writers' hands.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -18,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Activation {
     /// When it began.
     pub began_s: f64,
-    /// When all lists were spread.
+    /// When all collections were spread.
     pub ended_s: f64,
     /// Over how many shards each.
     pub shards: u32,
@@ -26,7 +25,7 @@ pub struct Activation {
     pub refused: u64,
 }
 
-/// Waits for its time and spreads the list of every hot key.
+/// Waits for its time and spreads the collection of every hot key.
 ///
 /// # Errors
 /// What the store answers, other than that somebody else was there first.
@@ -38,10 +37,10 @@ pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<O
     let began_s = begun.elapsed().as_secs_f64();
     let shards = case.layout.live_shards();
     let mut refused = 0;
-    for list in target.lists() {
+    for collection in target.collections() {
         loop {
-            match list.activate_with(u64::from(shards), |_| ControlFlow::Continue(())) {
-                Ok(state) if state.shards == u64::from(shards) => break,
+            match collection.spread(shards) {
+                Ok(spread) if spread == u64::from(shards) => break,
                 Ok(_) | Err(Error::KeyBusy { .. }) => refused += 1,
                 Err(error) => return Err(error),
             }

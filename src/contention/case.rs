@@ -1,7 +1,10 @@
 //! What is to be measured: cases, one for each row of the report.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 use super::layout::Layout;
 
@@ -15,7 +18,7 @@ pub const RATE_MAX: f64 = 1_000_000.0;
 pub const ARRIVALS_MAX: f64 = 20_000_000.0;
 
 /// Who writes when.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Load {
     /// Writes come at random (Poisson), so many a second, whether earlier ones are done or not.
     Open {
@@ -30,7 +33,7 @@ pub enum Load {
 }
 
 /// What a write does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Write {
     /// Replaces the value of a bin.
     Put,
@@ -51,7 +54,7 @@ impl fmt::Display for Write {
 }
 
 /// How long a record stays locked after its edit, as a write that waits for a replica would keep it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     /// The mean.
     pub mean: Duration,
@@ -60,7 +63,7 @@ pub struct Hold {
 }
 
 /// How a hold varies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Spread {
     /// Not at all.
     Fixed,
@@ -78,13 +81,14 @@ impl fmt::Display for Spread {
 }
 
 /// What all rows of a run have in common.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// On a virtual clock: queues and holds are simulated, the writes that get through are really done.
     pub is_virtual: bool,
     /// What is written.
     pub write: Write,
-    /// How many writers may queue for a record (`max_waiters`).
+    /// As Aerospike's `transaction-pending-limit` counts: a write is refused when *more* than so many wait for its record,
+    /// so one more waits; see [`Settings::max_waiters`]. 0: none is refused.
     pub limit: usize,
     /// How long a record stays locked after its edit.
     pub hold: Hold,
@@ -108,10 +112,13 @@ pub struct Settings {
     pub pause: Duration,
     /// When the shards are activated, from the beginning of the row; `None`: the record begins spread.
     pub activate_at: Option<Duration>,
+    /// Each row has a store in a directory of its own in here; `None`: in memory.
+    #[serde(skip)]
+    pub dir: Option<PathBuf>,
 }
 
 /// One row.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Who writes when.
     pub load: Load,
@@ -122,6 +129,15 @@ pub struct Case {
 }
 
 impl Settings {
+    /// How many writers may wait for a record, as the engine counts: its `max_waiters`. `None`: any number.
+    #[must_use]
+    pub const fn max_waiters(&self) -> Option<usize> {
+        match self.limit {
+            0 => None,
+            limit => Some(limit.saturating_add(1)),
+        }
+    }
+
     /// Checks one case, and the settings with it.
     ///
     /// # Errors
@@ -136,11 +152,16 @@ impl Settings {
         if self.is_virtual && self.activate_at.is_some() {
             return Err("--activate-at watches the engine at work: leave out --virtual".to_owned());
         }
-        if self.activate_at.is_some() && self.write != Write::AddUnique {
-            return Err(format!(
-                "--activate-at spreads lists: --operation add-unique is possible with it, {} is not",
-                self.write
-            ));
+        if self.is_virtual && self.dir.is_some() {
+            return Err(
+                "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual".to_owned(),
+            );
+        }
+        if self.activate_at.is_some() && self.write == Write::Put {
+            return Err(
+                "--activate-at spreads lists and counters: --operation add-unique and increment are possible with it, put is not"
+                    .to_owned(),
+            );
         }
         if self
             .activate_at
@@ -200,6 +221,30 @@ impl Settings {
 }
 
 impl Case {
+    /// `open-50_shards-8`, `closed-16_shards-hourly`: the name of its files.
+    #[must_use]
+    pub fn file_name(&self) -> String {
+        let load = match self.load {
+            Load::Open { rate } => format!("open-{rate}"),
+            Load::Closed { writers } => format!("closed-{writers}"),
+        };
+        format!("{load}_shards-{}", self.layout)
+    }
+
+    /// Whether it adds to the counters of the library.
+    pub(super) fn is_of_counters(&self) -> bool {
+        self.settings.write == Write::Increment && matches!(self.layout, Layout::Hashed(_))
+    }
+
+    /// Whether each write goes to a shard at random: a counter's handle takes them in turn, which is better. On a virtual
+    /// clock each write comes as from a handle of its own.
+    #[must_use]
+    pub fn is_spread_at_random(&self) -> bool {
+        self.settings.is_virtual
+            || self.settings.write != Write::Increment
+            || !matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+    }
+
     /// Whether the shards come to be while the row runs.
     #[must_use]
     pub fn activates(&self) -> bool {

@@ -1,30 +1,15 @@
-//! Random numbers that a seed repeats, on every machine: SplitMix64, and what is drawn from it.
+//! What is drawn from random numbers: gaps between arrivals, holds, keys.
 
-/// The next number is a fixed function of the seed and of how many came before.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+use crate::random::Random;
 
-impl Random {
-    pub(super) const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
+/// Above 0, at most 1.
+fn unit(random: &mut Random) -> f64 {
+    ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
+}
 
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Above 0, at most 1.
-    pub(super) fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
-
-    /// The time to the next of events that come at random, `mean` apart on average.
-    pub(super) fn exponential(&mut self, mean: f64) -> f64 {
-        -self.unit().ln() * mean
-    }
+/// The time to the next of events that come at random, `mean` apart on average.
+pub(super) fn exponential(random: &mut Random, mean: f64) -> f64 {
+    -unit(random).ln() * mean
 }
 
 /// Which of several keys: the k-th as often as 1 / k^theta; all alike with theta 0.
@@ -52,7 +37,7 @@ impl Zipf {
         if self.up_to.len() < 2 {
             return 0;
         }
-        let at = random.unit();
+        let at = unit(random);
         let key = self.up_to.partition_point(|share| *share < at);
         key.min(self.up_to.len() - 1) as u32
     }
@@ -65,7 +50,9 @@ mod tests {
     #[test]
     fn gaps_have_their_mean_and_are_as_uneven_as_they_should_be() {
         let mut random = Random::new(7);
-        let gaps: Vec<f64> = (0..100_000).map(|_| random.exponential(3.0)).collect();
+        let gaps: Vec<f64> = (0..100_000)
+            .map(|_| exponential(&mut random, 3.0))
+            .collect();
         let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
         let beyond = gaps.iter().filter(|gap| **gap > 3.0).count() as f64 / gaps.len() as f64;
         assert!((mean - 3.0).abs() < 0.05, "{mean}");

@@ -153,7 +153,7 @@ pub(super) fn timeline(measured: &Measured, activation: &Activation) -> Chart {
             activation.shards
         ),
         description: format!(
-            "KEY_BUSY, latency, goodput and shards over the time of the row. The list is in one record until {:.2} s, is \
+            "KEY_BUSY, latency, goodput and shards over the time of the row. The collection is in one record until {:.2} s, is \
              being spread until {:.2} s, and is in {} shards from then on.",
             activation.began_s, activation.ended_s, activation.shards
         ),

@@ -2,11 +2,13 @@
 
 use super::case::Settings;
 use super::charts;
+use super::judge::BUSY_KNEE;
 use super::layout::Layout;
+use super::ledger::Correctness;
 use super::row::Row;
-use super::run::{DURABILITY, Run};
+use super::run::{Run, durability};
 use super::threshold::{Demand, Judged};
-use super::words::{load, millis, percent};
+use super::words::{load, millis, percent, share};
 use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
 
 /// The names of result codes that a run may meet.
@@ -19,6 +21,41 @@ const CODES: [(u8, &str); 7] = [
     (22, "forbidden"),
     (24, "element exists"),
 ];
+
+impl Correctness {
+    /// Nothing but what was acknowledged and found proves anything.
+    pub(super) fn verdict(&self, subject: &str) -> Verdict {
+        let (level, word) = match self.acknowledged {
+            _ if !self.holds() => (Level::Bad, "LOST"),
+            0 => (Level::Watch, "NOT TESTED"),
+            _ => (Level::Good, "OK"),
+        };
+        let seen = match self.read_back {
+            0 => String::new(),
+            times => format!(
+                ", invisible {} of {} read back at once",
+                count(self.invisible),
+                count(times)
+            ),
+        };
+        let sentence = match self.acknowledged {
+            0 => "nothing was acknowledged, so nothing is proved".to_owned(),
+            acknowledged => format!(
+                "{} acknowledged writes, {} found: lost {}, duplicate {}{seen}",
+                count(acknowledged),
+                count(self.found),
+                count(self.lost),
+                count(self.duplicates),
+            ),
+        };
+        Verdict {
+            level,
+            word: word.to_owned(),
+            subject: subject.to_owned(),
+            sentence,
+        }
+    }
+}
 
 impl Run {
     /// The report with its pictures, for a page.
@@ -110,7 +147,7 @@ impl Run {
             let cores = self.host.cores.unwrap_or(0);
             fact("processor", format!("{cpu}, {cores} cores"));
         }
-        fact("durability", DURABILITY.to_owned());
+        fact("durability", durability(settings).to_owned());
         fact(
             "hold",
             if hold.mean.is_zero() {
@@ -143,7 +180,14 @@ impl Run {
         );
         fact(
             "queue",
-            format!("at most {} wait for a record (max_waiters)", settings.limit),
+            match settings.max_waiters() {
+                Some(most) => format!(
+                    "transaction-pending-limit {}: {} may wait for a record (max_waiters {most})",
+                    count(settings.limit as u64),
+                    count(most as u64)
+                ),
+                None => "transaction-pending-limit 0: any number may wait for a record".to_owned(),
+            },
         );
         fact("loop", self.loops());
         fact(
@@ -181,32 +225,19 @@ impl Run {
 
     fn correctness_section(&self) -> Section {
         let found = &self.correctness;
-        let (level, word) = if found.holds() {
-            (Level::Good, "OK")
-        } else {
-            (Level::Bad, "LOST")
-        };
-        let seen = match found.read_back {
-            0 => String::new(),
-            times => format!(
-                ", invisible {} of {} read back at once",
-                count(found.invisible),
-                count(times)
-            ),
-        };
-        let sentence = format!(
-            "{} acknowledged writes, {} found: lost {}, duplicate {}{seen}",
-            count(found.acknowledged),
-            count(found.found),
-            count(found.lost),
-            count(found.duplicates),
-        );
-        let mut section = Section::new("Correctness").verdict(Verdict {
-            level,
-            word: word.to_owned(),
-            subject: "acknowledged = found".to_owned(),
-            sentence,
-        });
+        let rows = self.measured.iter().map(|measured| &measured.correctness);
+        let silent = rows.filter(|row| row.acknowledged == 0).count();
+        let mut verdict = found.verdict("acknowledged = found");
+        if verdict.level == Level::Good && silent > 0 {
+            (verdict.level, verdict.word) = (Level::Watch, "IN PART".to_owned());
+        }
+        let mut section = Section::new("Correctness").verdict(verdict);
+        if found.acknowledged > 0 && silent > 0 {
+            section = section.paragraph(format!(
+                "In {silent} of {} rows nothing was acknowledged: they prove nothing.",
+                self.measured.len()
+            ));
+        }
         if found.in_doubt > 0 {
             section = section.paragraph(format!(
                 "Of {} failed writes it is not known whether they were applied.",
@@ -285,7 +316,7 @@ impl Run {
                     row.goodput_per_s,
                     if row.goodput_per_s < 1_000.0 { 1 } else { 0 },
                 ),
-                Cell::share(row.key_busy_share, 3),
+                share(row.key_busy_share),
                 time(row.p50_us),
                 time(row.p99_us),
                 time(row.p999_us),
@@ -305,10 +336,9 @@ impl Run {
         if !self.settings.is_virtual {
             section = section.table(self.service_table());
         }
-        match self.time_shards() {
-            Some(verdict) => section.verdict(verdict),
-            None => section,
-        }
+        self.time_shards()
+            .into_iter()
+            .fold(section, Section::verdict)
     }
 
     fn errors_table(&self) -> Table {
@@ -376,40 +406,63 @@ impl Run {
         table
     }
 
-    /// Time shards put all writers of a moment into one record: the rows show whether that is a hot one.
-    fn time_shards(&self) -> Option<Verdict> {
-        let timed = self
+    /// Time shards put all writers of a moment into one record: the rows of each layout show whether that is a hot one.
+    fn time_shards(&self) -> Vec<Verdict> {
+        let mut layouts: Vec<Layout> = Vec::new();
+        for measured in &self.measured {
+            let layout = measured.case.layout;
+            if matches!(layout, Layout::Timed(..)) && !layouts.contains(&layout) {
+                layouts.push(layout);
+            }
+        }
+        let verdict = |layout| self.time_shard(layout);
+        layouts.into_iter().filter_map(verdict).collect()
+    }
+
+    fn time_shard(&self, layout: Layout) -> Option<Verdict> {
+        let rows: Vec<&Row> = self
             .measured
             .iter()
-            .filter(|measured| measured.case.layout.is_time_alone());
-        let worst = timed.max_by(|a, b| a.row.key_busy_share.total_cmp(&b.row.key_busy_share))?;
+            .filter(|measured| measured.case.layout == layout)
+            .map(|measured| &measured.row)
+            .collect();
+        let by_share = |a: &&&Row, b: &&&Row| a.key_busy_share.total_cmp(&b.key_busy_share);
+        let worst = rows.iter().max_by(by_share)?;
         let one = self.measured.iter().find(|measured| {
-            measured.case.layout == Layout::Hashed(1) && measured.row.has_load_of(&worst.row)
+            measured.case.layout == Layout::Hashed(1) && measured.row.has_load_of(worst)
         });
         let beside = one.map_or_else(String::new, |one| {
-            format!(" against {} in one record", percent(one.row.key_busy_share))
+            format!(", {} in one record", percent(one.row.key_busy_share, 2))
         });
-        let (level, word) = if worst.row.key_busy_share > 0.0 {
-            (Level::Bad, "HOT")
+        let is_refused = |row: &&&Row| row.key_busy_share >= BUSY_KNEE;
+        let refused = rows.iter().filter(is_refused).count();
+        let alone = layout.is_time_alone();
+        let (level, word) = match refused {
+            0 if alone => (Level::Watch, "SAME"),
+            0 => (Level::Good, "OK"),
+            _ => (Level::Bad, "HOT"),
+        };
+        let why = if alone {
+            "all writers are in the current bucket, so time does not relieve a hot key; hash within the bucket (daily+8) does"
         } else {
-            (Level::Watch, "SAME")
+            "writers are spread by hash within the current bucket"
         };
         Some(Verdict {
             level,
             word: word.to_owned(),
-            subject: format!("{} alone", worst.row.shards),
+            subject: format!("{layout}{}", if alone { " alone" } else { "" }),
             sentence: format!(
-                "{} refused at {}{beside}: all writers are in the current bucket, so time does not relieve a hot key; \
-                 hash within the bucket (daily+8) does",
-                percent(worst.row.key_busy_share),
-                load(&worst.row),
+                "0.1 % or more refused in {refused} of {} rows, at most {} at {}{beside}: {why}",
+                rows.len(),
+                percent(worst.key_busy_share, 2),
+                load(worst),
             ),
         })
     }
 
     fn activation_section(&self, pictures: bool) -> Section {
         let mut section = Section::new("Activation under load").paragraph(
-            "The lists begin in one record and are spread while they are written. One write in eight is looked for right \
+            "The lists or counters begin in one record and are spread while they are written. One write in eight is looked for right \
              after its acknowledgement, and all of them at the end.",
         );
         for measured in &self.measured {

@@ -1,9 +1,11 @@
 //! The sections of the report that judge: knees, the guideline, the queueing model, an earlier run.
 
-use super::baseline::{Change, Verdict as Changed};
-use super::judge::{Guideline, Knees};
+use super::baseline::{Change, FIGURES, Verdict as Changed};
+use super::judge::{Finding, Guideline, Knees};
 use super::run::Run;
-use super::words::{decimals, load, millis, percent, rate_number, rate_words, writers_words};
+use super::words::{
+    decimals, load, millis, percent, rate_number, rate_words, share, writers_words,
+};
 use crate::report::{Cell, Level, Section, Table, Verdict, decimal};
 
 impl Run {
@@ -15,8 +17,8 @@ impl Run {
         ));
         if !self.knees.is_empty() {
             section = section.table(knees_table(&self.knees)).paragraph(
-                "Latency knee: the first rate at which p99 is 3 times that of the lowest rate. Busy knee: the first with 0.1 % \
-                 refused; the model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
+                "Latency knee: the first rate at which p99 is 3 times that of the lowest rate, where that is hardly refused. Busy \
+                 knee: the first with 0.1 % refused. Both take two rates at least. The model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
             );
         }
         let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
@@ -29,9 +31,9 @@ impl Run {
             table.row([
                 Cell::text(load(row)),
                 Cell::text(row.shards.to_string()),
-                Cell::share(row.key_busy_share, 3),
+                share(row.key_busy_share),
                 row.expected_key_busy_share
-                    .map_or_else(Cell::missing, |share| Cell::share(share, 3)),
+                    .map_or_else(Cell::missing, share),
                 millis(row.mean_us),
                 row.expected_mean_us.map_or_else(Cell::missing, millis),
             ]);
@@ -45,9 +47,6 @@ impl Run {
 
     pub(super) fn changes_section(&self, changes: &[Change]) -> Section {
         let section = Section::new("Against the baseline");
-        if changes.is_empty() {
-            return section.paragraph("The earlier run has no row with the same load and shards.");
-        }
         let mut table = Table::new(
             format!(
                 "Changes; less than {} % is noise",
@@ -93,9 +92,16 @@ impl Run {
             .iter()
             .filter(|change| change.verdict == Changed::Worse)
             .count();
-        section
-            .paragraph(format!("{worse} of {} figures are worse.", changes.len()))
-            .table(table)
+        let section = section.paragraph(format!("{worse} of {} figures are worse.", changes.len()));
+        let compared = changes.len() / FIGURES.len();
+        let section = match self.measured.len() - compared {
+            0 => section,
+            missing => section.paragraph(format!(
+                "{missing} of {} rows are not in the earlier run, and are not compared.",
+                self.measured.len()
+            )),
+        };
+        section.table(table)
     }
 }
 
@@ -105,17 +111,21 @@ fn guideline_verdict(guideline: &Guideline, is_edit_alone: bool) -> Verdict {
     } else {
         "hold"
     };
-    let measured = guideline.key_busy_share.map_or_else(
-        || "not measured at this rate".to_owned(),
-        |share| format!("{} refused", percent(share)),
-    );
+    let measured = match (guideline.tested_rate, guideline.key_busy_share) {
+        (Some(rate), Some(share)) => {
+            format!("{} refused at {}", percent(share, 2), rate_words(rate))
+        }
+        _ => "no row on one record tells at this rate: --rate 50 --shards 1 --hot-keys 1 would"
+            .to_owned(),
+    };
+    let (level, word) = match guideline.finding {
+        Finding::Pass => (Level::Good, "PASS"),
+        Finding::Fail => (Level::Bad, "FAIL"),
+        Finding::NotTested => (Level::Watch, "NOT TESTED"),
+    };
     Verdict {
-        level: if guideline.passes {
-            Level::Good
-        } else {
-            Level::Bad
-        },
-        word: if guideline.passes { "PASS" } else { "FAIL" }.to_owned(),
+        level,
+        word: word.to_owned(),
         subject: format!("{} writes/s on one record", guideline.rate),
         sentence: format!(
             "{what} {} ms, burst factor {}: lambda {}, P2 {} ({}: up to 0.02 is calm, up to 0.1 warm, beyond it hot); {measured}",
@@ -140,7 +150,8 @@ fn knees_table(knees: &[Knees]) -> Table {
         ],
     );
     for knee in knees {
-        let rate = |rate: Option<f64>| match rate {
+        let rate = |is_tested: bool, rate: Option<f64>| match rate {
+            _ if !is_tested => Cell::shown("not tested".to_owned(), String::new()),
             Some(rate) => Cell::decimal(rate, decimals(rate)),
             None => Cell::shown(
                 format!("above {}", rate_number(knee.highest_rate)),
@@ -149,10 +160,10 @@ fn knees_table(knees: &[Knees]) -> Table {
         };
         table.row([
             Cell::text(knee.shards.to_string()),
-            rate(knee.latency_rate),
-            rate(knee.busy_rate),
+            rate(knee.is_latency_tested(), knee.latency_rate),
+            rate(knee.is_tested(), knee.busy_rate),
             if knee.capacity_per_s.is_some() {
-                rate(knee.expected_busy_rate)
+                rate(knee.is_tested(), knee.expected_busy_rate)
             } else {
                 Cell::missing()
             },

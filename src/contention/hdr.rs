@@ -9,7 +9,6 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use super::case::Load;
 use super::row::Measured;
 
 /// Steps of each halving of the distance to 100 %, as the other implementations have it.
@@ -22,22 +21,13 @@ const NS_PER_MS: f64 = 1e6;
 /// # Errors
 /// If they cannot be written.
 pub fn write(dir: &Path, measured: &Measured, began: SystemTime) -> io::Result<String> {
-    let name = name(measured);
+    let name = measured.case.file_name();
     std::fs::write(dir.join(format!("{name}.hdrhist")), log(measured, began)?)?;
     std::fs::write(
         dir.join(format!("{name}.hgrm")),
         percentiles(&measured.latency),
     )?;
     Ok(name)
-}
-
-/// `open-50_shards-8`, `closed-16_shards-hourly`.
-fn name(measured: &Measured) -> String {
-    let load = match measured.case.load {
-        Load::Open { rate } => format!("open-{rate}"),
-        Load::Closed { writers } => format!("closed-{writers}"),
-    };
-    format!("{load}_shards-{}", measured.case.layout)
 }
 
 /// The histogram in nanoseconds as a log of one interval.

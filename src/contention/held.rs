@@ -3,10 +3,10 @@
 //! How it is done: beside each record there is another of the same key, its gate, in a namespace of its own with the same
 //! `max_waiters`. A write is done while its writer holds the gate's lock, and the writer keeps that for the rest of the
 //! hold. The gate's lock is an ordinary record lock, so queue, order and KEY_BUSY are the engine's own. Nothing is ever
-//! stored in a gate. Without a hold there are no gates.
+//! stored in a gate. Without a hold there are no gates, and until the row begins they stand open.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ pub(super) struct Held {
 #[derive(Clone, Debug)]
 struct Gates {
     locks: Set,
+    closed: Arc<AtomicBool>,
     holds: Arc<Mutex<Holds>>,
     held: Arc<HoldTimes>,
 }
@@ -41,6 +42,7 @@ impl Held {
     pub(super) fn new(records: Set, gates: Option<(Set, Holds)>) -> Self {
         let gates = gates.map(|(locks, holds)| Gates {
             locks,
+            closed: Arc::default(),
             holds: Arc::new(Mutex::new(holds)),
             held: Arc::default(),
         });
@@ -50,6 +52,13 @@ impl Held {
     /// The records behind the gates.
     pub(super) const fn records(&self) -> &Set {
         &self.records
+    }
+
+    /// From now on writes hold their records.
+    pub(super) fn begin(&self) {
+        if let Some(gates) = &self.gates {
+            gates.closed.store(true, Ordering::Relaxed);
+        }
     }
 
     /// How long records were held on average, in nanoseconds; `None` if none was.
@@ -92,7 +101,10 @@ impl RecordSet for Held {
     ) -> Result<Operated> {
         let write = || self.records.operate_on(policy, key, operations);
         match &self.gates {
-            Some(gates) if operations.iter().any(Operation::is_write) => {
+            Some(gates)
+                if gates.closed.load(Ordering::Relaxed)
+                    && operations.iter().any(Operation::is_write) =>
+            {
                 gates.hold(policy, key, write)
             }
             _ => write(),
@@ -105,6 +117,10 @@ impl RecordSet for Held {
 
     fn now_ms(&self) -> u64 {
         self.records.now_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        self.records.max_record_bytes()
     }
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {

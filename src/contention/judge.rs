@@ -14,11 +14,16 @@ pub const CALM: f64 = 0.02;
 /// Up to this one it is within the guideline; beyond it, hot.
 pub const WARM: f64 = 0.10;
 
-/// From which rate on a layout is in trouble. `None`: at none that was measured.
+/// From which rate on a layout is in trouble. `None`: at none that was measured, or it was not tested.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knees {
     /// The layout.
     pub shards: Shards,
+    /// How many rates were measured: with fewer than two there are no knees.
+    pub rates: usize,
+    /// Whether the lowest rate is one to compare others with: something was acknowledged, and less than [`BUSY_KNEE`]
+    /// refused.
+    pub lowest_is_calm: bool,
     /// The first rate with a p99 of [`LATENCY_KNEE`] times that of the lowest.
     pub latency_rate: Option<f64>,
     /// The first rate with [`BUSY_KNEE`] refused.
@@ -29,6 +34,20 @@ pub struct Knees {
     pub capacity_per_s: Option<f64>,
     /// The highest rate that was measured.
     pub highest_rate: f64,
+}
+
+impl Knees {
+    /// Whether there are rates enough for a busy knee.
+    #[must_use]
+    pub const fn is_tested(&self) -> bool {
+        self.rates >= 2
+    }
+
+    /// Whether the same holds of a latency knee.
+    #[must_use]
+    pub const fn is_latency_tested(&self) -> bool {
+        self.is_tested() && self.lowest_is_calm
+    }
 }
 
 /// The knees of each layout in an open loop, in the order of the rows.
@@ -42,30 +61,60 @@ pub(super) fn knees(rows: &[(&Row, u32)]) -> Vec<Knees> {
     layouts
         .into_iter()
         .map(|(shards, live)| {
-            let mut of: Vec<(f64, &Row)> = rows
+            let of: Vec<&Row> = rows
                 .iter()
-                .filter(|(row, _)| row.shards == *shards)
-                .filter_map(|(row, _)| row.rate.map(|rate| (rate, *row)))
+                .map(|(row, _)| *row)
+                .filter(|row| row.shards == *shards)
                 .collect();
-            of.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-            let first = |found: &dyn Fn(&Row) -> bool| {
-                of.iter().find(|(_, row)| found(row)).map(|(rate, _)| *rate)
-            };
-            let lowest = of.first().map_or(f64::INFINITY, |(_, row)| row.p99_us);
-            let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
-            Knees {
-                shards: shards.clone(),
-                latency_rate: first(&|row| row.acked > 0 && row.p99_us >= LATENCY_KNEE * lowest),
-                busy_rate: first(&|row| row.key_busy_share >= BUSY_KNEE),
-                expected_busy_rate: first(&|row| {
-                    row.expected_key_busy_share
-                        .is_some_and(|share| share >= BUSY_KNEE)
-                }),
-                capacity_per_s: hold_us.map(|hold_us| f64::from(live) * 1e6 / hold_us),
-                highest_rate: of.last().map_or(0.0, |(rate, _)| *rate),
-            }
+            knees_of(shards, live, of)
         })
         .collect()
+}
+
+fn knees_of(shards: &Shards, live: u32, rows: Vec<&Row>) -> Knees {
+    let mut of: Vec<(f64, &Row)> = rows
+        .into_iter()
+        .filter_map(|row| Some((row.rate?, row)))
+        .collect();
+    of.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    of.dedup_by_key(|(rate, _)| *rate);
+    let lowest = of
+        .first()
+        .map(|(_, row)| *row)
+        .filter(|row| row.acked > 0 && row.key_busy_share < BUSY_KNEE);
+    let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
+    let first = |found: &dyn Fn(&Row) -> bool| {
+        let is_tested = of.len() >= 2;
+        let found = of.iter().find(|(_, row)| is_tested && found(row));
+        found.map(|(rate, _)| *rate)
+    };
+    Knees {
+        shards: shards.clone(),
+        rates: of.len(),
+        lowest_is_calm: lowest.is_some(),
+        latency_rate: lowest.and_then(|lowest| {
+            first(&|row| row.acked > 0 && row.p99_us >= LATENCY_KNEE * lowest.p99_us)
+        }),
+        busy_rate: first(&|row| row.key_busy_share >= BUSY_KNEE),
+        expected_busy_rate: first(&|row| {
+            let expected = row.expected_key_busy_share;
+            expected.is_some_and(|share| share >= BUSY_KNEE)
+        }),
+        capacity_per_s: hold_us.map(|hold_us| f64::from(live) * 1e6 / hold_us),
+        highest_rate: of.last().map_or(0.0, |(rate, _)| *rate),
+    }
+}
+
+/// What was found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// It holds.
+    Pass,
+    /// It does not.
+    Fail,
+    /// No row says.
+    NotTested,
 }
 
 /// The guideline of so many writes a second on one record, judged for a hold.
@@ -83,14 +132,17 @@ pub struct Guideline {
     pub p2: f64,
     /// `calm`, `warm` or `hot`.
     pub band: String,
-    /// The refused share at this rate on one record, where it was measured.
+    /// The rate of the row on one record that says most about this one: the same; or a higher one that was not refused; or
+    /// a lower one that was.
+    pub tested_rate: Option<f64>,
+    /// The refused share of that row.
     pub key_busy_share: Option<f64>,
-    /// Whether the guideline is a safe one for this hold: not hot, and not refused where it was measured.
-    pub passes: bool,
+    /// Whether the guideline is a safe one for this hold: it fails where the band is hot, or where writes were refused.
+    pub finding: Finding,
 }
 
-/// Judges the guideline by a run.
-pub(super) fn guideline(rows: &[&Row], burst: f64) -> Option<Guideline> {
+/// Judges the guideline by a run with so many hot keys.
+pub(super) fn guideline(rows: &[&Row], hot_keys: u32, burst: f64) -> Option<Guideline> {
     // Without a hold, the time of a write is one only where no other writer was in its way as a rule.
     let is_calm = |row: &&&Row| row.acked > 0 && (row.rate.is_some() || row.writers == Some(1));
     let hold_us = rows.iter().find_map(|row| row.hold_us).or_else(|| {
@@ -104,9 +156,23 @@ pub(super) fn guideline(rows: &[&Row], burst: f64) -> Option<Guideline> {
         _ if p2 <= WARM => "warm",
         _ => "hot",
     };
-    let at_rate =
-        |row: &&&Row| row.rate == Some(WRITES_PER_SECOND) && row.shards == Shards::Hashed(1);
-    let key_busy_share = rows.iter().find(at_rate).map(|row| row.key_busy_share);
+    // With several keys a record gets a part of the rate.
+    let on_one_record =
+        |row: &&Row| hot_keys == 1 && row.shards == Shards::Hashed(1) && row.offered > 0;
+    let mut tested: Vec<(f64, &Row)> = rows
+        .iter()
+        .copied()
+        .filter(on_one_record)
+        .filter_map(|row| Some((row.rate?, row)))
+        .filter(|(rate, row)| {
+            let is_refused = row.key_busy_share >= BUSY_KNEE;
+            *rate == WRITES_PER_SECOND || (*rate > WRITES_PER_SECOND) != is_refused
+        })
+        .collect();
+    let distance = |rate: f64| (rate - WRITES_PER_SECOND).abs();
+    tested.sort_by(|(a, _), (b, _)| distance(*a).total_cmp(&distance(*b)));
+    let tested = tested.first();
+    let is_refused = tested.is_some_and(|(_, row)| row.key_busy_share >= BUSY_KNEE);
     Some(Guideline {
         rate: WRITES_PER_SECOND,
         burst,
@@ -114,8 +180,13 @@ pub(super) fn guideline(rows: &[&Row], burst: f64) -> Option<Guideline> {
         lambda,
         p2,
         band: band.to_owned(),
-        key_busy_share,
-        passes: p2 <= WARM && key_busy_share.is_none_or(|share| share < BUSY_KNEE),
+        tested_rate: tested.map(|(rate, _)| *rate),
+        key_busy_share: tested.map(|(_, row)| row.key_busy_share),
+        finding: match tested {
+            _ if p2 > WARM || is_refused => Finding::Fail,
+            Some(_) => Finding::Pass,
+            None => Finding::NotTested,
+        },
     })
 }
 
@@ -153,31 +224,97 @@ mod tests {
         );
         assert_eq!((eight.latency_rate, eight.busy_rate), (None, None));
         assert_eq!(eight.highest_rate, 400.0);
+        assert!(one.is_latency_tested() && eight.is_latency_tested());
+    }
+
+    #[test]
+    fn one_rate_has_no_knees_and_a_refused_one_is_nothing_to_compare_latencies_with() {
+        let rows = [row(200.0, 1), row(400.0, 1), row(50.0, 1)];
+        let of = |rows: &[&Row]| {
+            let live: Vec<(&Row, u32)> = rows.iter().map(|row| (*row, 1)).collect();
+            knees(&live).remove(0)
+        };
+        let single = of(&[&rows[0]]);
+        assert_eq!((single.is_tested(), single.busy_rate), (false, None));
+        assert_eq!((single.rates, single.expected_busy_rate), (1, None));
+        assert!(!of(&[&rows[0], &rows[0]]).is_tested(), "one rate, twice");
+        let refused = of(&[&rows[0], &rows[1]]);
+        assert!(refused.is_tested() && !refused.is_latency_tested());
+        assert_eq!(
+            (refused.busy_rate, refused.latency_rate),
+            (Some(200.0), None)
+        );
+        let nothing = Row {
+            acked: 0,
+            p99_us: 0.0,
+            ..rows[2].clone()
+        };
+        assert_eq!(of(&[&nothing, &rows[0]]).latency_rate, None);
     }
 
     #[test]
     fn the_guideline_is_judged_with_its_documented_figures() {
         let rows = [row(50.0, 1)];
-        let judged = guideline(&[&rows[0]], 1.0).unwrap();
+        let judged = guideline(&[&rows[0]], 1, 1.0).unwrap();
         assert!((judged.lambda - 0.4).abs() < 1e-9);
         assert!((judged.p2 - 0.0616).abs() < 5e-5);
-        assert_eq!((judged.band.as_str(), judged.passes), ("warm", true));
+        assert_eq!(
+            (judged.band.as_str(), judged.finding),
+            ("warm", Finding::Pass)
+        );
         assert_eq!(judged.key_busy_share, Some(0.0));
-        let burst = guideline(&[&rows[0]], 2.0).unwrap();
-        assert_eq!((burst.band.as_str(), burst.passes), ("hot", false));
-        assert_eq!(guideline(&[], 1.0), None);
+        let burst = guideline(&[&rows[0]], 1, 2.0).unwrap();
+        assert_eq!((burst.band.as_str(), burst.finding), ("hot", Finding::Fail));
+        assert_eq!(guideline(&[], 1, 1.0), None);
         let fought_over = Row {
             rate: None,
             writers: Some(16),
             hold_us: None,
             ..rows[0].clone()
         };
-        assert_eq!(guideline(&[&fought_over], 1.0), None);
+        assert_eq!(guideline(&[&fought_over], 1, 1.0), None);
         let alone = Row {
             writers: Some(1),
             service_p50_us: 2.0,
             ..fought_over
         };
-        assert_eq!(guideline(&[&alone], 1.0).unwrap().hold_us, 2.0);
+        let judged = guideline(&[&alone], 1, 1.0).unwrap();
+        assert_eq!((judged.hold_us, judged.finding), (2.0, Finding::NotTested));
+    }
+
+    #[test]
+    fn the_guideline_passes_only_by_a_row_that_says_so() {
+        let with = |rate: f64, shards: u32, busy: f64| Row {
+            rate: Some(rate),
+            shards: Shards::Hashed(shards),
+            key_busy_share: busy,
+            ..row(10.0, 1)
+        };
+        let all = [
+            with(10.0, 1, 0.0),
+            with(50.0, 1, 0.01),
+            with(60.0, 1, 0.0),
+            with(100.0, 1, 0.3),
+            with(40.0, 1, 0.02),
+            with(50.0, 8, 0.0),
+            with(400.0, 1, 0.0),
+        ];
+        for (places, hot_keys, rate, finding) in [
+            // A lower rate that is not refused, a higher one that is, several shards or several keys say nothing.
+            (&[0, 3, 5][..], 1, None, Finding::NotTested),
+            (&[2, 6], 8, None, Finding::NotTested),
+            (&[0, 2, 3], 1, Some(60.0), Finding::Pass),
+            (&[0, 6], 1, Some(400.0), Finding::Pass),
+            (&[1, 2], 1, Some(50.0), Finding::Fail),
+            (&[3, 4], 1, Some(40.0), Finding::Fail),
+        ] {
+            let rows: Vec<&Row> = places.iter().map(|place| &all[*place]).collect();
+            let judged = guideline(&rows, hot_keys, 1.0).unwrap();
+            assert_eq!(
+                (judged.tested_rate, judged.finding),
+                (rate, finding),
+                "{places:?}"
+            );
+        }
     }
 }

@@ -3,35 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
+use crate::TimeWidth;
 use crate::arithmetic::SHARDS_MAX;
 
 /// Into which records the writes to one hot key go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Layout {
     /// By the hash of what is written, into so many shards (a power of two, at most [`SHARDS_MAX`]). One is the record itself.
     Hashed(u32),
     /// Into the record of the current bucket of time, and there by hash into so many shards.
-    Timed(Bucket, u32),
-}
-
-/// How long a bucket of time is. Buckets are those of UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Bucket {
-    /// An hour.
-    Hour,
-    /// A day.
-    Day,
-}
-
-impl Bucket {
-    /// Its length, in seconds.
-    #[must_use]
-    pub const fn seconds(self) -> u64 {
-        match self {
-            Self::Hour => 3_600,
-            Self::Day => 86_400,
-        }
-    }
+    Timed(TimeWidth, u32),
 }
 
 impl Layout {
@@ -52,15 +36,25 @@ impl Layout {
 
 impl fmt::Display for Layout {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |bucket: &Bucket| match bucket {
-            Bucket::Hour => "hourly",
-            Bucket::Day => "daily",
-        };
         match self {
             Self::Hashed(shards) => write!(out, "{shards}"),
-            Self::Timed(bucket, 1) => out.write_str(name(bucket)),
-            Self::Timed(bucket, shards) => write!(out, "{}+{shards}", name(bucket)),
+            Self::Timed(width, 1) => out.write_str(width.name()),
+            Self::Timed(width, shards) => write!(out, "{}+{shards}", width.name()),
         }
+    }
+}
+
+impl From<Layout> for String {
+    fn from(layout: Layout) -> Self {
+        layout.to_string()
+    }
+}
+
+impl TryFrom<String> for Layout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
     }
 }
 
@@ -71,7 +65,7 @@ impl FromStr for Layout {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "shards {text:?}: a power of two up to {SHARDS_MAX}, `hourly` or `daily`, or those with `+8`"
+                "shards {text:?}: a power of two up to {SHARDS_MAX}, as sharded collections have it because a split makes two of each; `hourly` or `daily`; or those with `+8`"
             )
         };
         let shards = |text: &str| {
@@ -87,8 +81,8 @@ impl FromStr for Layout {
             None => (text, 1),
         };
         match bucket {
-            "hourly" => Ok(Self::Timed(Bucket::Hour, hashed)),
-            "daily" => Ok(Self::Timed(Bucket::Day, hashed)),
+            "hourly" => Ok(Self::Timed(TimeWidth::Hourly, hashed)),
+            "daily" => Ok(Self::Timed(TimeWidth::Daily, hashed)),
             _ if bucket == text => Ok(Self::Hashed(shards(text)?)),
             _ => Err(wrong()),
         }
@@ -104,9 +98,9 @@ mod tests {
         for (text, layout, live) in [
             ("1", Layout::Hashed(1), 1),
             ("16", Layout::Hashed(16), 16),
-            ("hourly", Layout::Timed(Bucket::Hour, 1), 1),
-            ("daily", Layout::Timed(Bucket::Day, 1), 1),
-            ("daily+8", Layout::Timed(Bucket::Day, 8), 8),
+            ("hourly", Layout::Timed(TimeWidth::Hourly, 1), 1),
+            ("daily", Layout::Timed(TimeWidth::Daily, 1), 1),
+            ("daily+8", Layout::Timed(TimeWidth::Daily, 8), 8),
         ] {
             assert_eq!(text.parse(), Ok(layout));
             assert_eq!(layout.to_string(), text);

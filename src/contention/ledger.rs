@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
+use super::case::{Case, Write};
 use super::place::Place;
 
 /// What the acknowledged writes of a row were.
@@ -28,6 +29,19 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
+    /// A write of the case was acknowledged, and has changed something.
+    pub(super) fn acknowledge(&mut self, case: &Case, place: Place, id: u64) {
+        let counted = match case.is_of_counters() {
+            // Which of its shards has a counter's amount is not known.
+            true => place.whole(),
+            false => place,
+        };
+        *self.acked.entry(counted).or_default() += 1;
+        if case.settings.write == Write::AddUnique {
+            self.elements.push(id as u32);
+        }
+    }
+
     /// Adds another's.
     pub(super) fn add(&mut self, other: Self) {
         for (place, count) in other.acked {

@@ -26,7 +26,8 @@ const READ_BACK_CLOSED: u64 = 1_024;
 /// How many threads an open loop needs so that no queue is kept short for want of them.
 pub(super) fn open_threads(case: &Case) -> usize {
     let records = case.layout.live_shards() as usize * case.settings.hot_keys as usize;
-    let full = (case.settings.limit.saturating_add(2)).saturating_mul(records);
+    let waiters = case.settings.max_waiters().unwrap_or(usize::MAX);
+    let full = waiters.saturating_add(2).saturating_mul(records);
     full.saturating_add(8)
         .clamp(*THREADS.start(), *THREADS.end())
 }

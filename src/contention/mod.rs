@@ -1,14 +1,16 @@
 //! The contention harness: writers on hot keys, and what becomes of their writes.
 //!
 //! A [`Case`] says who writes when (an open loop at a rate, or a closed one of so many writers), to how many records
-//! ([`Layout`]), and how ([`Settings`]). [`measure`] runs one in a store of its own in memory and returns its [`Row`]; a
+//! ([`Layout`]), and how ([`Settings`]). [`measure`] runs one in a store of its own and returns its [`Row`]; a
 //! [`Run`] of many is judged and reported.
 //!
 //! * `case`, `layout`, `place`: what is measured, and which record a write goes to.
-//! * `schedule`, `random`: when writes come, drawn from the seed alone.
+//! * `schedule`, `chance`: when writes come, drawn from the seed alone.
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's own queue rule. `live`: a run on the engine itself.
 //!   `activation`: shards that come to be while a row runs.
-//! * `target`, `held`, `ledger`: the store that is written to; holds, simulated by a second lock; acknowledged = found.
+//! * `target`, `collection`, `element`: the store that is written to, through the library's sharded handles where there is
+//!   one. `held`: holds, simulated by a second lock. `ledger`: acknowledged = found; `journal`: the same as a file, and
+//!   `recheck`: a store on disk compared with it, after its process was killed.
 //! * `measure`, `row`, `theory`: what is counted, as figures, beside what queueing theory expects.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an earlier run.
 //! * `run`, `document`, `findings`, `words`, `charts`, `csv`, `hdr`: the report, its pictures, HdrHistogram files.
@@ -16,12 +18,16 @@
 mod activation;
 mod baseline;
 mod case;
+mod chance;
 mod charts;
+mod collection;
 mod csv;
 mod document;
+mod element;
 mod findings;
 mod hdr;
 mod held;
+mod journal;
 mod judge;
 mod layout;
 mod ledger;
@@ -29,7 +35,7 @@ mod live;
 mod measure;
 mod place;
 mod queue;
-mod random;
+mod recheck;
 mod row;
 mod run;
 mod schedule;
@@ -42,14 +48,15 @@ mod threshold;
 mod words;
 
 pub use activation::Activation;
-pub use baseline::{Change, Verdict, read as read_baseline};
+pub use baseline::{Baseline, Change, Verdict};
 pub use case::{
     ARRIVALS_MAX, Case, HOT_KEYS_MAX, Hold, Load, RATE_MAX, Settings, Spread, WRITERS_MAX, Write,
 };
 pub use hdr::write as write_histograms;
-pub use judge::{BUSY_KNEE, CALM, Guideline, Knees, LATENCY_KNEE, WARM};
-pub use layout::{Bucket, Layout};
+pub use judge::{BUSY_KNEE, CALM, Finding, Guideline, Knees, LATENCY_KNEE, WARM};
+pub use layout::Layout;
 pub use ledger::Correctness;
+pub use recheck::{Recheck, Rechecked, recheck};
 pub use row::{Measured, Moment, Row, Shards};
 pub use run::{Judging, Run, SCHEMA_VERSION};
 pub use threshold::{Condition, Demand, Judged};
@@ -59,7 +66,7 @@ use crate::Result;
 use self::measure::Window;
 use self::target::Target;
 
-/// Runs one case in a fresh store in memory. It takes the time of its settings, or as long as it takes on a virtual clock.
+/// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a virtual clock.
 ///
 /// # Errors
 /// What the store refuses beyond what the row counts.

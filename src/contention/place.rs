@@ -1,35 +1,77 @@
 //! Which record a write goes to: one function, for the simulation and for the engine.
 
-use xxhash_rust::xxh3::xxh3_64;
+use std::time::SystemTime;
 
-use super::layout::{Bucket, Layout};
+use super::element::{element, time, timed};
+use super::layout::Layout;
+use crate::shard::{hash_of, shard_of_hash};
+use crate::{TimeWidth, Value};
 
 /// Milliseconds from 1970 to 2010, where a store's time begins.
 pub(super) const EPOCH_2010_MS: u64 = 1_262_304_000_000;
 
 /// A record of a hot key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     /// The hot key.
     pub(super) key: u32,
-    /// The bucket of time: how long it is, and which one since 1970.
-    bucket: Option<(Bucket, u64)>,
+    /// The bucket of time: how long it is, and when it begins, in seconds since 1970.
+    bucket: Option<(TimeWidth, u64)>,
     /// The shard, where there are several.
     shard: Option<u32>,
 }
 
 impl Place {
-    /// The record of this key that a write with this number goes to, at this time (milliseconds since 2010).
+    /// The record of this key that a write with this number goes to, at this time (milliseconds since 2010): where the
+    /// sharded handles put its element.
     pub(super) fn of(layout: Layout, key: u32, id: u64, now_ms: u64) -> Self {
+        Self::in_bucket(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
+    }
+
+    /// The same at a time in seconds since 1970, such as the beginning of its bucket.
+    pub(super) fn in_bucket(layout: Layout, key: u32, id: u64, at_s: u64) -> Self {
         let bucket = match layout {
             Layout::Hashed(_) => None,
-            Layout::Timed(bucket, _) => {
-                Some((bucket, (now_ms + EPOCH_2010_MS) / 1000 / bucket.seconds()))
-            }
+            Layout::Timed(width, _) => Some((width, at_s - at_s % width.seconds().unsigned_abs())),
+        };
+        let whole = Self {
+            key,
+            bucket,
+            shard: None,
         };
         let shards = layout.live_shards();
-        let shard = (shards > 1).then(|| xxh3_64(&id.to_le_bytes()) as u32 & (shards - 1));
-        Self { key, bucket, shard }
+        // Every number has a hash.
+        let hash = |child: Value| hash_of(&child).unwrap_or_default();
+        let shard =
+            (shards > 1).then(|| shard_of_hash(hash(whole.child(id)), u64::from(shards)) as u32);
+        Self { shard, ..whole }
+    }
+
+    /// When its bucket begins, in seconds since 1970; 0 where time plays no part.
+    pub(super) fn begins_s(&self) -> u64 {
+        self.bucket.map_or(0, |(_, begins_s)| begins_s)
+    }
+
+    /// What is added to the list of this place by a write: its element, with its time in a bucket of time.
+    pub(super) fn child(&self, id: u64) -> Value {
+        match self.bucket {
+            None => element(id),
+            Some((_, begins_s)) => timed(begins_s, id),
+        }
+    }
+
+    /// When that is added to a bucket of time; the beginning of all time where there is none.
+    pub(super) fn time(&self, id: u64) -> SystemTime {
+        time(self.begins_s(), id)
+    }
+
+    /// The hot key alone.
+    pub(super) const fn whole(&self) -> Self {
+        Self {
+            key: self.key,
+            bucket: None,
+            shard: None,
+        }
     }
 
     /// The record of a shard, where time plays no part.
@@ -49,31 +91,15 @@ impl Place {
     /// The record's key: that of the hot key, of its bucket `{key}:2026-01-31-23` or `{key}:2026-01-31`, and of its shard.
     pub(super) fn record_key(&self) -> String {
         let mut key = format!("hot{}", self.key);
-        if let Some((bucket, number)) = self.bucket {
-            let seconds = number * bucket.seconds();
-            let (year, month, day) = date(seconds / 86_400);
-            key.push_str(&format!(":{year:04}-{month:02}-{day:02}"));
-            if bucket == Bucket::Hour {
-                key.push_str(&format!("-{:02}", seconds % 86_400 / 3_600));
-            }
+        if let Some((width, begins_s)) = self.bucket {
+            key.push(':');
+            key.push_str(&width.name_at(begins_s.cast_signed()));
         }
         if let Some(shard) = self.shard {
             key.push_str(&format!(":{shard}"));
         }
         key
     }
-}
-
-/// Year, month and day of a day since 1970-01-01, by the Gregorian calendar: eras of 400 years that begin in March.
-fn date(day: u64) -> (u64, u64, u64) {
-    let day = day + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let day = of_year - (153 * march + 2) / 5 + 1;
-    (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The queue of one record, as a model: who is served, who waits, who is refused.
 //!
-//! The rule is that of the engine's record lock: one is served, at most `limit` wait in the order in which they came, and
-//! whoever comes when `limit` wait is told at once. So at most `limit + 1` are in it, and who is acknowledged was there
-//! for at most `limit + 1` holds. A test holds the model and the lock side by side.
+//! The rule is that of the engine's record lock: one is served, at most `max_waiters` wait in the order in which they came,
+//! and whoever comes when so many wait is told at once. So at most `max_waiters + 1` are in it, and who is acknowledged was
+//! there for at most `max_waiters + 1` holds. A test holds the model and the lock side by side.
 
 use std::collections::VecDeque;
 
@@ -20,15 +20,16 @@ pub(super) enum Arrival {
 /// The writers of one record.
 #[derive(Clone, Debug)]
 pub(super) struct RecordQueue<W> {
-    limit: usize,
+    max_waiters: Option<usize>,
     served: Option<W>,
     waiting: VecDeque<W>,
 }
 
 impl<W> RecordQueue<W> {
-    pub(super) const fn new(limit: usize) -> Self {
+    /// `None`: any number may wait.
+    pub(super) const fn new(max_waiters: Option<usize>) -> Self {
         Self {
-            limit,
+            max_waiters,
             served: None,
             waiting: VecDeque::new(),
         }
@@ -40,7 +41,10 @@ impl<W> RecordQueue<W> {
             self.served = Some(writer);
             return Arrival::Served;
         }
-        if self.waiting.len() >= self.limit {
+        if self
+            .max_waiters
+            .is_some_and(|most| self.waiting.len() >= most)
+        {
             return Arrival::Busy;
         }
         self.waiting.push_back(writer);

@@ -75,7 +75,8 @@ pub struct Row {
     pub found: u64,
     /// How many were read back right after their acknowledgement.
     pub read_back: u64,
-    /// What queueing theory expects of KEY_BUSY, as a share; one hot key and no retries only.
+    /// What queueing theory expects of KEY_BUSY, as a share; only of one hot key, without retries, where writes choose their
+    /// shards at random.
     pub expected_key_busy_share: Option<f64>,
     /// What it expects of the mean latency.
     pub expected_mean_us: Option<f64>,
@@ -146,6 +147,15 @@ pub struct Moment {
 }
 
 impl Row {
+    /// Whether this is the row of such a case, with whatever settings.
+    pub(super) fn is_of(&self, case: &Case) -> bool {
+        let is_same_load = match case.load {
+            Load::Open { rate } => self.rate == Some(rate),
+            Load::Closed { writers } => self.rate.is_none() && self.writers == Some(writers as u64),
+        };
+        is_same_load && self.shards == Shards::of(case.layout)
+    }
+
     /// Whether this is the row of this rate or number of writers, in any layout.
     #[must_use]
     pub fn has_load_of(&self, other: &Self) -> bool {
@@ -177,14 +187,18 @@ impl Row {
                     .min(tally.latency_ns_max),
             )
         };
-        let is_plain = settings.hot_keys == 1 && settings.retries == 0 && !case.activates();
+        let is_plain = settings.hot_keys == 1
+            && settings.retries == 0
+            && !case.activates()
+            && case.is_spread_at_random();
         let expected = rate
             .zip(hold_us)
             .filter(|_| is_plain)
             .and_then(|(rate, hold_us)| {
                 let each = rate / f64::from(case.layout.live_shards());
                 let load = each * hold_us / 1e6;
-                let expected = theory::expected(load, settings.limit, settings.hold.spread)?;
+                let expected =
+                    theory::expected(load, settings.max_waiters(), settings.hold.spread)?;
                 Some((expected.busy, expected.mean_holds * hold_us))
             });
         Self {
@@ -217,7 +231,7 @@ impl Row {
             acknowledged_in_all: correctness.acknowledged,
             found: correctness.found,
             read_back: correctness.read_back,
-            expected_key_busy_share: expected.map(|(busy, _)| busy.max(0.0)),
+            expected_key_busy_share: expected.map(|(busy, _)| busy),
             expected_mean_us: expected.map(|(_, mean)| rounded(mean)),
         }
     }

@@ -1,9 +1,9 @@
 //! A run of several rows: what is to be said of them together.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::activation::Activation;
-use super::baseline::{self, Change};
+use super::baseline::{self, Baseline, Change};
 use super::case::Settings;
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
@@ -23,8 +23,8 @@ pub struct Judging {
     pub fail_if: Vec<Condition>,
     /// The run fails unless all of these hold for every row.
     pub thresholds: Vec<Condition>,
-    /// The rows of an earlier run.
-    pub baseline: Option<Vec<Row>>,
+    /// An earlier run, which was found to be comparable ([`Baseline::check`]).
+    pub baseline: Option<Baseline>,
     /// A change by less than this part is none.
     pub noise: f64,
 }
@@ -106,22 +106,24 @@ impl Run {
             settings: settings.clone(),
             correctness,
             knees: judge::knees(&live),
-            guideline: judge::guideline(&rows, judging.burst),
+            guideline: judge::guideline(&rows, settings.hot_keys, judging.burst),
             conditions,
             changes: judging
                 .baseline
                 .as_ref()
-                .map(|before| baseline::compare(before, &rows, judging.noise)),
+                .map(|before| baseline::compare(before, &measured, judging.noise)),
             noise: judging.noise,
             host: Host::of(settings),
             measured,
         }
     }
 
-    /// Whether nothing was lost, and every condition is met.
+    /// Whether something was acknowledged and nothing of it was lost, and every condition is met.
     #[must_use]
     pub fn passes(&self) -> bool {
-        self.correctness.holds() && self.conditions.iter().all(|judged| judged.passes)
+        self.correctness.acknowledged > 0
+            && self.correctness.holds()
+            && self.conditions.iter().all(|judged| judged.passes)
     }
 
     /// Its rows.
@@ -142,7 +144,6 @@ impl Run {
 struct Body<'a> {
     passes: bool,
     correctness: &'a Correctness,
-    mode: &'static str,
     simulated_hold: bool,
     #[serde(flatten)]
     host: &'a Host,
@@ -157,10 +158,17 @@ struct Body<'a> {
     changes: Option<&'a [Change]>,
 }
 
-#[derive(Serialize)]
-struct Common {
+/// The settings that the rows of a run have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Common {
+    /// `virtual` or `engine`.
+    mode: String,
+    /// `memory` or `disk`.
+    store: String,
     operation: String,
     limit: usize,
+    /// None: any number may wait.
+    max_waiters: Option<usize>,
     hold_us: f64,
     hold_dist: String,
     payload: usize,
@@ -173,6 +181,48 @@ struct Common {
     retries: u32,
     pause_us: f64,
     activate_at_s: Option<f64>,
+}
+
+impl Common {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let mode = if settings.is_virtual {
+            "virtual"
+        } else {
+            "engine"
+        };
+        let store = if settings.dir.is_some() {
+            "disk"
+        } else {
+            "memory"
+        };
+        Self {
+            mode: mode.to_owned(),
+            store: store.to_owned(),
+            operation: settings.write.to_string(),
+            limit: settings.limit,
+            max_waiters: settings.max_waiters(),
+            hold_us: settings.hold.mean.as_secs_f64() * 1e6,
+            hold_dist: settings.hold.spread.to_string(),
+            payload: settings.payload,
+            elements: settings.elements,
+            hot_keys: settings.hot_keys,
+            zipf: settings.zipf,
+            duration_s: settings.duration.as_secs_f64(),
+            warm_up_s: settings.warm_up.as_secs_f64(),
+            seed: settings.seed,
+            retries: settings.retries,
+            pause_us: settings.pause.as_secs_f64() * 1e6,
+            activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
+        }
+    }
+
+    /// Names and values, in the same order for all.
+    pub(super) fn fields(&self) -> Vec<(String, serde_json::Value)> {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(fields)) => fields.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -197,30 +247,10 @@ impl<'a> Body<'a> {
         Self {
             passes: run.passes(),
             correctness: &run.correctness,
-            mode: if settings.is_virtual {
-                "virtual"
-            } else {
-                "engine"
-            },
             simulated_hold: !settings.hold.mean.is_zero(),
             host: &run.host,
-            durability: DURABILITY,
-            settings: Common {
-                operation: settings.write.to_string(),
-                limit: settings.limit,
-                hold_us: settings.hold.mean.as_secs_f64() * 1e6,
-                hold_dist: settings.hold.spread.to_string(),
-                payload: settings.payload,
-                elements: settings.elements,
-                hot_keys: settings.hot_keys,
-                zipf: settings.zipf,
-                duration_s: settings.duration.as_secs_f64(),
-                warm_up_s: settings.warm_up.as_secs_f64(),
-                seed: settings.seed,
-                retries: settings.retries,
-                pause_us: settings.pause.as_secs_f64() * 1e6,
-                activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
-            },
+            durability: durability(settings),
+            settings: Common::of(settings),
             rows: run.rows().collect(),
             knees: &run.knees,
             guideline: run.guideline.as_ref(),
@@ -231,5 +261,11 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Where the records of a run are.
-pub(super) const DURABILITY: &str = "none: the store is in memory";
+/// Where the records of a run are, and what that survives.
+pub(super) const fn durability(settings: &Settings) -> &'static str {
+    if settings.dir.is_some() {
+        "on disk: a killed process loses nothing, a power failure the last 100 ms"
+    } else {
+        "none: the store is in memory"
+    }
+}

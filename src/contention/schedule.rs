@@ -1,7 +1,8 @@
 //! When writes come, to which key, and how long they hold it: drawn before the run, from the seed alone.
 
 use super::case::{Case, Hold, Spread};
-use super::random::{Random, Zipf};
+use super::chance::{Zipf, exponential};
+use crate::random::Random;
 
 /// A write that is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Holds {
         let mean = self.hold.mean.as_nanos() as u64;
         match self.hold.spread {
             Spread::Fixed => mean,
-            Spread::Exponential => self.random.exponential(mean as f64) as u64,
+            Spread::Exponential => exponential(&mut self.random, mean as f64) as u64,
         }
     }
 }
@@ -68,7 +69,7 @@ pub(super) fn arrivals(case: &Case, rate: f64) -> impl Iterator<Item = Wanted> +
     let mut at = 0.0;
     (0..)
         .map(move |id| {
-            at += gaps.exponential(1e9 / rate);
+            at += exponential(&mut gaps, 1e9 / rate);
             Wanted {
                 id,
                 key: keys.draw(),

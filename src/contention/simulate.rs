@@ -134,11 +134,11 @@ impl Simulation<'_> {
         let now_ns = sent.sent_ns;
         self.target.advance_to_ms(now_ns / 1_000_000);
         let place = self.target.place(sent.wanted.key, sent.wanted.id);
-        let limit = self.case.settings.limit;
+        let max_waiters = self.case.settings.max_waiters();
         let queue = self
             .queues
             .entry(place)
-            .or_insert_with(|| RecordQueue::new(limit));
+            .or_insert_with(|| RecordQueue::new(max_waiters));
         match queue.arrive(sent) {
             Arrival::Served => self.hold(place, now_ns),
             Arrival::Queued => {}

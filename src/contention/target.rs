@@ -1,13 +1,17 @@
 //! The store that is written to: hot records, writes to them, and what is found in them afterwards.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use spikelet_storage::ManualClock;
 
 use super::case::{Case, Write};
+use super::collection::Collection;
+use super::element::{BEFOREHAND, number};
 use super::held::Held;
+use super::journal::{Journal, Known};
 use super::layout::Layout;
 use super::ledger::{Correctness, Ledger};
 use super::place::{EPOCH_2010_MS, Place};
@@ -15,7 +19,7 @@ use super::schedule::Holds;
 use crate::operations::{add, get_bin, lists, put};
 use crate::{
     Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig, Operation,
-    RecordSet, Result, Set, ShardedList, Store, Value, WritePolicy,
+    RecordSet, Result, Set, Store, Value, WritePolicy,
 };
 
 const RECORDS: &str = "test";
@@ -25,46 +29,78 @@ const BIN: &str = "hot";
 /// What makes the record as large as it is meant to be.
 const PADDING: &str = "padding";
 
-/// The first number of the elements that are in the lists beforehand; writes have smaller ones.
-const BEFOREHAND: u64 = 1 << 31;
 /// A list is cut back when it has grown by so many elements at least.
 const TRIM_MIN: u32 = 100;
+/// How elements are put in all at once.
+const LIST_POLICY: ListPolicy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
 /// Where a virtual run begins: 2026-01-01T00:00:00Z.
 const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
 
-/// The hot records of one row, in a store of their own in memory.
+/// The hot records of one row, in a store of their own.
 #[derive(Debug)]
 pub(super) struct Target {
     case: Case,
     store: Store,
     held: Held,
     policy: WritePolicy,
-    list_policy: ListPolicy,
     /// The clock of a virtual run.
     clock: Option<Arc<ManualClock>>,
     /// The keys of records by hot key and shard, unless they go with the time.
     names: Vec<String>,
     payload: Vec<u8>,
-    /// The lists of the hot keys, where they are to be spread while they are written.
-    lists: Vec<ShardedList<Held>>,
+    /// The hot keys as the library's handles have them; empty where there is no handle for what is written.
+    collections: Vec<Collection>,
+    /// How long each list is, by hot key and shard: of the current bucket, where time plays a part.
+    lengths: Vec<AtomicU64>,
     /// Somebody is cutting back a list.
     trimming: AtomicBool,
     trims: AtomicU64,
+    /// The ledger of a store on disk.
+    journal: Option<Journal>,
 }
 
 impl Target {
-    /// A fresh store with the lists filled.
+    /// A fresh store with the collections spread and filled.
     ///
     /// # Errors
     /// What the store refuses.
     pub(super) fn new(case: &Case) -> Result<Self> {
+        let dir = case
+            .settings
+            .dir
+            .as_ref()
+            .map(|dir| dir.join(case.file_name()));
+        let mut target = Self::open(case, dir.as_deref())?;
+        let shards = case.layout.live_shards();
+        if shards > 1 && !case.activates() {
+            for collection in &target.collections {
+                collection.spread(shards)?;
+            }
+        }
+        target.fill()?;
+        if let Some(dir) = dir {
+            target.journal = Some(Journal::create(&dir, case)?);
+        }
+        target.held.begin();
+        Ok(target)
+    }
+
+    /// The store of a row that was kept in this directory, without waiting for holds.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn existing(case: &Case, dir: &Path) -> Result<Self> {
+        Self::open(case, Some(dir))
+    }
+
+    fn open(case: &Case, dir: Option<&Path>) -> Result<Self> {
         let settings = &case.settings;
         let clock = settings
             .is_virtual
             .then(|| Arc::new(ManualClock::at(VIRTUAL_START_MS)));
         let config = |name| {
             let mut config = NamespaceConfig::new(name);
-            config.max_waiters = settings.limit;
+            config.max_waiters = settings.max_waiters().unwrap_or(usize::MAX);
             config.background = !settings.is_virtual;
             config
         };
@@ -76,6 +112,9 @@ impl Target {
         if let Some(clock) = &clock {
             builder = builder.clock(Arc::clone(clock) as _);
         }
+        if let Some(dir) = dir {
+            builder = builder.path(dir);
+        }
         let store = builder.open()?;
         let records = store.namespace(RECORDS)?.set(SET)?;
         let gates = if has_gates {
@@ -83,79 +122,98 @@ impl Target {
         } else {
             None
         };
+        let shards = case.layout.live_shards();
+        let keys = 0..settings.hot_keys;
+        let each = keys
+            .clone()
+            .flat_map(|key| (0..shards).map(move |shard| Place::hashed(key, shards, shard)));
         let names = match case.layout {
-            Layout::Hashed(shards) => (0..settings.hot_keys)
-                .flat_map(|key| (0..shards).map(move |shard| Place::hashed(key, shards, shard)))
-                .map(|place| place.record_key())
-                .collect(),
+            Layout::Hashed(_) => each.map(|place| place.record_key()).collect(),
             Layout::Timed(..) => Vec::new(),
         };
         let held = Held::new(records, gates);
         let policy = WritePolicy::default().total_timeout(None);
-        let lists = if case.activates() {
-            (0..settings.hot_keys)
-                .map(|key| ShardedList::new_with(&held, SET, list_key(key), BIN, &policy))
-                .collect::<Result<_>>()?
-        } else {
-            Vec::new()
-        };
-        let target = Self {
+        let collections = keys
+            .filter_map(|key| Collection::new(case, &held, [SET, BIN], key, &policy).transpose())
+            .collect::<Result<_>>()?;
+        let lists = settings.hot_keys as usize * shards as usize;
+        Ok(Self {
             case: case.clone(),
             store,
-            held,
             policy,
-            lists,
-            list_policy: ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE),
+            collections,
             clock,
             names,
             payload: vec![0x5a; settings.payload],
+            lengths: (0..lists).map(|_| AtomicU64::new(0)).collect(),
             trimming: AtomicBool::new(false),
             trims: AtomicU64::new(0),
-        };
-        target.fill()?;
-        Ok(target)
+            journal: None,
+            held,
+        })
     }
 
-    /// Puts the elements into the lists that are to be there beforehand.
+    /// Puts what is to be there beforehand into the records of the collections: elements, and the payload.
     fn fill(&self) -> Result<()> {
         let settings = &self.case.settings;
-        if settings.write != Write::AddUnique {
+        for (key, collection) in (0..).zip(&self.collections) {
+            let mut of_places: HashMap<Place, Vec<u64>> = HashMap::new();
+            if settings.write == Write::AddUnique {
+                for id in BEFOREHAND..BEFOREHAND + u64::from(settings.elements) {
+                    let place = self.beginning(key, id);
+                    of_places.entry(place).or_default().push(id);
+                }
+            }
+            for (place, ids) in &of_places {
+                // The handle makes the list. What follows is put beside its first element all at once.
+                let Some((first, rest)) = ids.split_first() else {
+                    continue;
+                };
+                collection.write(place, *first)?;
+                let rest = rest.iter().map(|id| place.child(*id)).collect();
+                let append = lists::append_items(&LIST_POLICY, BIN, rest);
+                self.records()
+                    .operate(place.record_key().as_str(), &[append])?;
+                if let Some(length) = self.length(place) {
+                    length.store(ids.len() as u64, Ordering::Relaxed);
+                }
+            }
+            self.pad(key, of_places.keys())?;
+        }
+        Ok(())
+    }
+
+    /// Lays the payload beside what the records of a collection hold, as far as they are there.
+    fn pad<'a>(&self, key: u32, filled: impl Iterator<Item = &'a Place>) -> Result<()> {
+        if self.payload.is_empty() {
             return Ok(());
         }
-        let mut filled: HashMap<Place, Vec<Value>> = HashMap::new();
-        for key in 0..settings.hot_keys {
-            if !self.lists.is_empty() {
-                self.fill_list(key)?;
-                continue;
-            }
-            for id in BEFOREHAND..BEFOREHAND + u64::from(settings.elements) {
-                filled
-                    .entry(self.place(key, id))
-                    .or_default()
-                    .push(element(id));
-            }
-        }
-        for (place, elements) in filled {
-            let append = lists::append_items(&self.list_policy, BIN, elements);
+        let places: Vec<Place> = match self.case.layout {
+            Layout::Hashed(shards) if !self.case.activates() => (0..shards)
+                .map(|shard| Place::hashed(key, shards, shard))
+                .collect(),
+            Layout::Hashed(_) => vec![Place::hashed(key, 1, 0)],
+            Layout::Timed(..) => filled.copied().collect(),
+        };
+        for place in places {
             self.records()
-                .operate(place.record_key().as_str(), &[append, self.padding()])?;
+                .operate(place.record_key().as_str(), &[self.padding()])?;
         }
         Ok(())
     }
 
-    /// The same for a list that will be spread: past the gates, in no time.
-    fn fill_list(&self, key: u32) -> Result<()> {
-        let records = self.store.namespace(RECORDS)?;
-        let list = ShardedList::new(&records, SET, list_key(key), BIN)?;
-        for id in BEFOREHAND..BEFOREHAND + u64::from(self.case.settings.elements) {
-            list.add(element(id))?;
+    /// Where an element is beforehand: the collections that will be spread begin in one record.
+    fn beginning(&self, key: u32, id: u64) -> Place {
+        if self.case.activates() {
+            Place::hashed(key, 1, 0)
+        } else {
+            self.place(key, id)
         }
-        Ok(())
     }
 
-    /// The lists that are to be spread.
-    pub(super) fn lists(&self) -> &[ShardedList<Held>] {
-        &self.lists
+    /// The collections of the hot keys.
+    pub(super) fn collections(&self) -> &[Collection] {
+        &self.collections
     }
 
     fn padding(&self) -> Operation {
@@ -179,7 +237,8 @@ impl Target {
         }
     }
 
-    /// Which record a write goes to now.
+    /// Which record a write goes to now. Counters choose among their shards themselves: on a virtual clock this is the
+    /// queue of one at random.
     pub(super) fn place(&self, key: u32, id: u64) -> Place {
         let now_ms = match self.case.layout {
             Layout::Hashed(_) => 0,
@@ -188,10 +247,17 @@ impl Target {
         Place::of(self.case.layout, key, id, now_ms)
     }
 
-    fn with_name<R>(&self, place: &Place, run: impl FnOnce(&Key<'_>) -> R) -> R {
+    fn number_of(&self, place: &Place) -> usize {
         let shards = self.case.layout.live_shards() as usize;
-        let at = place.key as usize * shards + place.shard_number() as usize;
-        match self.names.get(at) {
+        place.key as usize * shards + place.shard_number() as usize
+    }
+
+    fn length(&self, place: &Place) -> Option<&AtomicU64> {
+        self.lengths.get(self.number_of(place))
+    }
+
+    fn with_name<R>(&self, place: &Place, run: impl FnOnce(&Key<'_>) -> R) -> R {
+        match self.names.get(self.number_of(place)) {
             Some(name) => run(&Key::from(name.as_str())),
             None => run(&Key::from(place.record_key())),
         }
@@ -202,75 +268,99 @@ impl Target {
     /// # Errors
     /// What the store answers.
     pub(super) fn write(&self, place: Place, id: u64, ledger: &mut Ledger) -> Result<()> {
-        if let Some(list) = self.lists.get(place.key as usize) {
-            let added = list.add(element(id));
-            let added =
-                added.inspect_err(|error| ledger.in_doubt += u64::from(error.in_doubt()))?;
-            *ledger.acked.entry(place).or_default() += 1;
+        self.note(Known::Sent, &place, id)?;
+        let done = match self.collections.get(place.key as usize) {
+            Some(collection) => collection.write(&place, id),
+            None => self.write_record(&place, id, ledger),
+        };
+        match done {
+            Ok(true) => {
+                self.note(Known::Acknowledged, &place, id)?;
+                ledger.acknowledge(&self.case, place, id);
+                if self.case.settings.write == Write::AddUnique {
+                    self.trim(&place, ledger);
+                }
+                Ok(())
+            }
             // What was there already was added twice.
-            if added {
-                ledger.elements.push(id as u32);
-            } else {
+            Ok(false) => {
                 ledger.repeated += 1;
+                Ok(())
             }
-            return Ok(());
-        }
-        let operation = match self.case.settings.write {
-            Write::Put => {
-                // As many bytes as are asked for, and the write's number in the first of them.
-                let mut value = self.payload.clone();
-                value
-                    .iter_mut()
-                    .zip(id.to_le_bytes())
-                    .for_each(|(byte, of_id)| *byte = of_id);
-                put(BIN, Value::Blob(value))
-            }
-            Write::Increment => add(BIN, 1),
-            Write::AddUnique => lists::append(&self.list_policy, BIN, element(id)),
-        };
-        let first = ledger.acked.get(&place).is_none_or(|count| *count == 0);
-        let pads = first && self.case.settings.write == Write::Increment;
-        let operations: &[Operation] = if pads {
-            &[operation, self.padding()]
-        } else {
-            &[operation]
-        };
-        let done = self.with_name(&place, |key| {
-            self.held.operate_on(&self.policy, key, operations)
-        });
-        let done = done.inspect_err(|error| ledger.in_doubt += u64::from(error.in_doubt()))?;
-        *ledger.acked.entry(place).or_default() += 1;
-        if self.case.settings.write == Write::AddUnique {
-            ledger.elements.push(id as u32);
-            if let Some(Value::Int(length)) = done.value(0) {
-                self.trim(&place, *length as u64, ledger);
+            Err(error) => {
+                if error.in_doubt() {
+                    ledger.in_doubt += 1;
+                } else {
+                    self.note(Known::Refused, &place, id)?;
+                }
+                Err(error)
             }
         }
-        Ok(())
     }
 
-    /// Cuts a list back to the length that it is kept at, from a place that varies. It may be refused: the next one tries.
-    fn trim(&self, place: &Place, length: u64, ledger: &mut Ledger) {
+    fn note(&self, known: Known, place: &Place, id: u64) -> Result<()> {
+        self.journal
+            .as_ref()
+            .map_or(Ok(()), |journal| journal.note(known, place, id))
+    }
+
+    /// The same where there is no handle for it: to a record of its own.
+    fn write_record(&self, place: &Place, id: u64, ledger: &Ledger) -> Result<bool> {
+        let mut operations = Vec::with_capacity(2);
+        if self.case.settings.write == Write::Put {
+            // As many bytes as are asked for, and the write's number in the first of them.
+            let mut value = self.payload.clone();
+            value
+                .iter_mut()
+                .zip(id.to_le_bytes())
+                .for_each(|(byte, of_id)| *byte = of_id);
+            operations.push(put(BIN, Value::Blob(value)));
+        } else {
+            operations.push(add(BIN, 1));
+            if !ledger.acked.contains_key(place) {
+                operations.push(self.padding());
+            }
+        }
+        self.with_name(place, |key| {
+            self.held.operate_on(&self.policy, key, &operations)
+        })
+        .map(|_| true)
+    }
+
+    /// Cuts a list back to the length that it is kept at once it is too long, from a place that varies: past the handles,
+    /// which have no call for that. It may be refused: the next one tries.
+    fn trim(&self, place: &Place, ledger: &mut Ledger) {
+        let Some(length) = self.length(place) else {
+            return;
+        };
+        let grown = length.fetch_add(1, Ordering::Relaxed) + 1;
         let kept = self.case.settings.elements / self.case.layout.live_shards();
         let most = u64::from(kept + (kept / 10).max(TRIM_MIN));
+        // A list that moves while it is written is left alone, and so is one whose ledger is kept for later.
         if self.case.settings.elements == 0
-            || length < most
+            || self.case.activates()
+            || self.journal.is_some()
+            || grown < most
             || self.trimming.swap(true, Ordering::Acquire)
         {
             return;
         }
-        let surplus = length - u64::from(kept);
         let turn = self.trims.fetch_add(1, Ordering::Relaxed);
         let from = turn.wrapping_mul(0x9e37_79b9) % (u64::from(kept) + 1);
+        let surplus = grown - u64::from(kept);
         let cut =
             lists::remove_by_index_range_count(BIN, from as i64, surplus, ListReturnType::Values);
         let done = self.with_name(place, |key| {
-            self.records().operate_on(&self.policy, key, &[cut])
+            let operations = [cut, lists::size(BIN)];
+            self.records().operate_on(&self.policy, key, &operations)
         });
         if let Ok(done) = done
-            && let Some(Value::List(removed)) = done.value(0)
+            && let (Some(Value::List(removed)), Some(Value::Int(left))) =
+                (done.value(0), done.value(1))
         {
             ledger.trimmed.extend(removed.iter().filter_map(number));
+            // In a new bucket of time the list is another one.
+            length.store(*left as u64, Ordering::Relaxed);
         }
         self.trimming.store(false, Ordering::Release);
     }
@@ -280,70 +370,77 @@ impl Target {
     /// # Errors
     /// What the store answers.
     pub(super) fn read_back(&self, place: &Place, id: u64, ledger: &mut Ledger) -> Result<()> {
-        if let Some(list) = self.lists.get(place.key as usize) {
-            ledger.read_back += 1;
-            ledger.unseen += u64::from(!list.contains(&element(id))?);
-            return Ok(());
-        }
-        let read = match self.case.settings.write {
-            Write::Put | Write::Increment => get_bin(BIN),
-            Write::AddUnique => lists::get_by_value(BIN, element(id), ListReturnType::Count),
-        };
-        let found = self.with_name(place, |key| {
-            self.held.operate_on(&self.policy, key, &[read])
-        })?;
         ledger.read_back += 1;
-        let own = ledger.acked.get(place).copied().unwrap_or_default();
-        match (self.case.settings.write, found.value(0)) {
-            (Write::Increment, Some(Value::Int(count))) if *count as u64 >= own => {}
-            (Write::Put, Some(Value::Blob(_))) => {}
-            (Write::AddUnique, Some(Value::Int(1))) => {}
-            (Write::AddUnique, _) => ledger.suspects.push(id as u32),
-            _ => ledger.unseen += 1,
+        let own = |place: &Place| ledger.acked.get(place).copied().unwrap_or_default();
+        let Some(collection) = self.collections.get(place.key as usize) else {
+            let operations = [get_bin(BIN)];
+            let found = self.with_name(place, |key| {
+                self.held.operate_on(&self.policy, key, &operations)
+            })?;
+            let is_seen = match found.value(0) {
+                Some(Value::Int(count)) => *count as u64 >= own(place),
+                found => matches!(found, Some(Value::Blob(_))),
+            };
+            ledger.unseen += u64::from(!is_seen);
+            return Ok(());
+        };
+        let seen = collection.seen(place, id)?;
+        if self.case.settings.write == Write::Increment {
+            ledger.unseen += u64::from(seen < own(&place.whole()));
+        } else if seen != 1 {
+            ledger.suspects.push(id as u32);
         }
         Ok(())
     }
 
-    /// Compares what was acknowledged with what the records hold now.
+    /// Compares what was acknowledged with what the collections or the records hold now.
     ///
     /// # Errors
-    /// If the records cannot be read.
+    /// If they cannot be read.
     pub(super) fn check(&self, ledger: &Ledger) -> Result<Correctness> {
-        let mut in_lists = Vec::new();
-        let mut counts: HashMap<String, u64> = HashMap::new();
-        let write = self.case.settings.write;
-        for list in &self.lists {
-            for element in list.iter() {
-                in_lists.extend(number(&element?));
+        match (self.case.settings.write, self.collections.is_empty()) {
+            (Write::AddUnique, _) => {
+                let mut found = Vec::new();
+                for collection in &self.collections {
+                    found.extend(collection.numbers()?);
+                }
+                Ok(Correctness::of_elements(ledger, found))
             }
+            (_, false) => {
+                let mut sums = HashMap::new();
+                for (key, collection) in (0..).zip(&self.collections) {
+                    sums.insert(key, collection.sum()?.unwrap_or_default());
+                }
+                let sum = |place: &Place| sums.get(&place.key).copied().unwrap_or(0);
+                Ok(Correctness::of_counts(ledger, sum))
+            }
+            (write, true) => self.check_records(ledger, write),
         }
-        if !self.lists.is_empty() {
-            return Ok(Correctness::of_elements(ledger, in_lists));
-        }
+    }
+
+    fn check_records(&self, ledger: &Ledger, write: Write) -> Result<Correctness> {
+        let mut counts: HashMap<String, u64> = HashMap::new();
         self.records().scan_records(&mut |record| {
             let Some(Key::String(name)) = record.key() else {
                 return;
             };
-            let count = match (write, record.get(BIN)) {
-                (Write::Put, Some(_)) => u64::from(record.generation()),
-                (Write::Increment, Some(Value::Int(count))) => count as u64,
-                (Write::AddUnique, Some(Value::List(list))) => {
-                    in_lists.extend(list.iter().filter_map(number));
-                    0
-                }
-                _ => 0,
+            let count = match record.get(BIN) {
+                Some(Value::Int(count)) => count as u64,
+                Some(_) => u64::from(record.generation()),
+                None => 0,
             };
             counts.insert(name.to_string(), count);
         })?;
         let count_of = |place: &Place| counts.get(&place.record_key()).copied().unwrap_or(0);
-        Ok(match write {
-            Write::AddUnique => Correctness::of_elements(ledger, in_lists),
-            Write::Increment => Correctness::of_counts(ledger, count_of),
-            Write::Put => Correctness::of_counts(ledger, |place| {
+        Ok(Correctness::of_counts(ledger, |place| {
+            let count = count_of(place);
+            if write == Write::Put {
                 let acked = ledger.acked.get(place).copied().unwrap_or(0);
-                writes_of_generation(count_of(place), acked)
-            }),
-        })
+                writes_of_generation(count, acked)
+            } else {
+                count
+            }
+        }))
     }
 
     /// Ends the store.
@@ -353,10 +450,6 @@ impl Target {
     pub(super) fn close(self) -> Result<()> {
         self.store.close()
     }
-}
-
-fn list_key(key: u32) -> String {
-    Place::hashed(key, 1, 0).record_key()
 }
 
 /// How many writes a record has seen that is at this generation: 1 to 65,535 and then 1 again, so the number that is
@@ -374,17 +467,36 @@ fn writes_of_generation(generation: u64, acked: u64) -> u64 {
         .unwrap_or(below)
 }
 
-/// The element of a number: different for different ones, and in no order.
-fn element(id: u64) -> Value {
-    Value::Int(i64::from((id as u32).wrapping_mul(0x9e37_79b1)))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contention::case::Load;
+    use crate::contention::testing::settings;
 
-/// The number of an element, unless it was there beforehand.
-fn number(element: &Value) -> Option<u32> {
-    let Value::Int(element) = element else {
-        return None;
-    };
-    // The inverse of the factor, modulo 2^32.
-    let id = (*element as u32).wrapping_mul(0x0e8b_2f51);
-    (u64::from(id) < BEFOREHAND).then_some(id)
+    #[test]
+    fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
+        for layout in ["1", "4", "hourly", "daily+4"] {
+            let mut settings = settings();
+            settings.write = Write::AddUnique;
+            settings.elements = 60;
+            settings.hot_keys = 2;
+            let load = Load::Open { rate: 1.0 };
+            let case = settings.case(load, layout.parse().unwrap()).unwrap();
+            let target = Target::new(&case).unwrap();
+            for id in (0..60).chain(BEFOREHAND..BEFOREHAND + 60) {
+                let place = target.place(1, id);
+                if id < BEFOREHAND {
+                    let mut ledger = Ledger::default();
+                    target.write(place, id, &mut ledger).unwrap();
+                    assert_eq!(ledger.acked[&place], 1);
+                }
+                let find = lists::get_by_value(BIN, place.child(id), ListReturnType::Count);
+                let name = place.record_key();
+                let found = target.records().operate(name.as_str(), &[find]).unwrap();
+                assert_eq!(found.value(0), Some(&Value::Int(1)), "{layout} {id} {name}");
+                assert_eq!(target.collections[1].seen(&place, id).unwrap(), 1);
+            }
+            assert_eq!(target.collections[1].numbers().unwrap().len(), 60);
+        }
+    }
 }

@@ -25,6 +25,7 @@ pub(super) fn settings() -> Settings {
         retries: 0,
         pause: Duration::from_micros(100),
         activate_at: None,
+        dir: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! What queueing theory says: writes that come at random to a record with a queue of limited length.
 //!
 //! M/D/1/K for a hold that is always the same, M/M/1/K for an exponential one; K, the writers in the system, is
-//! `limit + 1`. Nothing here is measured, and nothing here shares code with the simulation.
+//! `max_waiters + 1`; M/D/1 and M/M/1 where any number may wait. Nothing here is measured, and nothing here shares code with the simulation.
 
 use super::case::Spread;
 
@@ -17,12 +17,19 @@ pub(super) struct Expected {
     pub(super) mean_holds: f64,
 }
 
-/// `load`: writes that come in a mean hold (lambda). `limit`: how many may wait.
-pub(super) fn expected(load: f64, limit: usize, spread: Spread) -> Option<Expected> {
+/// A smaller share, one in a billion, is none: what is computed of it is mostly rounding.
+const BUSY_MIN: f64 = 1e-9;
+
+/// `load`: writes that come in a mean hold (lambda). `max_waiters`: how many may wait; `None`: any number, and then there is
+/// nothing to expect of a record that is offered more than it can serve.
+pub(super) fn expected(load: f64, max_waiters: Option<usize>, spread: Spread) -> Option<Expected> {
     if !(load > 0.0 && load.is_finite()) {
         return None;
     }
-    let places = (limit + 1).min(PLACES_MAX);
+    let Some(max_waiters) = max_waiters else {
+        return (load < 1.0).then(|| unlimited(load, spread));
+    };
+    let places = max_waiters.saturating_add(1).min(PLACES_MAX);
     let in_system = match spread {
         Spread::Fixed => fixed(load, places),
         Spread::Exponential => exponential(load, places),
@@ -35,9 +42,22 @@ pub(super) fn expected(load: f64, limit: usize, spread: Spread) -> Option<Expect
         .sum();
     // Little's law, for those that are let in.
     Some(Expected {
-        busy,
+        busy: if busy < BUSY_MIN { 0.0 } else { busy },
         mean_holds: mean / (load * (1.0 - busy)),
     })
+}
+
+/// By Pollaczek and Khinchine.
+fn unlimited(load: f64, spread: Spread) -> Expected {
+    let queue = load / (1.0 - load);
+    Expected {
+        busy: 0.0,
+        mean_holds: 1.0
+            + match spread {
+                Spread::Fixed => queue / 2.0,
+                Spread::Exponential => queue,
+            },
+    }
 }
 
 /// The chances that 0, 1, .. `places` are in the system, each relative to the one before.
@@ -91,7 +111,7 @@ mod tests {
     fn without_a_queue_the_loss_is_that_of_erlang_whatever_the_spread() {
         for load in [0.1, 0.5, 1.0, 3.0] {
             for spread in [Spread::Fixed, Spread::Exponential] {
-                let found = expected(load, 0, spread).unwrap();
+                let found = expected(load, Some(0), spread).unwrap();
                 close(found.busy, load / (1.0 + load));
                 close(found.mean_holds, 1.0);
             }
@@ -101,11 +121,12 @@ mod tests {
     #[test]
     fn a_queue_that_is_never_full_waits_as_long_as_the_unlimited_one() {
         for load in [0.1, 0.4, 0.8] {
-            let fixed = expected(load, 200, Spread::Fixed).unwrap();
-            // Pollaczek and Khinchine.
-            assert!((fixed.mean_holds - (1.0 + load / (2.0 * (1.0 - load)))).abs() < 1e-6);
-            let exponential = expected(load, 200, Spread::Exponential).unwrap();
-            assert!((exponential.mean_holds - 1.0 / (1.0 - load)).abs() < 1e-6);
+            for spread in [Spread::Fixed, Spread::Exponential] {
+                let long = expected(load, Some(200), spread).unwrap();
+                let unlimited = expected(load, None, spread).unwrap();
+                assert!((long.mean_holds - unlimited.mean_holds).abs() < 1e-6);
+                assert_eq!((long.busy, unlimited.busy), (0.0, 0.0));
+            }
         }
     }
 
@@ -113,7 +134,7 @@ mod tests {
     fn one_waiting_place_is_as_worked_out_by_hand() {
         // Behind a writer: nobody with chance e^-r, else one. So idle = e^-r, and 1 - 1 / (e^-r + r) are refused.
         for load in [0.2, 0.9, 1.6] {
-            let found = expected(load, 1, Spread::Fixed).unwrap();
+            let found = expected(load, Some(1), Spread::Fixed).unwrap();
             close(found.busy, 1.0 - 1.0 / ((-load).exp() + load));
         }
     }
@@ -121,10 +142,11 @@ mod tests {
     #[test]
     fn beyond_its_capacity_a_record_serves_one_write_a_hold() {
         for spread in [Spread::Fixed, Spread::Exponential] {
-            let found = expected(3.2, 20, spread).unwrap();
+            let found = expected(3.2, Some(20), spread).unwrap();
             assert!((found.busy - (1.0 - 1.0 / 3.2)).abs() < 1e-6, "{found:?}");
         }
-        assert_eq!(expected(0.0, 20, Spread::Fixed), None);
-        assert_eq!(expected(f64::NAN, 20, Spread::Fixed), None);
+        assert_eq!(expected(0.0, Some(20), Spread::Fixed), None);
+        assert_eq!(expected(f64::NAN, Some(20), Spread::Fixed), None);
+        assert_eq!(expected(1.0, None, Spread::Fixed), None);
     }
 }

@@ -13,8 +13,19 @@ pub(super) fn millis(micros: f64) -> Cell {
     Cell::shown(decimal(micros / 1e3, decimals), micros.to_string())
 }
 
-pub(super) fn percent(share: f64) -> String {
-    format!("{} %", decimal(share * 100.0, 2))
+/// A share in percent with so many decimals: 0 is no rounded number, and what is more is never shown as 0.
+pub(super) fn percent(share: f64, decimals: usize) -> String {
+    let least = 10_f64.powi(-(decimals as i32));
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent > 0.0 && percent < least => format!("<{least} %"),
+        percent => format!("{} %", decimal(percent, decimals)),
+    }
+}
+
+/// The same to a thousandth of a percent.
+pub(super) fn share(share: f64) -> Cell {
+    Cell::shown(percent(share, 3), share.to_string())
 }
 
 pub(super) fn decimals(number: f64) -> usize {
@@ -48,5 +59,24 @@ pub(super) fn shards(shards: &Shards) -> String {
         Shards::Hashed(1) => "1 shard".to_owned(),
         Shards::Hashed(shards) => format!("{shards} shards"),
         Shards::Named(name) => name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_0_only_if_it_is() {
+        for (part, text) in [
+            (0.0, "0 %"),
+            (1e-9, "<0.001 %"),
+            (0.000_01, "0.001 %"),
+            (0.373_84, "37.384 %"),
+            (1.0, "100.000 %"),
+        ] {
+            assert_eq!(percent(part, 3), text);
+            assert_eq!(share(part).as_value(), part.to_string());
+        }
     }
 }

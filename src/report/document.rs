@@ -35,6 +35,8 @@ pub enum Block {
     Heading(String),
     /// Plain words.
     Paragraph(String),
+    /// What is so: names and values.
+    Facts(Vec<(String, String)>),
     /// A judgement.
     Verdict(Verdict),
     /// A table.
@@ -72,6 +74,17 @@ impl Section {
     #[must_use]
     pub fn paragraph(self, words: impl Into<String>) -> Self {
         self.block(Block::Paragraph(words.into()))
+    }
+
+    /// Adds a name and its value; those that follow each other stand together.
+    #[must_use]
+    pub fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let fact = (name.into(), value.into());
+        if let Some(Block::Facts(facts)) = self.blocks.last_mut() {
+            facts.push(fact);
+            return self;
+        }
+        self.block(Block::Facts(vec![fact]))
     }
 
     /// Adds a judgement.

@@ -49,16 +49,7 @@ impl Page {
              <header><h1>{title}</h1>"
         );
         if !report.facts.is_empty() {
-            self.out.push_str("<dl class=\"facts\">");
-            for (name, value) in &report.facts {
-                let _ = write!(
-                    self.out,
-                    "<dt>{}</dt><dd>{}</dd>",
-                    escape(name),
-                    escape(value)
-                );
-            }
-            self.out.push_str("</dl>");
+            self.out.push_str(&facts_list(&report.facts));
         }
         self.out
             .push_str("</header>\n<div class=\"page\"><nav aria-label=\"Sections\"><ul>");
@@ -98,6 +89,7 @@ impl Page {
         match block {
             Block::Heading(heading) => format!("<h3>{}</h3>", escape(heading)),
             Block::Paragraph(words) => format!("<p>{}</p>", escape(words)),
+            Block::Facts(facts) => facts_list(facts),
             Block::Verdict(verdict) => verdict_box(verdict),
             Block::Table(table) => table_box(table),
             Block::Chart(chart) => {
@@ -118,6 +110,13 @@ fn id(number: usize, section: &Section) -> String {
         }
     });
     format!("{}-{}", letters.collect::<String>(), number + 1)
+}
+
+fn facts_list(facts: &[(String, String)]) -> String {
+    let rows = facts
+        .iter()
+        .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)));
+    format!("<dl class=\"facts\">{}</dl>", rows.collect::<String>())
 }
 
 fn verdict_box(verdict: &Verdict) -> String {
@@ -246,6 +245,7 @@ mod tests {
         let section = Section::new(hostile)
             .heading(hostile)
             .paragraph(hostile)
+            .fact(hostile, hostile)
             .verdict(verdict)
             .table(table)
             .chart(chart);

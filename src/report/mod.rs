@@ -1,10 +1,11 @@
 //! Reports: one document, written as text for a terminal, as one HTML page, as JSON, and its tables as CSV.
 //!
-//! A [`Report`] is sections of blocks: paragraphs, verdicts, tables, charts. Whoever has something to report builds one and
+//! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Whoever has something to report builds one and
 //! asks for a form of it. `document`, `table` and `chart` are what it is made of; `text`, `html` and `json` its forms;
-//! `number` writes numbers for people.
+//! `number` writes numbers and keys for people.
 //!
-//! * **Text** is ASCII but for what users have named, at most [`TEXT_COLUMNS`] wide, and has no colour, so `NO_COLOR` holds.
+//! * **Text** is ASCII but for what users have named, at most [`TEXT_COLUMNS`] wide also where letters take two columns, and
+//!   has no colour, so `NO_COLOR` holds.
 //! * **HTML** is one file without a script and without anything to load: it can be mailed, and opened years later. It is
 //!   light or dark as the reader's system is, works from 360 pixels of width on, and by keyboard and screen reader: colour
 //!   never says anything alone, and every chart has its numbers in a table below it. It is well-formed XML, too.
@@ -30,6 +31,6 @@ pub use chart::{
 pub use document::{Block, Level, Report, Section, Verdict};
 pub use html::HTML_BYTES_MAX;
 pub use json::{Versioned, to_json};
-pub use number::{bytes, count, decimal};
+pub use number::{bytes, count, decimal, duration, key};
 pub use table::{Align, Cell, Column, Table};
 pub use text::TEXT_COLUMNS;

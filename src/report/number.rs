@@ -1,4 +1,11 @@
-//! Numbers as people read them.
+//! Numbers as people read them, and the keys of records.
+
+use std::time::Duration;
+
+use crate::Key;
+
+/// Longer keys are shortened to so many characters.
+const KEY_CHARS: usize = 64;
 
 /// `1234567` as `1,234,567`.
 #[must_use]
@@ -43,6 +50,31 @@ pub fn decimal(number: f64, decimals: usize) -> String {
     };
     let point = if fraction.is_empty() { "" } else { "." };
     format!("{sign}{whole}{point}{fraction}")
+}
+
+/// A time in the unit that fits, with three digits: `7.5 us`, `28.1 ms`, `2 s`.
+#[must_use]
+pub fn duration(time: Duration) -> String {
+    micros(time.as_secs_f64() * 1e6)
+}
+
+/// A key: text escaped so that it cannot break a line, bytes as hexadecimal digits; shortened if it is long.
+#[must_use]
+pub fn key(key: &Key<'_>) -> String {
+    let text = match key {
+        Key::Integer(value) => return value.to_string(),
+        Key::String(text) => text
+            .chars()
+            .flat_map(char::escape_debug)
+            .collect::<String>(),
+        Key::Blob(bytes) => bytes
+            .iter()
+            .fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+    };
+    match text.char_indices().nth(KEY_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
 }
 
 /// In the largest unit of which there is at least one, with one decimal.
@@ -140,8 +172,32 @@ mod tests {
         ] {
             assert_eq!(short(number), text);
         }
-        for (number, text) in [(7.5, "7.5 us"), (28_100.0, "28.1 ms"), (2e6, "2 s")] {
-            assert_eq!(micros(number), text);
+    }
+
+    #[test]
+    fn times_stand_in_the_unit_that_fits() {
+        for (nanos, text) in [
+            (0, "0 us"),
+            (90, "0.09 us"),
+            (7_500, "7.5 us"),
+            (28_100_000, "28.1 ms"),
+            (2_000_000_000, "2 s"),
+        ] {
+            assert_eq!(duration(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn keys_are_shown_so_that_they_cannot_break_a_line() {
+        let table = [
+            (Key::from(-7), "-7".to_owned()),
+            ("ada".into(), "ada".to_owned()),
+            ("a\nb\u{1b}".into(), "a\\nb\\u{1b}".to_owned()),
+            (vec![0u8, 255].into(), "0x00ff".to_owned()),
+            ("ö".repeat(80).into(), format!("{}...", "ö".repeat(64))),
+        ];
+        for (one, text) in table {
+            assert_eq!(key(&one), text);
         }
     }
 }

@@ -1,13 +1,17 @@
 //! A report for a terminal: no colour, at most so many columns.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use super::document::{Block, Report, Verdict};
 use super::table::{Align, Cell, Table};
 
-/// The width that no line exceeds, in characters.
+/// The width that no line exceeds, in columns: letters of some scripts take two.
 pub const TEXT_COLUMNS: usize = 100;
 
 /// What stands before every line below a section's title.
 const INDENT: &str = "  ";
+/// What stands before the rows of a table.
+const ROW_INDENT: &str = "    ";
 /// Between columns.
 const GAP: usize = 2;
 /// A column of words is not made narrower than that.
@@ -17,13 +21,11 @@ const WORDS_MIN: usize = 16;
 pub(super) fn write(report: &Report) -> String {
     let mut text = Text::default();
     text.wrapped("", &report.title);
-    for (name, value) in &report.facts {
-        text.wrapped(INDENT, &format!("{name}: {value}"));
-    }
+    text.facts(&report.facts);
     for section in &report.sections {
         text.gap();
         text.wrapped("", &section.title);
-        let underline = section.title.chars().count().min(TEXT_COLUMNS);
+        let underline = section.title.width().min(TEXT_COLUMNS);
         text.line("", &"-".repeat(underline));
         text.below_title = true;
         for block in &section.blocks {
@@ -68,6 +70,7 @@ impl Text {
                 self.wrapped(INDENT, heading);
             }
             Block::Paragraph(words) => self.wrapped(INDENT, words),
+            Block::Facts(facts) => self.facts(facts),
             Block::Verdict(verdict) => self.verdict(verdict),
             Block::Table(table) => self.table(table),
             Block::Chart(chart) => self.table(&chart.to_table()),
@@ -81,11 +84,7 @@ impl Text {
             sentence,
             ..
         } = verdict;
-        let beside = format!(
-            "{INDENT}{:width$} ",
-            "",
-            width = word.chars().count().max(6)
-        );
+        let beside = format!("{INDENT}{:width$} ", "", width = word.width().max(6));
         for (number, line) in wrap(subject, TEXT_COLUMNS - beside.len())
             .iter()
             .enumerate()
@@ -96,23 +95,32 @@ impl Text {
         self.wrapped(&beside, sentence);
     }
 
+    /// Names, and beside them their values.
+    fn facts(&mut self, facts: &[(String, String)]) {
+        let mut table = Table::new("", &["", ""]).words(&[""]);
+        for (name, value) in facts {
+            table.row([name, value].map(Cell::text));
+        }
+        for part in parts(&table, TEXT_COLUMNS - INDENT.len()) {
+            self.rows(INDENT, &table, &table.rows, &part);
+        }
+    }
+
     fn table(&mut self, table: &Table) {
         self.gap();
         self.wrapped(INDENT, &table.caption);
-        for part in parts(table) {
-            self.rows(table, &part);
+        let names = table.columns.iter().map(|one| Cell::text(&one.name));
+        let heading = [names.collect()];
+        for part in parts(table, TEXT_COLUMNS - ROW_INDENT.len()) {
+            self.rows(ROW_INDENT, table, &heading, &part);
+            self.rows(ROW_INDENT, table, &table.rows, &part);
         }
         self.gap();
     }
 
     /// The columns of these places, with these widths.
-    fn rows(&mut self, table: &Table, part: &[(usize, usize)]) {
-        let heading: Vec<Cell> = table
-            .columns
-            .iter()
-            .map(|one| Cell::text(&one.name))
-            .collect();
-        for row in std::iter::once(&heading).chain(&table.rows) {
+    fn rows(&mut self, indent: &str, table: &Table, rows: &[Vec<Cell>], part: &[(usize, usize)]) {
+        for row in rows {
             let cells: Vec<(usize, Align, Vec<String>)> = part
                 .iter()
                 .map(|(place, width)| {
@@ -136,21 +144,20 @@ impl Text {
                         line.push_str(&" ".repeat(GAP));
                     }
                     let text = lines.get(number).map_or("", String::as_str);
-                    let fill = " ".repeat(width.saturating_sub(text.chars().count()));
+                    let fill = " ".repeat(width.saturating_sub(text.width()));
                     match align {
                         Align::Left => line.extend([text, &fill]),
                         Align::Right => line.extend([&fill, text]),
                     }
                 }
-                self.line("    ", &line);
+                self.line(indent, &line);
             }
         }
     }
 }
 
-/// The columns of a table in parts that fit, each beginning with the first column: places and widths.
-fn parts(table: &Table) -> Vec<Vec<(usize, usize)>> {
-    let room = TEXT_COLUMNS - 4;
+/// The columns of a table in parts that fit into a width, each beginning with the first column: places and widths.
+fn parts(table: &Table, room: usize) -> Vec<Vec<(usize, usize)>> {
     let mut widths: Vec<usize> = (0..table.columns.len())
         .map(|place| natural(table, place))
         .collect();
@@ -211,28 +218,29 @@ fn natural(table: &Table, place: usize) -> usize {
     cells
         .map(Cell::as_text)
         .chain([heading])
-        .map(|text| text.chars().count())
+        .map(UnicodeWidthStr::width)
         .max()
         .unwrap_or(0)
         .max(1)
 }
 
-/// The words in lines of at most `width` characters; a longer word is broken. At least one line. Line feeds and other
+/// The words in lines of at most `width` columns; a longer word is broken. At least one line. Line feeds and other
 /// control characters are spaces here.
 fn wrap(words: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in words.split(|letter: char| letter.is_whitespace() || letter.is_control()) {
-        let length = word.chars().count();
-        if length == 0 {
+        if word.is_empty() {
             continue;
         }
-        if used > 0 && used + 1 + length > width {
+        if used > 0 && used + 1 + word.width() > width {
             lines.push(String::new());
             used = 0;
         }
         for (place, letter) in word.chars().enumerate() {
-            if used == width {
+            let columns = letter.width().unwrap_or(0);
+            let gap = usize::from(place == 0 && used > 0);
+            if used + gap + columns > width {
                 lines.push(String::new());
                 used = 0;
             }
@@ -242,7 +250,7 @@ fn wrap(words: &str, width: usize) -> Vec<String> {
                     used += 1;
                 }
                 line.push(letter);
-                used += 1;
+                used += columns;
             }
         }
     }
@@ -268,11 +276,18 @@ mod tests {
         };
         let report = Report::new("Sizing")
             .fact("store", "/data")
+            .fact("made", "by hand")
             .section(Section::new("Verdict").verdict(verdict).table(table))
-            .section(Section::new("More").paragraph("Words."));
+            .section(
+                Section::new("More")
+                    .paragraph("Words.")
+                    .fact("a", "1")
+                    .fact("longer", "2"),
+            );
         let expected = "\
 Sizing
-  store: /data
+  store  /data
+  made   by hand
 
 Verdict
 -------
@@ -287,6 +302,8 @@ Verdict
 More
 ----
   Words.
+  a       1
+  longer  2
 ";
         assert_eq!(report.to_text(), expected);
     }
@@ -303,8 +320,7 @@ More
             .section(Section::new("s").table(table))
             .to_text();
         assert!(
-            text.lines()
-                .all(|line| line.chars().count() <= TEXT_COLUMNS),
+            text.lines().all(|line| line.width() <= TEXT_COLUMNS),
             "{text}"
         );
         assert_eq!(text.matches("a heading of column 0").count(), 4, "{text}");
@@ -314,7 +330,7 @@ More
     proptest! {
         #[test]
         fn no_line_is_too_wide_and_no_word_is_lost(
-            cells in prop::collection::vec(prop::collection::vec("[a-zö]{0,60}( [a-z]{0,9}){0,9}", 1..9), 1..5),
+            cells in prop::collection::vec(prop::collection::vec("[a-zö字]{0,60}( [a-z\u{301}😀]{0,9}){0,9}", 1..9), 1..5),
             words in prop::collection::vec(any::<bool>(), 9),
         ) {
             let mut table = Table::new("caption", &["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"]);
@@ -324,10 +340,17 @@ More
             for row in &cells {
                 table.row(row.iter().map(Cell::text));
             }
-            let text = Report::new("t").section(Section::new("s").table(table)).to_text();
-            for line in text.lines() {
-                prop_assert!(line.chars().count() <= TEXT_COLUMNS, "{line}");
+            let words: Vec<&String> = cells.iter().flatten().collect();
+            let facts = words.windows(2).fold(Section::new("f"), |facts, pair| facts.fact(pair[0], pair[1]));
+            for text in [
+                Report::new(words[0]).section(facts).to_text(),
+                Report::new("t").section(Section::new(words[0]).table(table.clone())).to_text(),
+            ] {
+                for line in text.lines() {
+                    prop_assert!(line.width() <= TEXT_COLUMNS, "{line}");
+                }
             }
+            let text = Report::new("t").section(Section::new("s").table(table)).to_text();
             let letters = |text: &str| text.chars().filter(|letter| *letter == 'ö').count();
             let repeats = text.matches("n0").count();
             let first: usize = cells.iter().filter_map(|row| row.first()).map(|cell| letters(cell)).sum();

@@ -106,7 +106,8 @@ const fn width_name(width: BucketWidth) -> &'static str {
 
 /// Buckets of time, if it is known how fast elements come.
 fn time(need: &Need) -> Option<TimeAdvice> {
-    let (rate, element) = (need.writes_per_s?, need.element_bytes?);
+    let rate = need.writes_per_s.filter(|rate| *rate > 0.0)?;
+    let element = need.element_bytes?;
     let width = BucketWidth::advised(rate, element).unwrap_or(BucketWidth::Hour);
     let bucket_bytes_p99 = width.bucket_bytes_p99(rate, element).ceil() as u64;
     let hash_shards = shards_by_size(bucket_bytes_p99, SWEET_SPOT_BYTES)
@@ -202,6 +203,8 @@ mod tests {
         let fast = advise(&need(1, Some(400.0))).time.unwrap();
         assert_eq!(fast.width, "hour");
         assert!(fast.hash_shards >= 128, "{fast:?}");
-        assert_eq!(advise(&need(1, None)).time, None);
+        for unknown in [None, Some(0.0)] {
+            assert_eq!(advise(&need(1, unknown)).time, None);
+        }
     }
 }

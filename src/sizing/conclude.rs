@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Options;
 use super::advice::{COPIES, Need, advise, what_if};
 use super::judge::{Case, THRESHOLDS, heaviest_collection, judge};
-use super::lint::lints;
+use super::lint::{damage, lints};
 use super::measure::Measured;
 use super::model::{
     BinSizing, CollectionSizing, Contended, IndexMemory, Lint, NamespaceSizing, RecordSizing,
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 pub(super) fn conclude(options: &Options, origin: Origin, survey: Survey<'_>) -> Sizing {
     let surveys = survey.finish();
     let mut sets = Vec::new();
-    let mut found: Vec<Lint> = Vec::new();
+    let mut found: Vec<Lint> = origin.namespaces.iter().filter_map(damage).collect();
     for ((namespace, set), survey) in &surveys {
         let index = origin
             .namespaces
@@ -59,6 +59,7 @@ pub(super) fn conclude(options: &Options, origin: Origin, survey: Survey<'_>) ->
         source: origin.source,
         source_kind: origin.kind,
         records: sets.iter().map(|set| set.records).sum(),
+        damaged: origin.namespaces.iter().map(|one| one.damaged).sum(),
         sample: options.sample.map(|sample| SampleNote {
             records_per_set: sample.records,
             seed: sample.seed,

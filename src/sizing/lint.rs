@@ -1,7 +1,7 @@
 //! What else is worth knowing of a set: habits that cost later.
 
 use super::Options;
-use super::model::Lint;
+use super::model::{Lint, NamespaceSizing};
 use super::survey::SetSurvey;
 use crate::arithmetic::SWEET_SPOT_FROM_BYTES;
 use crate::record::{BinName, MAX_BINS};
@@ -9,6 +9,20 @@ use crate::report::{bytes, count};
 
 /// Collections of so many elements at their 99th percentile are worth a persisted index.
 const INDEX_FROM: u64 = 1000;
+
+/// What a namespace has that no set can be blamed for.
+pub(super) fn damage(namespace: &NamespaceSizing) -> Option<Lint> {
+    (namespace.damaged > 0).then(|| Lint {
+        code: "damaged",
+        namespace: namespace.namespace.clone(),
+        set: None,
+        bin: None,
+        records: namespace.damaged,
+        sentence: "Damaged on the device: they could not be read and are in no other figure here. `spikelet verify` shows \
+                   where they are; restore them from a backup."
+            .to_owned(),
+    })
+}
 
 /// Looks at a set.
 pub(super) fn lints(
@@ -24,7 +38,7 @@ pub(super) fn lints(
             lints.push(Lint {
                 code,
                 namespace: namespace.to_owned(),
-                set: set.to_owned(),
+                set: Some(set.to_owned()),
                 bin: bin.map(str::to_owned),
                 records,
                 sentence,
@@ -101,6 +115,13 @@ pub(super) fn lints(
         survey.colon_in_key,
         "The key holds ':', which separates the keys of shards: a key like `alice:3` may meet a shard of `alice`. \
          Another separator is safer."
+            .to_owned(),
+    );
+    lint(
+        "repeated_key",
+        None,
+        survey.repeated_keys,
+        "An earlier line has the same set and key: each line is counted as a record here, but a store would keep the last."
             .to_owned(),
     );
     lint(

@@ -5,6 +5,7 @@ use spikelet_storage::Digest;
 
 use crate::engine::ScannedRecord;
 use crate::record::{BinName, Key, Metadata, RecordView};
+use crate::report;
 use crate::value::{
     CodecError, Container, FLAG_PERSIST_INDEX, ParticleType, Value, ValueRef, write_stored,
 };
@@ -13,8 +14,6 @@ use crate::value::{
 const HEADER_BYTES: u64 = 56;
 /// Records are padded to so many bytes.
 const PADDING_BYTES: u64 = 16;
-/// Longer keys are shortened to so many characters.
-const KEY_CHARS: usize = 64;
 /// The bin by which a companion of a sharded collection describes itself.
 const COMPANION_BIN: &str = "shard_of";
 
@@ -132,7 +131,7 @@ impl Measured {
             key.write_stored(&mut stored);
             key_head = varint_bytes(stored.len());
             record.bytes += stored.len() as u64;
-            record.key = label(key);
+            record.key = report::key(key);
             record.colon_in_key = stored.contains(&b':') && !matches!(key, Key::Integer(_));
         }
         // The log says how long the key is, which does not count against the limit.
@@ -206,21 +205,6 @@ fn bin_bytes(name: &str, value_bytes: usize) -> u64 {
 /// The bytes of a length in sevens of bits.
 fn varint_bytes(value: usize) -> u64 {
     u64::from(value.max(1).ilog2() / 7 + 1)
-}
-
-/// A key as people write it: escaped, and shortened if it is long.
-pub(super) fn label(key: &Key<'_>) -> String {
-    let text: String = match key {
-        Key::Integer(value) => value.to_string(),
-        Key::String(text) => text.chars().flat_map(char::escape_debug).collect(),
-        Key::Blob(bytes) => bytes
-            .iter()
-            .fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
-    };
-    match text.char_indices().nth(KEY_CHARS) {
-        None => text,
-        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
-    }
 }
 
 #[cfg(test)]

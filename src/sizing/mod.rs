@@ -6,7 +6,7 @@
 //! [`Sizing`] (`model`, `conclude`). `present` shows it as a report or CSV.
 //!
 //! Percentiles are exact: sizes are counted in a histogram of exact values. Memory goes with sets, bins and different sizes,
-//! not with records.
+//! not with records; for JSON lines also with keys, of which repeated ones are counted.
 
 mod advice;
 mod conclude;
@@ -27,7 +27,7 @@ pub use model::{
     RecordSizing, Rewrite, SampleNote, SetSizing, Sizing, Thresholds, TimeAdvice, VerdictOf,
     WhatIf,
 };
-pub use plan::{Plan, plan};
+pub use plan::{Plan, PlanError, RateError, WRITES_PER_S_MAX, plan};
 pub use sample::Intervals;
 pub use source::{Progress, SizingError, size};
 pub use tally::{Bucket, Distribution, Share, Tally};
@@ -39,7 +39,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Options {
-    /// Writes a second to the hottest record of a set. Default: not known.
+    /// Writes a second to the hottest record of a set, 0 to [`WRITES_PER_S_MAX`]. Default: not known.
     pub writes_per_s: Option<f64>,
     /// How many of the largest and of the most written records are listed. Default: 10.
     pub top: usize,

@@ -15,6 +15,8 @@ pub struct Sizing {
     pub source_kind: &'static str,
     /// Records in all sets.
     pub records: u64,
+    /// Records of a store that are damaged on the device. They are in no other figure: nobody knows which set they are of.
+    pub damaged: u64,
     /// If only a sample was measured: how many records of a set at most, and by which seed.
     pub sample: Option<SampleNote>,
     /// The limit of a record's size that was assumed.
@@ -66,6 +68,8 @@ pub struct NamespaceSizing {
     pub namespace: String,
     /// Live records.
     pub records: u64,
+    /// Those of them that are damaged on the device.
+    pub damaged: u64,
     /// The memory of its index, measured.
     pub index_bytes: u64,
     /// The same for each record.
@@ -318,8 +322,8 @@ pub struct Lint {
     pub code: &'static str,
     /// The namespace.
     pub namespace: String,
-    /// The set.
-    pub set: String,
+    /// The set; `None`: nobody knows.
+    pub set: Option<String>,
     /// The bin, if it is about one.
     pub bin: Option<String>,
     /// How many records (of those measured) it is about.

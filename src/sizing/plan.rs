@@ -24,7 +24,8 @@ pub struct Plan {
     pub shards: u64,
     /// The next power of two, which is what is made.
     pub shards_pow2: u64,
-    /// `one-record`, `hash-shards`, or `time-shards` where there would be too many.
+    /// `one-record`, `hash-shards`, `time-shards` where there would be too many, or `record-per-entry` where an entry alone is
+    /// beyond what one record should hold.
     pub pattern: &'static str,
     /// Why, in a sentence.
     pub why: String,
@@ -42,16 +43,75 @@ pub struct Plan {
     pub what_if: Vec<WhatIf>,
 }
 
-/// Plans a collection. A total beyond 64 bits counts as the greatest number of 64 bits.
+/// The most writes a second that are planned for: beyond it nothing on one machine is written.
+pub const WRITES_PER_S_MAX: f64 = 1e9;
+
+/// A rate that is none: negative, no number, or beyond [`WRITES_PER_S_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{0} writes a second: expected a number from 0 to {WRITES_PER_S_MAX}")]
+pub struct RateError(pub f64);
+
+/// Why there is no plan.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// A collection of nothing.
+    #[error("0 entries: there is nothing to plan, give at least 1")]
+    NoEntries,
+    /// Entries of nothing.
+    #[error("entries of 0 bytes: each takes something, give at least 1")]
+    NoBytes,
+    /// More bytes than 64 bits count.
+    #[error(
+        "{entries} entries of {entry_bytes} bytes are more than {} bytes, which is all that can be counted: give fewer or smaller ones",
+        u64::MAX
+    )]
+    TooLarge {
+        /// So many.
+        entries: u64,
+        /// What each takes.
+        entry_bytes: u64,
+    },
+    /// A rate that is none.
+    #[error(transparent)]
+    Rate(#[from] RateError),
+}
+
+pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
+    if (0.0..=WRITES_PER_S_MAX).contains(&writes_per_s) {
+        Ok(writes_per_s)
+    } else {
+        Err(RateError(writes_per_s))
+    }
+}
+
+/// Plans a collection.
 ///
 /// ```
-/// let plan = spikelet::sizing::plan(300_000, 15, None);
+/// # fn main() -> Result<(), spikelet::sizing::PlanError> {
+/// let plan = spikelet::sizing::plan(300_000, 15, None)?;
 /// assert_eq!((plan.total_bytes, plan.shards, plan.shards_pow2), (4_500_000, 35, 64));
 /// assert_eq!(plan.pattern, "hash-shards");
+/// # Ok(())
+/// # }
 /// ```
-#[must_use]
-pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Plan {
-    let total_bytes = entries.saturating_mul(entry_bytes);
+///
+/// # Errors
+/// [`PlanError`]: numbers of which there is no collection.
+pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, PlanError> {
+    if entries == 0 {
+        return Err(PlanError::NoEntries);
+    }
+    if entry_bytes == 0 {
+        return Err(PlanError::NoBytes);
+    }
+    let total_bytes = entries
+        .checked_mul(entry_bytes)
+        .ok_or(PlanError::TooLarge {
+            entries,
+            entry_bytes,
+        })?;
+    let writes_per_s = writes_per_s.map(checked_rate).transpose()?;
     let need = Need {
         total_bytes,
         bytes_p99: total_bytes,
@@ -61,11 +121,12 @@ pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Plan {
     };
     let advice = advise(&need);
     let pattern = match advice.shards_pow2 {
+        _ if entry_bytes > SWEET_SPOT_BYTES => "record-per-entry",
         1 => "one-record",
         made if made > SHARDS_MAX => "time-shards",
         _ => "hash-shards",
     };
-    Plan {
+    Ok(Plan {
         entries,
         entry_bytes,
         writes_per_s,
@@ -73,17 +134,25 @@ pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Plan {
         shards: advice.shards,
         shards_pow2: advice.shards_pow2,
         pattern,
-        why: why(&advice, entries),
+        why: why(&advice, entries, entry_bytes),
         bound_by: advice.bound_by,
         shards_by_size: advice.shards_by_size,
         shards_by_rate: advice.shards_by_rate,
         entries_per_shard: advice.elements_per_shard.unwrap_or_default(),
         time: advice.time,
         what_if: what_if(&need, None),
-    }
+    })
 }
 
-fn why(advice: &Advice, entries: u64) -> String {
+fn why(advice: &Advice, entries: u64, entry_bytes: u64) -> String {
+    if entry_bytes > SWEET_SPOT_BYTES {
+        return format!(
+            "An entry of {} is beyond the {} that one record should hold: give each a record of its own, and keep their keys in \
+             the collection.",
+            bytes(entry_bytes),
+            bytes(SWEET_SPOT_BYTES)
+        );
+    }
     if advice.shards == 1 {
         return format!(
             "{} entries take {} together, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} \
@@ -155,6 +224,7 @@ mod tests {
                 "hash-shards",
             ),
             (600, 300, None, 180_000, 2, 2, "hash-shards"),
+            (5, 500_000, None, 2_500_000, 20, 32, "record-per-entry"),
             (100, 15, None, 1_500, 1, 1, "one-record"),
             (100, 15, Some(400.0), 1_500, 8, 8, "hash-shards"),
             (
@@ -166,10 +236,9 @@ mod tests {
                 131_072,
                 "time-shards",
             ),
-            (0, 0, Some(-1.0), 0, 1, 1, "one-record"),
         ];
         for (entries, bytes, rate, total, shards, made, pattern) in table {
-            let found = plan(entries, bytes, rate);
+            let found = plan(entries, bytes, rate).unwrap();
             assert_eq!(
                 (
                     found.total_bytes,
@@ -182,12 +251,38 @@ mod tests {
             );
             assert!(!found.why.is_empty());
         }
-        assert_eq!(plan(u64::MAX, u64::MAX, None).pattern, "time-shards");
+    }
+
+    #[test]
+    fn numbers_of_which_there_is_no_collection_are_refused() {
+        let half = 1 << 32;
+        assert_eq!(plan(0, 15, None), Err(PlanError::NoEntries));
+        assert_eq!(plan(1, 0, None), Err(PlanError::NoBytes));
+        assert_eq!(
+            plan(half, half, None),
+            Err(PlanError::TooLarge {
+                entries: half,
+                entry_bytes: half
+            })
+        );
+        assert_eq!(
+            plan(u64::MAX / 15, 15, None).unwrap().pattern,
+            "time-shards"
+        );
+        for rate in [-1.0, f64::INFINITY, WRITES_PER_S_MAX * 2.0] {
+            assert_eq!(plan(1, 1, Some(rate)), Err(RateError(rate).into()));
+        }
+        let refused = plan(1, 1, Some(f64::NAN)).unwrap_err().to_string();
+        assert!(refused.starts_with("NaN writes a second"), "{refused}");
+        for rate in [0.0, 1.0, WRITES_PER_S_MAX] {
+            assert_eq!(plan(1, 1, Some(rate)).unwrap().writes_per_s, Some(rate));
+        }
     }
 
     #[test]
     fn the_text_fits_a_terminal() {
-        let text = plan(u64::MAX, u64::MAX, Some(1e9)).to_report().to_text();
+        let plan = plan(u64::MAX, 1, Some(WRITES_PER_S_MAX)).unwrap();
+        let text = plan.to_report().to_text();
         assert!(
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"

@@ -3,30 +3,13 @@
 use serde::Serialize;
 
 use super::tally::Tally;
+use crate::random::Random;
 
 /// How often the sample is drawn again for an interval.
 const RESAMPLES: usize = 400;
 /// More draws than that in all are not made: larger samples are drawn again less often, but never less than this often.
 const DRAWS_MAX: usize = 40_000_000;
 const RESAMPLES_MIN: usize = 100;
-
-/// Random numbers that a seed repeats: SplitMix64.
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`; 0 if that is 0.
-    fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
-    }
-}
 
 /// So many of the items that come by, each with the same chance, however many come.
 #[derive(Clone, Debug)]
@@ -43,7 +26,7 @@ impl<T> Reservoir<T> {
             items: Vec::new(),
             room,
             met: 0,
-            random: Random(seed),
+            random: Random::new(seed),
         }
     }
 
@@ -94,7 +77,7 @@ pub(super) fn intervals(sizes: &Tally, seed: u64) -> Intervals {
         .flat_map(|(value, count)| (0..count).map(move |_| value))
         .collect();
     let resamples = (DRAWS_MAX / values.len().max(1)).clamp(RESAMPLES_MIN, RESAMPLES);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut drawn = vec![0_u32; values.len()];
     let (mut p50, mut p95, mut p99, mut means) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..resamples {

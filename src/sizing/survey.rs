@@ -2,7 +2,6 @@
 //! records; a sample keeps its records until all have gone by.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -17,50 +16,63 @@ const BINS_MAX: usize = 1000;
 /// What further bins are called.
 const FURTHER_BINS: &str = "(further bins)";
 
-/// All sets, by namespace and name.
+/// All sets.
 #[derive(Debug)]
 pub(super) struct Survey<'o> {
     options: &'o Options,
-    sets: BTreeMap<(String, String), SetSurvey>,
+    /// Where each set is, by namespace and name.
+    places: BTreeMap<(String, String), usize>,
+    sets: Vec<SetSurvey>,
 }
 
 impl<'o> Survey<'o> {
     pub(super) const fn new(options: &'o Options) -> Self {
         Self {
             options,
-            sets: BTreeMap::new(),
+            places: BTreeMap::new(),
+            sets: Vec::new(),
         }
+    }
+
+    /// The place of a set, for [`Survey::at`]; `None` if the set is not asked for.
+    pub(super) fn place(&mut self, namespace: &str, set: &str) -> Option<usize> {
+        let wanted = self.options.set.as_ref();
+        if wanted.is_some_and(|wanted| wanted != set) {
+            return None;
+        }
+        let names = (namespace.to_owned(), set.to_owned());
+        Some(*self.places.entry(names).or_insert_with(|| {
+            self.sets.push(SetSurvey::new(self.options, namespace, set));
+            self.sets.len() - 1
+        }))
+    }
+
+    /// What is known of the set at a place.
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut SetSurvey> {
+        self.sets.get_mut(place)
     }
 
     /// What is known of a set; `None` if it is not asked for.
     pub(super) fn set(&mut self, namespace: &str, set: &str) -> Option<&mut SetSurvey> {
-        if self
-            .options
-            .set
-            .as_ref()
-            .is_some_and(|wanted| wanted != set)
-        {
-            return None;
-        }
-        Some(
-            match self.sets.entry((namespace.to_owned(), set.to_owned())) {
-                Entry::Occupied(found) => found.into_mut(),
-                Entry::Vacant(new) => new.insert(SetSurvey::new(self.options, namespace, set)),
-            },
-        )
+        let place = self.place(namespace, set)?;
+        self.at(place)
     }
 
-    /// All sets, whose samples are counted now.
+    /// All sets that have records, by namespace and name. Samples are counted now.
     pub(super) fn finish(self) -> BTreeMap<(String, String), SetSurvey> {
-        let mut sets = self.sets;
-        for set in sets.values_mut() {
-            if let Some(sample) = set.sample.take() {
-                for record in sample.into_items() {
-                    set.take(record);
+        let mut sets: Vec<Option<SetSurvey>> = self.sets.into_iter().map(Some).collect();
+        let places = self.places.into_iter();
+        places
+            .filter_map(|(names, place)| {
+                let mut set = sets.get_mut(place)?.take().filter(|set| set.records > 0)?;
+                if let Some(sample) = set.sample.take() {
+                    for record in sample.into_items() {
+                        set.take(record);
+                    }
                 }
-            }
-        }
-        sets
+                Some((names, set))
+            })
+            .collect()
     }
 }
 
@@ -77,6 +89,8 @@ pub(super) struct SetSurvey {
     pub(super) times_to_live_s: Tally,
     pub(super) bins: BTreeMap<String, BinSurvey>,
     pub(super) without_key: u64,
+    /// Records with the key of an earlier one.
+    pub(super) repeated_keys: u64,
     pub(super) colon_in_key: u64,
     pub(super) companions: u64,
     pub(super) too_many_bins: u64,
@@ -121,6 +135,7 @@ impl SetSurvey {
             times_to_live_s: Tally::default(),
             bins: BTreeMap::new(),
             without_key: 0,
+            repeated_keys: 0,
             colon_in_key: 0,
             companions: 0,
             too_many_bins: 0,

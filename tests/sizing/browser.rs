@@ -148,6 +148,19 @@ fn fits(seen: &Value, width: u32, dark: bool) {
             .all(|count| *count == 0),
         "labels overlap at {width}: {seen}"
     );
+    assert!(
+        seen["cut"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|count| *count == 0),
+        "labels are cut off at {width}: {seen}"
+    );
+    assert_eq!(
+        seen["wide"], seen["hinted"],
+        "what scrolls shows it, can be reached by keyboard, and has its caption in sight: {seen}"
+    );
+    assert!(width > 360 || seen["wide"].as_u64() > Some(0), "{seen}");
     assert_eq!(
         (seen["sticky"].as_str(), seen["hidden"].as_u64()),
         (Some("sticky"), Some(0))

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use spikelet::Store;
 use tempfile::TempDir;
 
 const SMALL: &str = "tests/sizing/small.jsonl";
@@ -128,6 +129,66 @@ fn one_set_is_sized_if_one_is_asked_for() {
 }
 
 #[test]
+fn damaged_records_are_counted_and_the_exit_code_says_so() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for (set, key) in [("a", "whole"), ("a", "unmistakable"), ("b", "whole")] {
+        store.set(set).unwrap().put(key, [("n", 1)]).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    let device = dir.path().join("test/device-0");
+    let mut bytes = std::fs::read(&device).unwrap();
+    let at = bytes.windows(12).position(|text| text == b"unmistakable");
+    bytes[at.unwrap()] ^= 0xff;
+    std::fs::write(&device, bytes).unwrap();
+
+    let output = run(&[path(dir.path()), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["damaged"], &json["records"]), (&1.into(), &2.into()));
+    assert_eq!(json["namespaces"][0]["damaged"], 1);
+    let lint = &json["lints"][0];
+    assert_eq!(
+        (&lint["code"], &lint["set"], &lint["records"]),
+        (&"damaged".into(), &Value::Null, &1.into())
+    );
+    let output = run(&[path(dir.path())]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("DAMAGED 1 of the records"), "{text}");
+}
+
+#[test]
+fn lines_with_the_key_of_an_earlier_one_are_counted() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("twice.jsonl");
+    let line = |set: &str, key: &str| {
+        format!("{{\"set\":\"{set}\",\"key\":{key},\"bins\":{{\"a\":1}}}}\n")
+    };
+    let lines = [
+        line("s", "7"),
+        line("t", "7"),
+        line("s", "\"7\""),
+        line("s", "null"),
+        line("s", "null"),
+        line("s", "7"),
+        line("s", "7"),
+    ];
+    std::fs::write(&file, lines.concat()).unwrap();
+    let json: Value = serde_json::from_str(&stdout(&[path(&file), "--json"])).unwrap();
+    assert_eq!(json["records"], 7);
+    let repeated: Vec<_> = json["lints"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|lint| lint["code"] == "repeated_key")
+        .map(|lint| (&lint["set"], &lint["records"]))
+        .collect();
+    assert_eq!(repeated, [(&"s".into(), &2.into())]);
+}
+
+#[test]
 fn a_store_of_the_demo_is_sized() {
     let dir = TempDir::new().unwrap();
     let demo = [
@@ -184,15 +245,70 @@ fn what_cannot_be_sized_is_told_with_its_place() {
     let no_record = file("b.jsonl", "{\"a\":1}\n\n[1]\n");
     let twice = file("c.jsonl", "{\"a\":{\"b\":1,\"b\":2}}\n");
     let no_backup = file("d.asb", "Version 3.1\n# namespace test\n+ x\n");
-    let table: [(&[&str], &str); 10] = [
-        (&[&no_json], "a.jsonl:2: expected one JSON object"),
-        (&[&no_record], "b.jsonl:3: expected one JSON object"),
+    let odd_key = file("e.jsonl", "{\"key\":[7],\"bins\":{}}\n");
+    let table: [(&[&str], &str); 19] = [
+        (
+            &[&no_json],
+            "a.jsonl:2: expected one JSON object a line, found \"{\\\"a\\\":\" (column 5",
+        ),
+        (
+            &[&no_record],
+            "b.jsonl:3: expected one JSON object a line, found \"[1]\"",
+        ),
         (&[&twice], "c.jsonl:1: no record can hold this"),
+        (
+            &[&odd_key],
+            "e.jsonl:1: \"key\": expected text or an integer, found \"[7]\"",
+        ),
         (&[&no_backup], "d.asb: line 3"),
         (&["no-such-file"], "no-such-file"),
         (&[path(dir.path())], "d.asb: line 3"),
         (&[SMALL, "--html", "no-such-dir/page.html"], "no-such-dir"),
-        (&[SMALL, "--writes-per-s=-1"], "0 or more"),
+        (
+            &[SMALL, "--writes-per-s=-1"],
+            "-1 writes a second: expected a number from 0",
+        ),
+        (&[SMALL, "--writes-per-s", "nan"], "NaN writes a second"),
+        (&["plan", "--entries=0", "--entry-bytes=15"], "0 entries"),
+        (
+            &["plan", "--entries=9", "--entry-bytes=0"],
+            "entries of 0 bytes",
+        ),
+        (
+            &["plan", "--entries=18446744073709551615", "--entry-bytes=2"],
+            "18446744073709551615 entries of 2 bytes are more than",
+        ),
+        (
+            &["plan", "--entries=18446744073709551616", "--entry-bytes=2"],
+            "18446744073709551616",
+        ),
+        (
+            &[
+                "plan",
+                "--entries=9",
+                "--entry-bytes=9",
+                "--writes-per-s=-2",
+            ],
+            "-2 writes a second",
+        ),
+        (
+            &[
+                "plan",
+                "--entries=9",
+                "--entry-bytes=9",
+                "--writes-per-s=1e300",
+            ],
+            "writes a second: expected a number from 0 to 1000000000",
+        ),
+        (
+            &[
+                "plan",
+                "--entries=9",
+                "--entry-bytes=9",
+                "--writes-per-s=many",
+            ],
+            "many",
+        ),
         (&[SMALL, "--json", "--csv"], "--csv"),
         (&[], "required"),
     ];

@@ -2,6 +2,9 @@
 const page = document.documentElement;
 const rows = document.querySelector("#sizes-2 tbody, #rates--writers-and-shards-2 tbody").rows;
 const focusable = [...document.querySelectorAll("a, summary, [tabindex='0']")];
+const shown = (chart, which) => [...chart.querySelectorAll(which)]
+  .filter(text => getComputedStyle(text).display != "none").map(text => text.getBoundingClientRect());
+const wide = [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth);
 document.title = JSON.stringify({
   width: innerWidth,
   scroll: page.scrollWidth,
@@ -14,11 +17,17 @@ document.title = JSON.stringify({
             bars: chart.querySelectorAll("rect.b").length};
   }),
   overlaps: [...document.querySelectorAll("svg.chart")].map(chart => {
-    const boxes = [...chart.querySelectorAll("text.t")].filter(text => getComputedStyle(text).display != "none")
-      .map(text => text.getBoundingClientRect());
+    const boxes = shown(chart, "text.t, text.ml, text.bl");
     return boxes.filter((a, n) => boxes.some((b, m) => m > n && a.left < b.right && b.left < a.right
       && a.top < b.bottom && b.top < a.bottom)).length;
   }),
+  cut: [...document.querySelectorAll("svg.chart")].map(chart => {
+    const box = chart.getBoundingClientRect();
+    return shown(chart, "text").filter(text => text.left < box.left - 1 || text.right > box.right + 1).length;
+  }),
+  wide: wide.length,
+  hinted: wide.filter(box => box.tabIndex == 0 && box.ariaLabel && getComputedStyle(box).backgroundImage.includes("gradient")
+    && box.querySelector("caption").getBoundingClientRect().right <= innerWidth).length,
   values: [...rows].map(row => [...row.cells].map(cell => cell.dataset.value ?? cell.textContent)),
   focusable: focusable.length,
   hidden: focusable.filter(one => one.tabIndex < 0).length,

@@ -17,9 +17,9 @@ struct RealLock {
 }
 
 impl RealLock {
-    fn new(limit: usize) -> Self {
+    fn new(max_waiters: usize) -> Self {
         let mut config = NamespaceConfig::new("test");
-        config.max_waiters = limit;
+        config.max_waiters = max_waiters;
         config.background = false;
         let store = Store::builder().namespace(config).open().unwrap();
         let set = store.set("queue").unwrap();
@@ -86,11 +86,11 @@ proptest! {
 
     #[test]
     fn the_model_and_the_record_lock_admit_refuse_and_hand_over_alike(
-        limit in 0usize..4,
+        max_waiters in 0usize..4,
         steps in prop::collection::vec(prop::bool::weighted(0.65), 1..40),
     ) {
-        let mut model = RecordQueue::new(limit);
-        let mut real = RealLock::new(limit);
+        let mut model = RecordQueue::new(Some(max_waiters));
+        let mut real = RealLock::new(max_waiters);
         let mut refused = 0;
         for (writer, arrives) in steps.into_iter().enumerate() {
             if arrives {

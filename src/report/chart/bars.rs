@@ -113,16 +113,9 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     canvas.y_axis(&chart.y, &ruler, top, bottom);
     bars(chart, &mut canvas, &ruler, width, bottom);
     numbers(chart, &mut canvas, &ruler, width, bottom);
-    for mark in &chart.marks {
-        let x = edge(mark.at);
-        canvas.path("mark", &format!("M{x:.1} {top}V{bottom}"));
-        let (anchor, shift) = if x > f64::midpoint(LEFT, RIGHT) {
-            ("end", -6.0)
-        } else {
-            ("start", 6.0)
-        };
-        canvas.text("ml", x + shift, top + 44.0, anchor, &mark.label);
-    }
+    let marks = chart.marks.iter();
+    let marks = marks.map(|mark| (edge(mark.at), mark.label.as_str()));
+    canvas.marks(marks, (top, bottom), top + 44.0);
     labels(chart, &mut canvas, width, bottom);
     canvas.x_name(&chart.x_label, bottom);
     canvas.finish()
@@ -198,7 +191,7 @@ fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
         } else {
             "t x m"
         };
-        canvas.text(class, x, bottom + 26.0, "middle", name);
+        canvas.x_tick(class, x, bottom, name);
         if at_edges {
             canvas.path("a", &format!("M{x:.1} {bottom}v5"));
         }

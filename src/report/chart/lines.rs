@@ -14,6 +14,8 @@ const PLOT: f64 = 270.0;
 const LANE: f64 = 110.0;
 /// Room for the names of what is marked over all lanes.
 const MARKS: f64 = 44.0;
+/// Lines that are no farther apart lie upon each other.
+const NEAR: f64 = 2.5;
 /// So many points of a series get a marker at most: beyond it they are spread evenly.
 const MARKERS_MAX: usize = 16;
 
@@ -145,12 +147,8 @@ pub(super) fn draw(chart: &LineChart, id: &str) -> String {
         canvas.path("mark", &format!("M{LEFT} {at:.1}H{RIGHT}"));
         canvas.text("ml", RIGHT, at - 6.0, "end", &mark.label);
     }
-    for mark in &chart.x_marks {
-        moment(&mut canvas, mark, &x, (top, bottom), top + 44.0);
-    }
-    for (place, series) in chart.series.iter().enumerate() {
-        line(&mut canvas, series, place % PATTERNS, &x, &y);
-    }
+    canvas.marks(moments(&chart.x_marks, &x), (top, bottom), top - 8.0);
+    lines(&mut canvas, &chart.series, 0, &x, &y);
     canvas.finish()
 }
 
@@ -168,14 +166,10 @@ pub(super) fn draw_timeline(chart: &Timeline, id: &str) -> String {
         let top = first + row as f64 * (LANE + ABOVE);
         let y = Ruler::new(&lane.y, heights(&lane.series), true, (top + LANE, top));
         canvas.y_axis(&lane.y, &y, top, top + LANE);
-        for series in &lane.series {
-            line(&mut canvas, series, place % PATTERNS, &x, &y);
-            place += 1;
-        }
+        lines(&mut canvas, &lane.series, place, &x, &y);
+        place += lane.series.len();
     }
-    for mark in &chart.moments {
-        moment(&mut canvas, mark, &x, (MARKS, bottom), MARKS - 4.0);
-    }
+    canvas.marks(moments(&chart.moments, &x), (MARKS, bottom), MARKS - 4.0);
     canvas.x_axis(&chart.x, &x, bottom);
     canvas.finish()
 }
@@ -204,35 +198,82 @@ fn shade(canvas: &mut Canvas, band: &Band, x: &Ruler, (top, bottom): (f64, f64),
     );
 }
 
-fn moment(canvas: &mut Canvas, mark: &Mark, x: &Ruler, (top, bottom): (f64, f64), label_at: f64) {
-    let Some(at) = x.at(mark.at) else { return };
-    canvas.path("mark", &format!("M{at:.1} {top:.1}V{bottom:.1}"));
-    let right = at > f64::midpoint(LEFT, RIGHT);
-    let (anchor, shift) = if right { ("end", -6.0) } else { ("start", 6.0) };
-    canvas.text("ml", at + shift, label_at, anchor, &mark.label);
+/// What is marked, with its place on x.
+fn moments<'m>(marks: &'m [Mark], x: &Ruler) -> Vec<(f64, &'m str)> {
+    let place = |mark: &'m Mark| Some((x.at(mark.at)?, mark.label.as_str()));
+    marks.iter().filter_map(place).collect()
 }
 
-fn line(canvas: &mut Canvas, series: &LineSeries, pattern: usize, x: &Ruler, y: &Ruler) {
+/// A point as it is drawn; `None` where the line is broken.
+type Drawn = Option<(f64, f64)>;
+
+/// Draws the lines of a plot, whose patterns begin at `first`. Where lines lie upon each other, those below are wider, so that
+/// each is seen beside what covers it; of their markers the two uppermost are drawn, since more would hide their forms.
+fn lines(canvas: &mut Canvas, series: &[LineSeries], first: usize, x: &Ruler, y: &Ruler) {
+    let drawn: Vec<Vec<Drawn>> = series
+        .iter()
+        .map(|one| {
+            let place = |(at_x, at_y): &(f64, f64)| Some((x.at(*at_x)?, y.at(*at_y)?));
+            one.points.iter().map(place).collect()
+        })
+        .collect();
+    for (place, (one, points)) in series.iter().zip(&drawn).enumerate() {
+        let above = drawn.get(place + 1..).unwrap_or_default();
+        line(canvas, points, one.steps, (first + place) % PATTERNS, above);
+    }
+}
+
+fn line(canvas: &mut Canvas, points: &[Drawn], steps: bool, pattern: usize, above: &[Vec<Drawn>]) {
+    let every = points.len().div_ceil(MARKERS_MAX).max(1);
     let (mut path, mut markers) = (String::new(), String::new());
-    let every = series.points.len().div_ceil(MARKERS_MAX).max(1);
-    let mut pen = None;
-    for (place, point) in series.points.iter().enumerate() {
-        let (Some(to_x), Some(to_y)) = (x.at(point.0), y.at(point.1)) else {
+    // The pieces of the line by how many others cover them.
+    let mut covered = vec![String::new(); above.len()];
+    let mut pen: Drawn = None;
+    for (number, point) in points.iter().enumerate() {
+        let Some((to_x, to_y)) = *point else {
             pen = None;
             continue;
         };
-        let _ = match (pen, series.steps) {
-            (None, _) => write!(path, "M{to_x:.1} {to_y:.1}"),
-            (Some(()), true) => write!(path, "H{to_x:.1}V{to_y:.1}"),
-            (Some(()), false) => write!(path, "L{to_x:.1} {to_y:.1}"),
+        let step = if steps {
+            format!("H{to_x:.1}V{to_y:.1}")
+        } else {
+            format!("L{to_x:.1} {to_y:.1}")
         };
-        pen = Some(());
-        if place % every == 0 {
+        if let Some(from @ (from_x, from_y)) = pen {
+            path.push_str(&step);
+            let below = covers(above, &[from, (to_x, to_y)]);
+            if let Some(piece) = below
+                .checked_sub(1)
+                .and_then(|below| covered.get_mut(below))
+            {
+                let _ = write!(piece, "M{from_x:.1} {from_y:.1}{step}");
+            }
+        } else {
+            let _ = write!(path, "M{to_x:.1} {to_y:.1}");
+        }
+        pen = *point;
+        if number % every == 0 && covers(above, &[(to_x, to_y)]) < 2 {
             markers.push_str(&marker(to_x, to_y, pattern));
         }
     }
+    for (below, pieces) in (1..).zip(&covered).filter(|(_, pieces)| !pieces.is_empty()) {
+        canvas.path(&format!("u u{below} s{pattern}"), pieces);
+    }
     canvas.path(&format!("l s{pattern}"), &path);
     canvas.raw(&markers);
+}
+
+/// How many lines go through all of these points.
+fn covers(lines: &[Vec<Drawn>], points: &[(f64, f64)]) -> usize {
+    let near = |(x, y): (f64, f64), (to_x, to_y): (f64, f64)| {
+        (x - to_x).abs() < 0.05 && (y - to_y).abs() < NEAR
+    };
+    let goes_through = |line: &&Vec<Drawn>| {
+        points
+            .iter()
+            .all(|point| line.iter().flatten().any(|one| near(*one, *point)))
+    };
+    lines.iter().filter(goes_through).count().min(PATTERNS - 1)
 }
 
 #[cfg(test)]
@@ -269,6 +310,59 @@ mod tests {
         assert_eq!(d("l s1").matches('M').count(), 2);
         assert_eq!(svg.matches("class=\"p s1\"").count(), 2);
         assert!(svg.contains(">bound<"));
+    }
+
+    #[test]
+    fn lines_that_lie_upon_each_other_are_all_seen() {
+        let flat =
+            |name: &str, end: f64| LineSeries::new(name, vec![(1.0, 5.0), (2.0, 5.0), (3.0, end)]);
+        let chart = LineChart {
+            series: vec![flat("a", 5.0), flat("b", 5.0), flat("c", 50.0)],
+            ..LineChart::default()
+        };
+        let svg = draw(&chart, "c");
+        // Of the first, one piece is covered by two lines and one by one; of the second, one piece by one.
+        for (class, pieces) in [("u u2 s0", 1), ("u u1 s0", 1), ("u u1 s1", 1)] {
+            let path = svg.split(&format!("class=\"{class}\" d=\"")).nth(1);
+            let path = path.unwrap_or_else(|| panic!("{class}: {svg}"));
+            let path = path.split('"').next().unwrap();
+            assert_eq!(path.matches('M').count(), pieces, "{class}: {path}");
+        }
+        assert!(!svg.contains("u1 s2"), "the last is covered by none: {svg}");
+    }
+
+    #[test]
+    fn names_of_marks_do_not_run_into_each_other() {
+        let mark = |at: f64, label: &str| Mark {
+            at,
+            label: label.into(),
+        };
+        let chart = LineChart {
+            series: vec![LineSeries::new("a", vec![(0.0, 1.0), (100.0, 2.0)])],
+            x_marks: vec![
+                mark(10.0, "p90"),
+                mark(50.0, "p99"),
+                mark(52.0, "p99.9"),
+                mark(99.0, "p99.99"),
+            ],
+            ..LineChart::default()
+        };
+        let svg = draw(&chart, "c");
+        let heights: Vec<&str> = svg
+            .split("class=\"ml\"")
+            .skip(1)
+            .map(|text| {
+                text.split("y=\"")
+                    .nth(1)
+                    .unwrap()
+                    .split('"')
+                    .next()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(heights[0], heights[1]);
+        assert_ne!(heights[1], heights[2], "{heights:?}");
+        assert_eq!(heights[1], heights[3]);
     }
 
     #[test]

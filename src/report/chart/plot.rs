@@ -9,7 +9,11 @@ use crate::report::html::escape;
 pub(super) const WIDTH: f64 = 720.0;
 /// Where the plot begins and ends from left to right. The left margin holds a label in the large type of narrow windows.
 pub(super) const LEFT: f64 = 96.0;
-pub(super) const RIGHT: f64 = WIDTH - 20.0;
+pub(super) const RIGHT: f64 = WIDTH - 28.0;
+/// What a letter is wide at most, in the large type of narrow windows.
+const LETTER: f64 = 15.0;
+/// From one line of text to the next in that type.
+const LINE: f64 = 28.0;
 /// Above a plot: the name of its y axis.
 pub(super) const ABOVE: f64 = 52.0;
 /// Below the last plot: ticks, and the name of the x axis.
@@ -89,10 +93,50 @@ impl Canvas {
             let Some(x) = ruler.at(value) else { continue };
             let _ = write!(grid, "M{x:.1} {bottom:.1}v5");
             let class = if minor { "t x m" } else { "t x" };
-            self.text(class, x, bottom + 26.0, "middle", &axis.unit.write(value));
+            self.x_tick(class, x, bottom, &axis.unit.write(value));
         }
         self.path("a", &grid);
         self.x_name(&axis.label, bottom);
+    }
+
+    /// A label below the x axis, below its place unless it would be cut off at the right end.
+    pub(super) fn x_tick(&mut self, class: &str, x: f64, bottom: f64, label: &str) {
+        let half = width(label) / 2.0;
+        let (x, anchor) = if x + half > WIDTH {
+            (WIDTH, "end")
+        } else {
+            (x, "middle")
+        };
+        self.text(class, x, bottom + 26.0, anchor, label);
+    }
+
+    /// Vertical lines from `top` to `bottom` at places from left to right, with their names beside them: the first line of
+    /// text at `label_at`, and further down what would run into the name before.
+    pub(super) fn marks<'m>(
+        &mut self,
+        marks: impl IntoIterator<Item = (f64, &'m str)>,
+        (top, bottom): (f64, f64),
+        label_at: f64,
+    ) {
+        let mut taken = f64::NEG_INFINITY;
+        let mut row = 0.0;
+        for (x, name) in marks {
+            self.path("mark", &format!("M{x:.1} {top:.1}V{bottom:.1}"));
+            let right = x + 6.0 + width(name) > WIDTH;
+            let (anchor, at) = if right {
+                ("end", x - 6.0)
+            } else {
+                ("start", x + 6.0)
+            };
+            let (from, to) = if right {
+                (at - width(name), at)
+            } else {
+                (at, at + width(name))
+            };
+            row = if from < taken { row + 1.0 } else { 0.0 };
+            taken = taken.max(to);
+            self.text("ml", at, label_at + row * LINE, anchor, name);
+        }
     }
 
     /// The name of the x axis.
@@ -110,6 +154,11 @@ impl Canvas {
         self.svg.push_str("</svg>");
         self.svg
     }
+}
+
+/// About how wide a text is in the large type of narrow windows.
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
 }
 
 /// The marker of a series' points: told apart by their form.

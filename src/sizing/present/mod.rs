@@ -83,6 +83,15 @@ impl Sizing {
 
     fn verdicts(&self) -> Section {
         let mut section = Section::new("Verdict");
+        if self.damaged > 0 {
+            section = section.verdict(Verdict {
+                level: Level::Bad,
+                word: "DAMAGED".to_owned(),
+                subject: format!("{} of the records", count(self.damaged)),
+                sentence: "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are."
+                    .to_owned(),
+            });
+        }
         if self.sets.is_empty() {
             section = section.paragraph("There is no record.");
         }

@@ -291,6 +291,7 @@ pub(super) fn namespaces(sizing: &Sizing) -> Table {
     let columns = [
         "namespace",
         "records",
+        "damaged",
         "index",
         "a record",
         "on devices",
@@ -301,6 +302,7 @@ pub(super) fn namespaces(sizing: &Sizing) -> Table {
         table.row([
             Cell::text(&one.namespace),
             Cell::count(one.records),
+            Cell::count(one.damaged),
             Cell::bytes(one.index_bytes),
             Cell::decimal(one.index_bytes_per_record, 1),
             Cell::bytes(one.device_bytes),
@@ -347,7 +349,10 @@ pub(super) fn lints(sizing: &Sizing) -> Table {
     for lint in sizing.lints.iter().take(ROWS_SHOWN) {
         table.row([
             Cell::text(lint.code),
-            Cell::text(sizing.name_of(&lint.namespace, &lint.set)),
+            match &lint.set {
+                Some(set) => Cell::text(sizing.name_of(&lint.namespace, set)),
+                None => Cell::missing(),
+            },
             Cell::text(lint.bin.as_deref().unwrap_or_default()),
             Cell::count(lint.records),
             Cell::text(&lint.sentence),

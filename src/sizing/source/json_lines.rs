@@ -1,7 +1,10 @@
 //! Records from JSON lines.
 
+use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Progress, SizingError, open};
 use crate::Key;
@@ -12,6 +15,8 @@ use crate::value::Value;
 
 /// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
+/// So much of what is wrong is quoted.
+const QUOTED_CHARS: usize = 60;
 /// Progress is told every so many lines.
 const TELL_EVERY: u64 = 1024;
 
@@ -31,6 +36,7 @@ pub(super) fn read(
     let (mut file, length) = open(path)?;
     let failed = SizingError::read(path);
     let mut text = Vec::new();
+    let mut keys = HashSet::new();
     let (mut number, mut done) = (0, 0);
     loop {
         text.clear();
@@ -65,7 +71,17 @@ pub(super) fn read(
         if let Some(set) = survey.set("", &line.set) {
             let bins = line.bins.iter().map(|(name, value)| (name.as_str(), value));
             set.meet(|| Measured::given(line.key.as_ref(), bins))
-                .map_err(|error| malformed(format!("no record can hold this: {error}")))?;
+                .map_err(|error| {
+                    malformed(format!(
+                        "no record can hold this: {error}, in {}",
+                        quoted(text)
+                    ))
+                })?;
+            let is_new = line
+                .key
+                .as_ref()
+                .is_none_or(|key| keys.insert(identity(&line.set, key)));
+            set.repeated_keys += u64::from(!is_new);
         }
         if number % TELL_EVERY == 0 {
             progress(done, length);
@@ -80,15 +96,41 @@ pub(super) fn read(
     })
 }
 
+/// By what records are told apart.
+fn identity(set: &str, key: &Key<'_>) -> u64 {
+    let mut bytes = set.as_bytes().to_vec();
+    bytes.push(0);
+    key.write_stored(&mut bytes);
+    xxh3_64(&bytes)
+}
+
+/// The beginning of a text, so that it cannot break a line.
+fn quoted(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut quoted: String = text.chars().take(QUOTED_CHARS).collect();
+    if quoted.len() < text.len() {
+        quoted.push_str("...");
+    }
+    format!("{quoted:?}")
+}
+
+fn quoted_value(value: &Value) -> String {
+    quoted(&serde_json::to_vec(value).unwrap_or_default())
+}
+
 fn parse(text: &[u8]) -> Result<Line, String> {
     let value: Value = serde_json::from_slice(text).map_err(|error| {
         format!(
-            "expected one JSON object a line, found what is none (column {}: {error})",
+            "expected one JSON object a line, found {} (column {}: {error})",
+            quoted(text),
             error.column()
         )
     })?;
     let Value::Map(fields) = value else {
-        return Err("expected one JSON object a line, found another JSON value".to_owned());
+        return Err(format!(
+            "expected one JSON object a line, found {}",
+            quoted(text)
+        ));
     };
     let whole = fields
         .iter()
@@ -111,13 +153,15 @@ fn parse(text: &[u8]) -> Result<Line, String> {
             (name, Value::String(set)) if is(&name, "set") => line.set = set,
             (name, Value::Nil) if is(&name, "set") || is(&name, "key") => {}
             (name, value) if is(&name, "set") => {
-                return Err(format!("\"set\": expected text, found {value:?}"));
+                let found = quoted_value(&value);
+                return Err(format!("\"set\": expected text, found {found}"));
             }
             (name, Value::Int(key)) if is(&name, "key") => line.key = Some(key.into()),
             (name, Value::String(key)) if is(&name, "key") => line.key = Some(key.into()),
             (name, value) if is(&name, "key") => {
+                let found = quoted_value(&value);
                 return Err(format!(
-                    "\"key\": expected text or an integer, found {value:?}"
+                    "\"key\": expected text or an integer, found {found}"
                 ));
             }
             // Generation, time to live and the like say nothing about sizes.

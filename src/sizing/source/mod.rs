@@ -9,6 +9,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::conclude::conclude;
+use super::plan::{RateError, checked_rate};
 use super::survey::Survey;
 use super::{Options, Sizing};
 use crate::Error;
@@ -53,6 +54,9 @@ pub enum SizingError {
         /// Where, and what is wrong there.
         source: ReadError,
     },
+    /// A rate that is none.
+    #[error(transparent)]
+    Rate(#[from] RateError),
     /// No record is in the set that was asked for.
     #[error("no record is in set {0:?}; without a name of a set, all are sized")]
     NoSet(String),
@@ -68,10 +72,12 @@ impl SizingError {
 }
 
 /// Sizes what is at a path: the directory of a store (opened read-only), a backup (`.asb`, a file or a directory of them), or
-/// JSON lines. Every record is visited once, those of a store once for each set.
+/// JSON lines. Every record is visited once. A record of a store that is damaged on the device is counted, and in no other
+/// figure.
 ///
 /// A JSON line is `{"set": .., "key": .., "bins": {..}}`, or any other object, which is then a record without key whose
-/// fields are bins. Both files are sized as this store would keep their records.
+/// fields are bins. Both files are sized as this store would keep their records. Lines with the set and key of an earlier one
+/// are records of their own, and counted as repeated: keys are told apart by 64 bits of a hash, so memory goes with them.
 ///
 /// # Errors
 /// [`SizingError`]: what is there cannot be opened, read or understood, or does not hold the set that was asked for.
@@ -80,6 +86,9 @@ pub fn size(
     options: &Options,
     progress: &mut Progress<'_>,
 ) -> Result<Sizing, SizingError> {
+    if let Some(rate) = options.writes_per_s {
+        checked_rate(rate)?;
+    }
     let mut survey = Survey::new(options);
     let origin = match kind_of(path)? {
         Kind::Store => store::read(path, options, &mut survey, progress)?,

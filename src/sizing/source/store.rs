@@ -5,16 +5,17 @@ use std::path::Path;
 
 use super::{Progress, SizingError};
 use crate::engine::{HotRecord, Namespace, Store};
+use crate::report;
 use crate::sizing::Options;
 use crate::sizing::conclude::Origin;
-use crate::sizing::measure::{Measured, label};
+use crate::sizing::measure::Measured;
 use crate::sizing::model::{Contended, NamespaceSizing};
 use crate::sizing::survey::Survey;
 
 /// Progress is told every so many records.
 const TELL_EVERY: u64 = 4096;
 
-/// Scans every set.
+/// Scans every namespace once.
 pub(super) fn read(
     path: &Path,
     options: &Options,
@@ -28,28 +29,32 @@ pub(super) fn read(
         .map(|namespace| namespace.stats().records)
         .sum();
     let mut done = 0;
+    let mut measured = Vec::new();
     for namespace in &namespaces {
-        for usage in namespace
+        let damaged_before = namespace.stats().damaged;
+        // By the numbers of the sets.
+        let places: Vec<Option<usize>> = namespace
             .sets()
-            .into_iter()
-            .filter(|usage| usage.records > 0)
-        {
-            let Some(set) = survey.set(namespace.name(), &usage.name) else {
-                continue;
-            };
-            namespace.set(&usage.name)?.scan(|record| {
+            .iter()
+            .map(|usage| survey.place(namespace.name(), &usage.name))
+            .collect();
+        namespace.scan(|record| {
+            let place = places.get(usize::from(record.set_id)).copied().flatten();
+            if let Some(set) = place.and_then(|place| survey.at(place)) {
                 let Ok(()) = set.meet(|| Ok::<_, Infallible>(Measured::scanned(&record)));
-                done += 1;
-                if done % TELL_EVERY == 0 {
-                    progress(done, total);
-                }
-            });
-        }
+            }
+            done += 1;
+            if done % TELL_EVERY == 0 {
+                progress(done, total);
+            }
+        });
+        let damaged = namespace.stats().damaged - damaged_before;
+        measured.push(namespace_sizing(namespace, damaged));
     }
     let origin = Origin {
         source: path.display().to_string(),
         kind: "store",
-        namespaces: namespaces.iter().map(namespace_sizing).collect(),
+        namespaces: measured,
         contended: namespaces
             .iter()
             .flat_map(|namespace| contended(namespace, options.top))
@@ -61,12 +66,13 @@ pub(super) fn read(
     Ok(origin)
 }
 
-fn namespace_sizing(namespace: &Namespace) -> NamespaceSizing {
+fn namespace_sizing(namespace: &Namespace, damaged: u64) -> NamespaceSizing {
     let stats = namespace.stats();
     let known = stats.traffic.requested_bytes > 0;
     NamespaceSizing {
         namespace: namespace.name().to_owned(),
         records: stats.records,
+        damaged,
         index_bytes: stats.index_bytes,
         index_bytes_per_record: stats.index_bytes_per_record(),
         device_bytes: stats.device_bytes,
@@ -77,7 +83,7 @@ fn namespace_sizing(namespace: &Namespace) -> NamespaceSizing {
 fn contended(namespace: &Namespace, most: usize) -> Vec<Contended> {
     let contended = |hot: HotRecord| Contended {
         namespace: namespace.name().to_owned(),
-        key: hot.key.as_ref().map(label),
+        key: hot.key.as_ref().map(report::key),
         digest: hot.digest.to_string(),
         waits: hot.waits,
         key_busy: hot.busy,

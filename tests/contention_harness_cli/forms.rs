@@ -1,43 +1,8 @@
-//! `spikelet contention`, from outside.
-#![cfg(feature = "cli")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
-
-use std::process::{Command, Output};
+//! What the program prints and writes, in every form.
 
 use serde_json::Value;
 
-/// Runs `spikelet contention` with these arguments, separated by spaces.
-fn run(arguments: &str) -> Output {
-    run_each(&arguments.split_whitespace().collect::<Vec<_>>())
-}
-
-fn run_each(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spikelet"))
-        .arg("contention")
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn stdout(output: &Output) -> &str {
-    std::str::from_utf8(&output.stdout).unwrap()
-}
-
-fn stderr(output: &Output) -> &str {
-    std::str::from_utf8(&output.stderr).unwrap()
-}
-
-fn text(arguments: &str) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    stdout(&output).to_owned()
-}
-
-fn json(arguments: &str) -> Value {
-    serde_json::from_str(&text(&format!("{arguments} --json"))).unwrap()
-}
-
-const VIRTUAL: &str = "--virtual --rate 50,200 --shards 1,8,hourly --duration 60";
+use super::{VIRTUAL, json, text, words};
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_in_every_form() {
@@ -65,6 +30,10 @@ fn rows_have_the_fields_that_scripts_read() {
     assert_eq!(report["schema_version"], 1);
     assert_eq!(report["report"], "contention");
     assert_eq!(report["simulated_hold"], true);
+    // The limit as Aerospike counts, and as the engine does.
+    assert_eq!(report["settings"]["limit"], 20);
+    assert_eq!(report["settings"]["max_waiters"], 21);
+    assert_eq!(report["settings"]["mode"], "virtual");
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6);
     for row in rows {
@@ -101,6 +70,7 @@ fn rows_have_the_fields_that_scripts_read() {
     assert_eq!(rows[3]["errors"]["14"], rows[3]["key_busy"]);
     assert!(rows[3]["key_busy"].as_u64().unwrap() > 3_000);
     assert_eq!(report["guideline"]["band"], "warm");
+    assert_eq!(report["guideline"]["finding"], "pass");
     assert_eq!(report["knees"].as_array().unwrap().len(), 3);
 }
 
@@ -145,103 +115,10 @@ fn what_is_simulated_is_called_so_and_correctness_comes_first() {
     let place = |word: &str| report.find(word).expect(word);
     assert!(place("acknowledged = found") < place("p99.9"));
     assert!(report.contains("hourly alone"), "{report}");
+    let queue = "transaction-pending-limit 20: 21 may wait for a record (max_waiters 21)";
+    assert!(words(VIRTUAL).contains(queue), "{report}");
     let live = text("--writers 2 --shards 1 --duration 20ms --warm-up 0");
     assert!(!live.contains("SIMULATED"), "{live}");
-}
-
-#[test]
-fn conditions_decide_the_exit_code() {
-    for (arguments, code) in [
-        (vec!["--fail-if", "key_busy>0.1%"], 1),
-        (vec!["--fail-if", "key_busy>90%"], 0),
-        (vec!["--fail-if", "lost>0 p99>10s"], 0),
-        (vec!["--threshold", "lost==0 p99<180ms"], 0),
-        (vec!["--threshold", "p99<30ms"], 1),
-        (
-            vec!["--threshold", "lost==0", "--threshold", "key_busy == 0"],
-            1,
-        ),
-    ] {
-        let all: Vec<&str> = VIRTUAL
-            .split_whitespace()
-            .chain(arguments.clone())
-            .collect();
-        let output = run_each(&all);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{arguments:?}: {}",
-            stdout(&output)
-        );
-        let word = if code == 1 { "FAIL" } else { "PASS" };
-        assert!(stdout(&output).contains(word), "{arguments:?}");
-    }
-}
-
-#[test]
-fn wrong_arguments_are_told_and_nothing_runs() {
-    for (arguments, why) in [
-        ("--rate 0", "--rate"),
-        ("--rate 400..10", "--rate"),
-        ("--rate fast", "--rate"),
-        ("--rate 2000000", "1000000"),
-        ("--writers 2.5", "whole number"),
-        ("--writers 5000", "1024"),
-        ("--shards 3", "power of two"),
-        ("--shards weekly", "hourly"),
-        ("--hold-ms=-1", "milliseconds"),
-        ("--duration soon", "500ms"),
-        ("--duration 0", "--duration"),
-        ("--hot-keys 0", "--hot-keys"),
-        ("--zipf=-1", "--zipf"),
-        ("--fail-if busy>1", "no metric"),
-        ("--threshold p99<30", "us, ms or s"),
-        ("--baseline /no/such/file", "/no/such/file"),
-        ("--virtual --hold-ms 0", "--hold-ms"),
-        ("--virtual --writers 30 --pause-us 0", "--pause-us"),
-        ("--virtual --activate-at 1", "--virtual"),
-        ("--activate-at 1 --shards 1", "nothing would be activated"),
-        ("--activate-at 1 --operation put", "add-unique"),
-        ("--activate-at 9", "--duration"),
-        ("--json --csv", "--csv"),
-    ] {
-        let output = run(arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{arguments}: {}",
-            stdout(&output)
-        );
-        assert!(
-            stderr(&output).contains(why),
-            "{arguments}: {}",
-            stderr(&output)
-        );
-        assert!(output.stdout.is_empty());
-    }
-}
-
-#[test]
-fn a_run_is_compared_with_an_earlier_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("earlier.json");
-    std::fs::write(&file, text(&format!("{VIRTUAL} --json"))).unwrap();
-    let file = file.to_str().unwrap();
-    let same = json(&format!("{VIRTUAL} --baseline {file}"));
-    let changes = same["changes"].as_array().unwrap();
-    assert_eq!(changes.len(), 24);
-    assert!(
-        changes
-            .iter()
-            .all(|change| change["verdict"] == "unchanged")
-    );
-    let shorter = text(&format!("{VIRTUAL} --hold-ms 4 --baseline {file}"));
-    assert!(
-        shorter.contains("better") && !shorter.contains("WORSE"),
-        "{shorter}"
-    );
-    let longer = text(&format!("{VIRTUAL} --hold-ms 16 --baseline {file}"));
-    assert!(longer.contains("WORSE"), "{longer}");
 }
 
 #[test]
@@ -286,13 +163,15 @@ fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
 
 #[test]
 fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing() {
-    let report = json(
-        "--rate 300 --shards 4 --hold-ms 1 --duration 1500ms --warm-up 0 --activate-at 200ms --elements 100",
-    );
-    assert_eq!(report["correctness"]["lost"], 0);
-    let timeline = &report["timelines"][0];
-    let moments = timeline["moments"].as_array().unwrap();
-    assert_eq!(moments[0]["shards"], 1);
-    assert_eq!(moments.last().unwrap()["shards"], 4);
-    assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
+    for operation in ["add-unique --elements 100", "increment"] {
+        let report = json(&format!(
+            "--rate 300 --shards 4 --hold-ms 1 --duration 1500ms --warm-up 0 --activate-at 200ms --operation {operation}"
+        ));
+        assert_eq!(report["correctness"]["lost"], 0);
+        let timeline = &report["timelines"][0];
+        let moments = timeline["moments"].as_array().unwrap();
+        assert_eq!(moments[0]["shards"], 1);
+        assert_eq!(moments.last().unwrap()["shards"], 4, "{operation}");
+        assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
+    }
 }

@@ -1,0 +1,144 @@
+//! The hot collections, written through the handles of the library: what a service that uses them would see.
+//!
+//! Elements are added to a [`ShardedList`], or to [`TimeShards`] where time plays a part; increments go to a
+//! [`ShardedCounter`]. For values that are replaced, and for counters by time, there is no handle.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use super::case::{Case, Write};
+use super::element::{element, number};
+use super::held::Held;
+use super::layout::Layout;
+use super::place::Place;
+use crate::{Result, ShardPolicy, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
+
+/// Elements that are read at once when all are.
+const BATCH: u64 = 4_096;
+
+/// One hot collection.
+#[derive(Debug)]
+pub(super) enum Collection {
+    List(ShardedList<Held>),
+    Counter(ShardedCounter<Held>),
+    Timed(TimeShards<Held>),
+}
+
+impl Collection {
+    /// The collection of a hot key, if there is a handle for what the case writes; it is never spread on its own.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn new(
+        case: &Case,
+        held: &Held,
+        names: [&str; 2],
+        key: u32,
+        policy: &WritePolicy,
+    ) -> Result<Option<Self>> {
+        let [set, bin] = names;
+        let root = Place::hashed(key, 1, 0).record_key();
+        let by_hand = ShardPolicy::by_hand();
+        let collection = match (case.settings.write, case.layout) {
+            (Write::AddUnique, Layout::Hashed(_)) => {
+                Self::List(ShardedList::new_with(held, set, root, bin, policy)?.policy(by_hand))
+            }
+            (Write::AddUnique, Layout::Timed(width, shards)) => {
+                let timed = TimeShards::new_with(held, set, root, bin, width, policy)?;
+                Self::Timed(timed.hashed(u64::from(shards)))
+            }
+            (Write::Increment, Layout::Hashed(_)) => Self::Counter(
+                ShardedCounter::new_with(held, set, root, bin, policy)?.policy(by_hand),
+            ),
+            (Write::Put, _) | (Write::Increment, Layout::Timed(..)) => return Ok(None),
+        };
+        Ok(Some(collection))
+    }
+
+    /// Spreads it over so many shards, unless it is made of time shards, which are as they are. Returns over how many it is
+    /// spread then: others may be at it.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn spread(&self, shards: u32) -> Result<u64> {
+        let shards = u64::from(shards);
+        let go_on = |_| ControlFlow::Continue(());
+        match self {
+            Self::List(list) => list.activate_with(shards, go_on).map(|state| state.shards),
+            Self::Counter(counter) => {
+                let state = counter.activate_with(shards, go_on)?;
+                Ok(state.shards)
+            }
+            Self::Timed(_) => Ok(shards),
+        }
+    }
+
+    /// Does the write of this number. Returns whether it has changed anything: an element may be there already.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn write(&self, place: &Place, id: u64) -> Result<bool> {
+        match self {
+            Self::List(list) => list.add(place.child(id)),
+            Self::Counter(counter) => counter.add(1).map(|()| true),
+            Self::Timed(timed) => timed.add(place.time(id), element(id)),
+        }
+    }
+
+    /// What a look at the collection shows of the write of this number: how often it is there; of a counter, its sum.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn seen(&self, place: &Place, id: u64) -> Result<u64> {
+        match self {
+            Self::List(list) => Ok(list.contains(&place.child(id))?.into()),
+            Self::Counter(counter) => Ok(counter.read()? as u64),
+            Self::Timed(timed) => {
+                let at = place.time(id);
+                let found = timed.window(at, at + Duration::from_micros(1))?;
+                let wanted = element(id);
+                Ok(found.iter().filter(|(_, found)| *found == wanted).count() as u64)
+            }
+        }
+    }
+
+    /// The sum of a counter; `None` for lists.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn sum(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Counter(counter) => Ok(Some(counter.read()? as u64)),
+            Self::List(_) | Self::Timed(_) => Ok(None),
+        }
+    }
+
+    /// The numbers of all elements, but for those that were there beforehand.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(super) fn numbers(&self) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        let mut take = |element: &Value| numbers.extend(number(element));
+        match self {
+            Self::List(list) => {
+                for element in list.iter() {
+                    take(&element?);
+                }
+            }
+            Self::Timed(timed) => {
+                let mut cursor: Option<(SystemTime, Value)> = None;
+                loop {
+                    let page = timed.page_after(cursor.as_ref(), BATCH)?;
+                    page.iter().for_each(|(_, element)| take(element));
+                    match page.into_iter().next_back() {
+                        Some(last) => cursor = Some(last),
+                        None => break,
+                    }
+                }
+            }
+            Self::Counter(_) => {}
+        }
+        Ok(numbers)
+    }
+}

@@ -1,0 +1,136 @@
+//! What decides: conditions, an earlier run, and what no row has tested.
+
+use serde_json::Value;
+
+use super::{VIRTUAL, json, run, run_each, stderr, stdout, text, words};
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    for (arguments, code) in [
+        (vec!["--fail-if", "key_busy>0.1%"], 1),
+        (vec!["--fail-if", "key_busy>90%"], 0),
+        (vec!["--fail-if", "lost>0 p99>10s"], 0),
+        (vec!["--threshold", "lost==0 p99<180ms"], 0),
+        (vec!["--threshold", "p99<30ms"], 1),
+        (
+            vec!["--threshold", "lost==0", "--threshold", "key_busy == 0"],
+            1,
+        ),
+    ] {
+        let all: Vec<&str> = VIRTUAL
+            .split_whitespace()
+            .chain(arguments.clone())
+            .collect();
+        let output = run_each(&all);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            stdout(&output)
+        );
+        let word = if code == 1 { "FAIL" } else { "PASS" };
+        assert!(stdout(&output).contains(word), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_run_is_compared_with_an_earlier_one_of_the_same_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("earlier.json");
+    let name = file.to_str().unwrap();
+    let earlier = json(VIRTUAL);
+    let write = |report: &Value| std::fs::write(&file, report.to_string()).unwrap();
+    write(&earlier);
+    let same = json(&format!("{VIRTUAL} --baseline {name}"));
+    let changes = same["changes"].as_array().unwrap();
+    assert_eq!(changes.len(), 24);
+    assert!(
+        changes
+            .iter()
+            .all(|change| change["verdict"] == "unchanged")
+    );
+    // Of a seed or a length of its own, it can be compared.
+    text(&format!(
+        "--virtual --rate 50 --shards 1 --duration 30 --seed 5 --baseline {name}"
+    ));
+    let part = words(&format!(
+        "--virtual --rate 50,60 --shards 1 --baseline {name}"
+    ));
+    assert!(
+        part.contains("1 of 2 rows are not in the earlier run"),
+        "{part}"
+    );
+    for (factor, word) in [(2.0, "better"), (0.5, "WORSE")] {
+        let mut other = earlier.clone();
+        for row in other["rows"].as_array_mut().unwrap() {
+            let p99 = row["p99_us"].as_f64().unwrap();
+            row["p99_us"] = (p99 * factor).into();
+        }
+        write(&other);
+        let report = text(&format!("{VIRTUAL} --baseline {name}"));
+        assert!(report.contains(word), "{report}");
+    }
+}
+
+#[test]
+fn an_earlier_run_that_cannot_be_compared_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("earlier.json");
+    std::fs::write(&file, text(&format!("{VIRTUAL} --json"))).unwrap();
+    let file = file.to_str().unwrap();
+    for (arguments, why) in [
+        (
+            format!("{VIRTUAL} --hold-ms 4"),
+            "hold_us was 8000.0 and is 4000.0",
+        ),
+        (format!("{VIRTUAL} --limit 5"), "limit was 20 and is 5"),
+        (format!("{VIRTUAL} --payload 7"), "payload was 128 and is 7"),
+        (
+            format!("{VIRTUAL} --operation put"),
+            "operation was \"increment\"",
+        ),
+        ("--rate 50 --hold-ms 8".to_owned(), "mode was \"virtual\""),
+        ("--virtual --rate 51".to_owned(), "no row of that run"),
+    ] {
+        let output = run(&format!("{arguments} --baseline {file}"));
+        assert_eq!(output.status.code(), Some(2), "{arguments}");
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_no_row_tells_is_not_called_good() {
+    // Below the guideline's rate, and one rate only.
+    let report = words("--virtual --rate 10 --shards 1 --duration 60");
+    assert!(report.contains("NOT TESTED 50 writes/s"), "{report}");
+    assert!(report.contains("not tested"), "no knees: {report}");
+    assert!(!report.contains("above 10"), "{report}");
+    // A write comes each 1,000 s on average, and the first one later than the end.
+    let nothing = run("--virtual --rate 0.001 --shards 1 --duration 1 --json");
+    assert_eq!(nothing.status.code(), Some(1), "{}", stderr(&nothing));
+    let report: Value = serde_json::from_str(stdout(&nothing)).unwrap();
+    assert_eq!(report["correctness"]["acknowledged"], 0);
+    assert_eq!(report["passes"], false);
+    let nothing = run("--virtual --rate 0.001 --shards 1 --duration 1");
+    let told: Vec<&str> = stdout(&nothing).split_whitespace().collect();
+    let told = told.join(" ");
+    assert!(told.contains("nothing is proved"), "{told}");
+    assert!(told.contains("NOT TESTED acknowledged = found"), "{told}");
+    let part = words("--virtual --rate 0.001,50 --shards 1 --duration 1");
+    assert!(part.contains("IN PART acknowledged = found"), "{part}");
+}
+
+#[test]
+fn each_way_of_time_shards_is_judged() {
+    let report = words("--virtual --rate 50,200 --shards 1,hourly,daily,daily+8 --duration 60");
+    for verdict in [
+        "HOT hourly alone 0.1 % or more refused in 1 of 2 rows",
+        "HOT daily alone 0.1 % or more refused in 1 of 2 rows",
+        "OK daily+8 0.1 % or more refused in 0 of 2 rows",
+    ] {
+        assert!(report.contains(verdict), "{verdict}: {report}");
+    }
+    let calm = words("--virtual --rate 20 --shards hourly --duration 60");
+    assert!(calm.contains("SAME hourly alone"), "{calm}");
+}
