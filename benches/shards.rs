@@ -1,4 +1,4 @@
-//! Sharded lists: pages of the whole, and many writers of one hot list.
+//! Sharded lists: what a call costs beside the operation that it is, pages of the whole, and many writers of one hot list.
 //!
 //! `cargo bench --bench shards`
 #![allow(
@@ -11,9 +11,11 @@ mod support;
 
 use criterion::{BenchmarkId, Criterion};
 use hdrhistogram::Histogram;
+use spikelet::expressions::{and, bin_exists, eq, list_bin, not};
 use spikelet::operations::lists;
 use spikelet::{
-    ListOrder, ListPolicy, ListWriteFlags, Set, ShardPolicy, ShardedList, Store, Value,
+    Expiration, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, RecordExistsAction, Set,
+    ShardPolicy, ShardedList, Store, Value, WritePolicy,
 };
 use std::hint::black_box;
 use std::ops::Bound;
@@ -32,6 +34,64 @@ const WRITERS: u64 = 16;
 const ADDED: u64 = 2_000;
 /// An odd number: the median is one of them.
 const ROUNDS: u64 = 3;
+
+/// Elements of each record that single calls are made on.
+const CALLED: u64 = 1_000;
+
+/// An addition and a removal by a handle, and the same operations on the same record with a filter like the handle's.
+fn calls(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("add and remove, 1,000 elements a record");
+    for shards in [0, 16] {
+        let store = Store::in_memory().unwrap();
+        let set = store.set("followers").unwrap();
+        let list = ShardedList::new(&store, "followers", "alice", "by").unwrap();
+        for element in 0..CALLED * shards.max(1) {
+            list.add(element as i64).unwrap();
+        }
+        let policy = WritePolicy::default();
+        let (key, policy) = if shards == 0 {
+            let filter = and([not(bin_exists("subkeys")), not(bin_exists("shard_of"))]);
+            ("alice", policy.filter(filter))
+        } else {
+            list.activate(shards).unwrap();
+            let key = "alice:0";
+            let shard_of = set.get(key).unwrap().unwrap().get("shard_of").unwrap();
+            let filter = and([
+                eq(list_bin("shard_of"), shard_of),
+                not(bin_exists("frozen")),
+                bin_exists("by"),
+            ]);
+            let policy = policy
+                .record_exists_action(RecordExistsAction::UpdateOnly)
+                .expiration(Expiration::Never)
+                .filter(filter);
+            (key, policy)
+        };
+        let unique =
+            ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL | ListWriteFlags::DO_PARTIAL;
+        let order = ListPolicy::new(ListOrder::Ordered, unique).persist_index();
+        let mut random = Random(7);
+        let mut next = || Value::Int((random.next() >> 8).cast_signed());
+        let name = |what: &str| BenchmarkId::new(what, format!("{shards} shards"));
+        group.bench_function(name("ShardedList"), |bencher| {
+            bencher.iter(|| {
+                let element = next();
+                list.add(element.clone()).unwrap() && list.remove(&element).unwrap()
+            });
+        });
+        group.bench_function(name("operate"), |bencher| {
+            bencher.iter(|| {
+                let element = next();
+                let add = lists::append(&order, "by", element.clone());
+                set.operate_with(&policy, key, &[lists::size("by"), add])
+                    .unwrap();
+                let remove = lists::remove_by_value("by", element, ListReturnType::Count);
+                set.operate_with(&policy, key, &[remove]).unwrap()
+            });
+        });
+    }
+    group.finish();
+}
 
 /// A list of these elements, in one record for 0 shards, or in so many companions.
 fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
@@ -148,7 +208,7 @@ fn writers() {
 }
 
 fn main() {
-    run(&[pages]);
+    run(&[calls, pages]);
     if std::env::args().any(|argument| argument == "--bench") {
         writers();
     }

@@ -20,6 +20,8 @@ pub mod fuzzing;
 mod geo;
 mod hll;
 mod operation;
+#[cfg(feature = "cli")]
+mod random;
 mod record;
 #[cfg(feature = "cli")]
 pub mod report;

@@ -4,7 +4,10 @@
 
 use std::sync::Arc;
 
-use spikelet::{ManualClock, NamespaceConfig, RecordExistsAction, Store, Value, WritePolicy};
+use spikelet::operations::{delete_all_bins, get_bin, put};
+use spikelet::{
+    Error, ManualClock, NamespaceConfig, RecordExistsAction, Set, Store, Value, WritePolicy,
+};
 
 #[test]
 fn the_default_namespace_stays_the_same_when_others_come() {
@@ -147,4 +150,31 @@ fn truncations_within_one_millisecond_remove_what_was_written_between_them() {
         assert!(!users.exists("alice").unwrap());
         assert!(!posts.exists(1).unwrap());
     }
+}
+
+#[test]
+fn operations_tell_what_the_record_takes_as_its_limit_counts() {
+    let set = |max_record_bytes| -> Set {
+        let mut config = NamespaceConfig::new("test");
+        config.max_record_bytes = max_record_bytes;
+        let store = Store::builder().namespace(config).open().unwrap();
+        store.set("users").unwrap()
+    };
+    let write = [put("bin", Value::Blob(vec![7; 100]))];
+    let large = set(1 << 20);
+    let bytes = large.operate("alice", &write).unwrap().record_bytes;
+    assert!((100..200).contains(&bytes), "{bytes}");
+    let read = large.operate("alice", &[get_bin("bin")]).unwrap();
+    assert_eq!(read.record_bytes, bytes);
+    assert_eq!(
+        set(bytes).operate("alice", &write).unwrap().record_bytes,
+        bytes
+    );
+    let refused = set(bytes - 1).operate("alice", &write).unwrap_err();
+    assert!(
+        matches!(refused, Error::RecordTooBig { size, limit, .. } if size == bytes && limit == bytes - 1),
+        "{refused:?}"
+    );
+    let gone = large.operate("alice", &[delete_all_bins()]).unwrap();
+    assert_eq!(gone.record_bytes, 0);
 }

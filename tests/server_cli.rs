@@ -70,6 +70,12 @@ fn it_says_when_it_is_ready_and_ends_when_it_is_told_to() {
     assert_ne!(serving.addr.port(), 0);
     let mut wire = Wire::to(serving.addr);
     assert_eq!(wire.info("namespaces\n"), ["bar;test"]);
+    let config = wire.info("get-config:context=namespace;namespace=test\n");
+    let limit = |config: &str| {
+        let mut pairs = config.split(';');
+        pairs.find_map(|pair| Some(pair.strip_prefix("transaction-pending-limit=")?.to_owned()))
+    };
+    assert_eq!(limit(&config[0]).as_deref(), Some("20"));
     assert_eq!(wire.ask(&Message::put(1, "i", 7)).code, 0);
     serving.end();
     assert_eq!(wire.receive(), None);
@@ -105,6 +111,7 @@ fn a_configuration_of_aerospike_is_read_as_far_as_it_applies() {
         network { service { address localhost
             port 3999 } }
         namespace bar { default-ttl 1h
+            transaction-pending-limit 0
             storage-engine memory { data-size 1G }
             wibble 7 }
     ";
@@ -114,14 +121,16 @@ fn a_configuration_of_aerospike_is_read_as_far_as_it_applies() {
     let serving = serve_by(&["--config", path, "--listen", "127.0.0.1:0"]);
     let mut wire = Wire::to(serving.addr);
     assert_eq!(wire.info("namespaces\ncluster-name\n"), ["bar", "edge"]);
-    assert!(wire.info("namespace/bar\n")[0].contains("default-ttl=3600"));
+    let told = wire.info("namespace/bar\n").remove(0);
+    assert!(told.contains("default-ttl=3600"), "{told}");
+    assert!(told.contains(";transaction-pending-limit=0;"), "{told}");
     let log = serving.end();
     assert!(
         log.contains("no meaning here: line 3: service.pidfile"),
         "{log}"
     );
     assert!(
-        log.contains("not known and ignored: line 8: namespace.wibble 7"),
+        log.contains("not known and ignored: line 9: namespace.wibble 7"),
         "{log}"
     );
     let error = refused(&["--config", path, "--strict"]);

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Once;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server_client::*;
@@ -91,6 +91,15 @@ fn captures() -> Vec<Vec<u8>> {
         )
         .field(2, &key)
         .ttl(100);
+    let bytes = Message::about(0, WRITE, 0, 6).op(9, 9, "python", b"pickled");
+    let apply = Message::about(0, WRITE, 0, 1)
+        .field(30, b"module")
+        .field(31, b"function")
+        .field(32, &[0x90])
+        .field(43, &filter);
+    let mut short = query().op(1, 0, "i", &[]);
+    short.info[0] |= SHORT_QUERY;
+    let index = "sindex-create:namespace=test;set=demo;indexname=i;indextype=set\nsindex-list\n";
     let truncate = "truncate:namespace=bar;set=demo\nhistogram:namespace=test;type=ttl\n";
     vec![
         everything.frame(),
@@ -109,6 +118,10 @@ fn captures() -> Vec<Vec<u8>> {
             )
             .frame(),
         background.frame(),
+        bytes.frame(),
+        apply.frame(),
+        short.frame(),
+        frame(1, index.as_bytes()),
         frame(1, texts.as_bytes()),
         frame(1, truncate.as_bytes()),
         frame(2, &[0; 16]),
@@ -338,10 +351,8 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
         })
         .collect();
     for key in 0..100 {
-        let began = Instant::now();
         let mut wire = Wire::to(addr);
         assert_eq!(wire.ask(&Message::put(key, "i", key)).code, 0);
-        assert!(began.elapsed() < Duration::from_secs(1));
         // A byte now and then.
         let slow = &mut loris[key as usize * 2 + 1];
         slow.send(&[0]);
@@ -352,15 +363,11 @@ fn silent_and_half_open_connections_do_not_hold_others_up() {
     let mut late = Wire::to(addr);
     let (front, end) = put.split_at(20);
     late.send(front);
-    std::thread::sleep(Duration::from_millis(50));
+    assert!(Wire::to(addr).is_alive());
     late.send(end);
     assert!(late.receive().is_some());
     drop((loris, late));
-    let began = Instant::now();
-    while running.handle.connections() > 0 {
-        assert!(began.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| running.handle.connections() == 0);
 }
 
 #[test]
@@ -416,15 +423,18 @@ fn connections_beyond_the_limit_are_closed_and_idle_ones_in_time() {
     let running = serve_with(|server| {
         server
             .max_connections(3)
-            .idle_timeout(Some(Duration::from_millis(300)))
+            .idle_timeout(Some(Duration::from_secs(1)))
     });
     let addr = running.handle.addr();
     let mut kept: Vec<Wire> = (0..3).map(|_| Wire::to(addr)).collect();
     assert!(kept.iter_mut().all(Wire::is_alive));
     assert!(!Wire::to(addr).is_alive());
     assert!(kept.iter_mut().all(Wire::is_alive));
-    std::thread::sleep(Duration::from_millis(800));
-    assert!(kept.iter_mut().all(|wire| wire.receive().is_none()));
+    for wire in &mut kept {
+        // Nothing but the end of the connection ends this wait.
+        wire.stream.set_read_timeout(None).unwrap();
+        assert_eq!(wire.receive(), None);
+    }
     assert!(Wire::to(addr).is_alive());
 }
 
@@ -445,9 +455,7 @@ fn a_client_that_does_not_read_is_not_waited_for() {
     for _ in 0..50 {
         assert!(Wire::to(addr).is_alive());
     }
-    let began = Instant::now();
     running.handle.stop();
-    assert!(began.elapsed() < Duration::from_secs(3));
 }
 
 #[test]
@@ -457,9 +465,7 @@ fn a_request_that_is_half_there_is_not_waited_for() {
     let get = Message::get(1).frame();
     wire.send(&get[..get.len() - 1]);
     assert!(Wire::to(running.handle.addr()).is_alive());
-    let began = Instant::now();
     running.handle.stop();
-    assert!(began.elapsed() < Duration::from_secs(3));
     assert!(wire.receive().is_none());
 }
 
@@ -484,10 +490,7 @@ fn answers_that_nobody_reads_share_a_budget() {
             .find_map(|pair| pair.strip_prefix("message_memory_bytes="));
         held.unwrap().parse().unwrap()
     };
-    let began = Instant::now();
-    while held(&mut wire) < 900 << 20 && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| held(&mut wire) >= 900 << 20);
     // Others are told so, and small requests are answered as ever.
     assert_eq!(wire.ask(&hundred).code, 18);
     assert!(held(&mut wire) <= 1 << 30);
@@ -495,10 +498,7 @@ fn answers_that_nobody_reads_share_a_budget() {
     let (records, code) = wire.ask_many(&query());
     assert!(code == 18 || records.len() == 2);
     drop(silent);
-    let began = Instant::now();
-    while held(&mut wire) > 0 && began.elapsed() < Duration::from_secs(20) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    until(|| held(&mut wire) == 0);
     let answer = wire.ask(&hundred);
     assert_eq!((answer.code, answer.ops.len()), (0, 100));
 }

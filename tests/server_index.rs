@@ -274,9 +274,7 @@ fn a_background_query_changes_the_records_of_an_index() {
         .field(22, &integers("i", 3, 5))
         .op(2, 1, "seen", &[0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(wire.ask(&job).code, 0);
-    while !wire.info("query-show:id=9\n")[0].contains("status=done") {
-        std::thread::yield_now();
-    }
+    until(|| wire.info("query-show:id=9\n")[0].contains("status=done"));
     assert!(wire.info("query-show:id=9\n")[0].contains(":sindex-name=i:"));
     for number in 0..10_i64 {
         let record = set.get(number).unwrap().unwrap();
@@ -316,7 +314,10 @@ fn indexes_are_told_and_forgotten() {
             "ERROR:4:",
         ),
         (
-            "sindex-create:namespace=nope;indexname=i;bin=i;type=blob".into(),
+            format!(
+                "sindex-create:namespace={};indexname=i;bin=i;type=blob",
+                "n".repeat(32)
+            ),
             "ERROR:20:",
         ),
         (
@@ -341,6 +342,58 @@ fn indexes_are_told_and_forgotten() {
     assert_eq!(wire.info(delete), ["ok"]);
     assert_eq!(wire.info(delete), ["ok"]);
     assert_eq!(wire.info("sindex/test/i\n"), ["ERROR:201:no index"]);
+}
+
+#[test]
+fn an_index_of_a_set_is_of_its_records() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    fill(&running.store.set("demo").unwrap());
+    let create = "sindex-create:namespace=test;indexname=all;indextype=set";
+    let table = [
+        (create.to_owned(), "ERROR:4:"),
+        (format!("{create};set=demo;bin=i"), "ERROR:4:bin"),
+        (format!("{create};set=demo;type=numeric"), "ERROR:4:type"),
+        (format!("{create};set=demo;context=kA=="), "ERROR:4:context"),
+        (format!("{create};set=demo"), "ok"),
+        (format!("{create};set=demo"), "ok"),
+        (format!("{create};set=other"), "ERROR:200:"),
+        (
+            "sindex-create:namespace=nope;indexname=all;indextype=set;set=demo".into(),
+            "ERROR:4:",
+        ),
+    ];
+    for (command, answer) in table {
+        let told = wire.info(&format!("{command}\n")).remove(0);
+        assert!(told.starts_with(answer), "{command}: {told}");
+    }
+    let told = wire.info("sindex-list\nsindex-stat:namespace=test;indexname=all\n");
+    let line = "ns=test:indexname=all:set=demo:indextype=set";
+    assert_eq!(told, [line, "entries=11;used_bytes=0;load_pct=100"]);
+    // It is of no values, so no query can ask by it.
+    let by_name = query().field(21, b"all").field(22, &integers("", 1, 2));
+    assert_eq!(found(&mut wire, &by_name), Err(201));
+    let delete = "sindex-delete:namespace=test;set=demo;indexname=all\nsindex-list\n";
+    assert_eq!(wire.info(delete), ["ok", ""]);
+}
+
+#[test]
+fn an_index_of_a_namespace_elsewhere_takes_its_name() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let create = "sindex-create:namespace=nope;indexname=i;type=numeric";
+    assert_eq!(wire.info(&format!("{create};bin=i\n")), ["ok"]);
+    assert_eq!(wire.info(&format!("{create};bin=i\n")), ["ok"]);
+    let other = wire.info(&format!("{create};bin=j\n"));
+    assert!(other[0].starts_with("ERROR:200:"), "{other:?}");
+    // Whoever waits until it is there hears that the namespace is not.
+    for command in ["sindex-stat", "sindex-exists", "sindex-list"] {
+        let told = wire.info(&format!("{command}:namespace=nope;indexname=i\n"));
+        assert!(told[0].starts_with("ERROR:20:"), "{told:?}");
+    }
+    let delete = "sindex-delete:namespace=nope;indexname=i\n";
+    assert_eq!(wire.info(delete), ["ok"]);
+    assert_eq!(wire.info(&format!("{create};bin=j\n")), ["ok"]);
 }
 
 #[test]
@@ -370,6 +423,16 @@ fn modules_are_kept_and_not_run() {
         .field(32, &[0x90]);
     let answer = wire.ask(&apply);
     assert_eq!((answer.code, answer.ops[0].name.as_str()), (100, "FAILURE"));
+    // What keeps a function from a record is told before that none is run.
+    let mut unnamed = apply.clone();
+    unnamed.fields.retain(|field| field.0 != 31);
+    assert_eq!(wire.ask(&unnamed).code, 4);
+    let filtered = apply.field(43, &[0x93, 3, 0x93, 0x51, 2, 0xa1, b'i', 4]);
+    assert_eq!(wire.ask(&filtered).code, 100);
+    wire.ask(&Message::put(1, "i", 4));
+    assert_eq!(wire.ask(&filtered).code, 27);
+    wire.ask(&Message::put(1, "i", 5));
+    assert_eq!(wire.ask(&filtered).code, 100);
     assert_eq!(
         wire.info("udf-remove:filename=m.lua\nudf-list\n"),
         ["ok", ""]

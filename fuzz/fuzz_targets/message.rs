@@ -1,7 +1,8 @@
 //! Messages of any bytes, executed by a server of a store in memory: every answer is well-formed.
 //!
 //! The first byte chooses what stands in front of the rest: nothing, or the head and fields of a read, a write, a batch or a
-//! query, or that the rest is the text of info commands, so that the bytes behind it reach what is deeper.
+//! query, or that the rest is the text of info commands or the parameters of an index, so that the bytes behind it reach what
+//! is deeper.
 
 #![no_main]
 
@@ -66,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
     let one = [namespace, (4, DIGEST)];
     let all: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
     let partitions = (11, &all[..]);
-    let message = match shape % 9 {
+    let message = match shape % 10 {
         0 => rest.to_vec(),
         1 => body([1, 0x80, 0], &one, 1, &op(rest)),
         2 => body([1, 0x81, 0], &one, 1, &op(rest)),
@@ -75,8 +76,13 @@ fuzz_target!(|data: &[u8]| {
         5 => body([1, 0, 4], &[namespace, partitions, (43, rest)], 0, &[]),
         6 => body([1, 0, 4], &[namespace, partitions, (22, rest)], 0, &[]),
         7 => body([0, 1, 0], &[namespace, (7, &[1; 8])], 1, &op(rest)),
-        _ => {
+        8 => {
             let _ = TARGET.with(|(_, target)| target.info(rest));
+            return;
+        }
+        _ => {
+            let create = [b"sindex-create:namespace=test;indexname=x;", rest].concat();
+            let _ = TARGET.with(|(_, target)| target.info(&create));
             return;
         }
     };

@@ -4,6 +4,7 @@
 //! without it: `and`, `or`, `cond`.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use super::node::{Builtin, CallNode, Comparison, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
@@ -170,6 +171,13 @@ impl<'a> Run<'a> {
             let (_, bytes) = self.bin(a)?;
             let ordering = bytes.cmp(value.bytes_of(kind?)?);
             return Some(numbers::holds(comparison, Some(ordering)));
+        }
+        if let (Some(ExpType::List | ExpType::Map), Node::Bin(..), Node::Literal(value)) =
+            (kind, a, b)
+            && self.bin(a)?.1 == value.bytes_of(kind?)?
+        {
+            // The same bytes, so nothing in the bin is incomparable, either.
+            return Some(numbers::holds(comparison, Some(Ordering::Equal)));
         }
         let (a, b) = (self.comparable(a)?, self.comparable(b)?);
         numbers::compare(comparison, &a, &b)

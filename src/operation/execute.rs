@@ -175,8 +175,7 @@ fn write_bin<'a>(
             Change::Stored(*kind, stored)
         }
         Action::Add(operand) => scalar::add(bin, current, operand)?,
-        Action::Append(operand) => scalar::join(bin, current, operand, scalar::End::Back)?,
-        Action::Prepend(operand) => scalar::join(bin, current, operand, scalar::End::Front)?,
+        Action::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
         Action::Call(call) => return call.write(bin, current),
         Action::Evaluate { evaluation, .. } => {
             evaluate::write(evaluation, bin, current.is_some(), scope)?

@@ -28,9 +28,11 @@ pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
 #[cfg(feature = "server")]
 pub(crate) use read::ResultSink;
+pub(crate) use scalar::End;
 pub(crate) use whole::check_whole;
 
 use self::call::BinCall;
+use self::scalar::Operand;
 use crate::call::CallError;
 use crate::expression::Evaluation;
 use crate::record::BinName;
@@ -56,9 +58,8 @@ enum Action {
     Write(Value),
     /// A value in a client's encoding.
     WriteEncoded(ParticleType, Box<[u8]>),
-    Add(Value),
-    Append(Value),
-    Prepend(Value),
+    Add(Operand),
+    Join(End, Operand),
     Touch,
     DeleteAll,
     /// A call of the lists and maps, of the bits, or of the sketches.

@@ -3,32 +3,98 @@
 use std::borrow::Cow;
 
 use super::change::Change;
-use super::whole::check_whole;
+use super::whole::{check_whole, check_whole_stored};
 use crate::record::BinName;
 use crate::value::{ParticleType, Value, ValueRef};
 use crate::{Error, Result};
 
 /// At which end bytes are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     Front,
     Back,
+}
+
+/// What is added or joined to a bin.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Operand {
+    Value(Value),
+    /// A value in its stored form: the bytes of other languages have types that no [`Value`] has.
+    #[cfg_attr(
+        not(feature = "server"),
+        expect(dead_code, reason = "only wire clients send them")
+    )]
+    Stored(ParticleType, Vec<u8>),
+}
+
+impl Operand {
+    const fn is_nil(&self) -> bool {
+        matches!(
+            self,
+            Self::Value(Value::Nil) | Self::Stored(ParticleType::Null, _)
+        )
+    }
+
+    /// The number, if it is one.
+    fn number(&self) -> Option<Value> {
+        match self {
+            Self::Value(number @ (Value::Int(_) | Value::Float(_))) => Some(number.clone()),
+            Self::Stored(kind @ (ParticleType::Integer | ParticleType::Float), bytes) => {
+                ValueRef::stored(*kind, bytes).ok()?.to_value().ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The text or the bytes, if they can be joined to a bin of this type: to their own.
+    fn joinable(&self, to: ParticleType) -> Option<&[u8]> {
+        use ParticleType::{
+            Blob, CSharpBlob, ErlangBlob, JavaBlob, PhpBlob, PythonBlob, RubyBlob, String, Vector,
+        };
+        match (self, to) {
+            (Self::Value(Value::String(text)), String) => Some(text.as_bytes()),
+            (Self::Value(Value::Blob(bytes)), Blob) => Some(bytes),
+            (
+                Self::Stored(kind, bytes),
+                String | Blob | JavaBlob | CSharpBlob | PythonBlob | RubyBlob | PhpBlob
+                | ErlangBlob | Vector,
+            ) if *kind == to => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The change that makes it the bin's value.
+    fn written(&self, bin: &BinName) -> Result<Change<'_>> {
+        match self {
+            _ if self.is_nil() => Err(nil_operand(bin)),
+            Self::Value(value) => {
+                check_whole(value)?;
+                Ok(Change::write(value))
+            }
+            Self::Stored(kind, bytes) => {
+                check_whole_stored(*kind, bytes)?;
+                Ok(Change::Stored(*kind, bytes.clone()))
+            }
+        }
+    }
 }
 
 /// Adds `operand` to a bin: integers wrap, floats follow IEEE 754, types never mix. A missing bin becomes the operand.
 pub(super) fn add<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &[u8])>,
-    operand: &'a Value,
+    operand: &'a Operand,
 ) -> Result<Change<'a>> {
     let Some((kind, value)) = current else {
-        return written(bin, operand);
+        return operand.written(bin);
     };
+    if operand.is_nil() {
+        return Err(nil_operand(bin));
+    }
     let value = ValueRef::stored(kind, value).map_err(|source| Error::malformed("bin", source))?;
-    let sum = match (value, operand) {
-        (_, Value::Nil) => return Err(nil_operand(bin)),
-        (ValueRef::Int(value), Value::Int(by)) => Value::Int(value.wrapping_add(*by)),
-        (ValueRef::Float(value), Value::Float(by)) => Value::Float(value + by),
+    let sum = match (value, operand.number()) {
+        (ValueRef::Int(value), Some(Value::Int(by))) => Value::Int(value.wrapping_add(by)),
+        (ValueRef::Float(value), Some(Value::Float(by))) => Value::Float(value + by),
         _ => return Err(incompatible(bin, kind, "adding this operand")),
     };
     Ok(Change::Value(Cow::Owned(sum)))
@@ -38,31 +104,21 @@ pub(super) fn add<'a>(
 pub(super) fn join<'a>(
     bin: &BinName,
     current: Option<(ParticleType, &'a [u8])>,
-    operand: &'a Value,
+    operand: &'a Operand,
     end: End,
 ) -> Result<Change<'a>> {
     let Some((kind, value)) = current else {
-        return written(bin, operand);
+        return operand.written(bin);
     };
-    let joined = match operand {
-        Value::Nil => return Err(nil_operand(bin)),
-        Value::String(text) if kind == ParticleType::String => text.as_bytes(),
-        Value::Blob(bytes) if kind == ParticleType::Blob => bytes.as_slice(),
-        _ => return Err(incompatible(bin, kind, "joining this operand")),
+    let joined = match operand.joinable(kind) {
+        Some(joined) => joined,
+        None if operand.is_nil() => return Err(nil_operand(bin)),
+        None => return Err(incompatible(bin, kind, "joining this operand")),
     };
     Ok(match end {
         End::Front => Change::Joined(kind, joined, value),
         End::Back => Change::Joined(kind, value, joined),
     })
-}
-
-fn written<'a>(bin: &BinName, operand: &'a Value) -> Result<Change<'a>> {
-    if *operand == Value::Nil {
-        Err(nil_operand(bin))
-    } else {
-        check_whole(operand)?;
-        Ok(Change::write(operand))
-    }
 }
 
 fn nil_operand(bin: &BinName) -> Error {

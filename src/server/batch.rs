@@ -38,9 +38,6 @@ const ROW_BYTES_MIN: usize = 4 + Digest::LEN + 1;
 /// The code of a batch with more rows than are allowed.
 const TOO_MANY_ROWS: u8 = 151;
 
-/// The code of a batch that took too long.
-const TIMEOUT: u8 = 9;
-
 const RESPOND_ALL_KEYS: u8 = 0x04;
 const SEND_FAILED_ROW: u8 = 0x08;
 
@@ -198,7 +195,7 @@ impl<'a> Batch<'a> {
             };
             self.execute(&row, scratch, out);
             if Instant::now() > self.deadline && self.rows.left > 0 {
-                self.end = Some(TIMEOUT);
+                self.end = Some(result_code::TIMEOUT);
             }
         }
         if out.len() - start > super::frame::FRAME_HEADER_BYTES {

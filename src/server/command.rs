@@ -25,6 +25,7 @@ pub(crate) mod result_code {
     pub(crate) const OK: u8 = 0;
     pub(crate) const NOT_FOUND: u8 = 2;
     pub(crate) const PARAMETER: u8 = 4;
+    pub(crate) const TIMEOUT: u8 = 9;
     pub(crate) const UNSUPPORTED: u8 = 16;
     /// There is no memory for the answer now: too many large ones at once.
     pub(crate) const OVERLOAD: u8 = 18;
@@ -127,9 +128,7 @@ impl Command<'_> {
         };
         match self.verb() {
             Verb::Delete => self.delete(served, &address),
-            Verb::Write if self.fields.has(Field::UdfPackage) => {
-                Err(Refusal::Code(result_code::UDF))
-            }
+            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, &address)),
             Verb::Write => self.write(served, &address, scratch, reply),
             Verb::Read if self.head.info1.contains(Info1::READ) => {
                 self.read(served, &address, reply)
@@ -244,6 +243,20 @@ impl Command<'_> {
             .total_timeout(Some(self.timeout()));
         served.namespace.delete_at(address, self.filter, &policy)?;
         Ok(Answer::code(result_code::OK))
+    }
+
+    /// Calls no function: none is run here. Whether the record may be touched is told first, as by a server that runs them.
+    fn apply(&self, served: &Served, address: &Address<'_>) -> Refusal {
+        if !self.fields.has(Field::UdfFunction) || !self.fields.has(Field::UdfArguments) {
+            return Refusal::Code(result_code::PARAMETER);
+        }
+        let found = served
+            .namespace
+            .read_at(address, self.filter, ReadTouch::Never, |_| Ok(()));
+        match found {
+            Err(refused) if !matches!(refused.error, Error::NotFound) => refused.into(),
+            _ => Refusal::Code(result_code::UDF),
+        }
     }
 
     /// Reads among writes must be announced, and so must a read of all bins (2.7).

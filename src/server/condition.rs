@@ -84,13 +84,13 @@ impl Condition {
                 .ok()
                 .and_then(|name| indexes.by_name(name))
                 // A range of another type finds nothing in it.
-                .filter(|index| index.definition.kind == range.kind()),
+                .filter(|index| index.definition.kind == Some(range.kind())),
             (None, Some(expression), None) if bin.is_empty() => part.and_then(|part| {
                 indexes.by_definition(&Definition {
                     set: set.to_owned(),
                     subject: IndexSubject::Expression(expression.into()),
                     part,
-                    kind: range.kind(),
+                    kind: Some(range.kind()),
                 })
             }),
             (None, None, path) if !bin.is_empty() => {
@@ -101,7 +101,7 @@ impl Condition {
                         set: set.to_owned(),
                         subject: IndexSubject::Bin { name, path },
                         part,
-                        kind: range.kind(),
+                        kind: Some(range.kind()),
                     })
                 })
             }
@@ -240,9 +240,10 @@ impl Range {
     }
 }
 
-/// What reads the value of an index: nothing for that of a bin. `None` if a path is malformed.
+/// What reads the value of an index: nothing for that of a bin or for a record. `None` if a path is malformed.
 pub(crate) fn read_operation(subject: &IndexSubject) -> Option<Option<Operation>> {
     match subject {
+        IndexSubject::Record => Some(None),
         IndexSubject::Bin { path, .. } if path.is_empty() => Some(None),
         IndexSubject::Bin { name, path } => {
             let call = call_of_path(path)?;

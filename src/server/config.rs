@@ -118,9 +118,7 @@ const PARAMETERS: &[(&str, Apply)] = &[
         Ok(())
     }),
     ("namespace.transaction-pending-limit", |config, value| {
-        // In Aerospike 0 is no limit.
-        let limit = parsed(value)?;
-        config.namespace()?.max_waiters = if limit == 0 { usize::MAX } else { limit };
+        config.namespace()?.max_waiters = max_waiters(parsed(value)?);
         Ok(())
     }),
     ("namespace.storage-engine.data-size", |config, value| {
@@ -158,6 +156,26 @@ const PARAMETERS: &[(&str, Apply)] = &[
         Ok(())
     }),
 ];
+
+/// Aerospike's default.
+const TRANSACTION_PENDING_LIMIT: usize = 20;
+
+/// `max_waiters` for a `transaction-pending-limit`. Aerospike refuses when more than its limit wait already, so one more may
+/// wait than it says; 0 is no limit.
+const fn max_waiters(pending_limit: usize) -> usize {
+    match pending_limit {
+        0 => usize::MAX,
+        limit => limit.saturating_add(1),
+    }
+}
+
+/// The `transaction-pending-limit` for `max_waiters`. A queue of none or one has no such number: it is told as the shortest.
+pub(crate) fn pending_limit(max_waiters: usize) -> usize {
+    match max_waiters {
+        usize::MAX => 0,
+        waiters => waiters.saturating_sub(1).max(1),
+    }
+}
 
 /// What a configuration file of Aerospike says.
 #[derive(Clone, Debug)]
@@ -229,6 +247,16 @@ impl ServerConfig {
         Ok(config)
     }
 
+    /// A namespace as clients expect it: with RIPEMD-160 for digests, which they compute, and Aerospike's limit of writers that
+    /// wait for a record (its `transaction-pending-limit` of 20 lets 21 wait). All else is as in [`NamespaceConfig::new`].
+    #[must_use]
+    pub fn namespace_of(name: &str) -> NamespaceConfig {
+        let mut namespace = NamespaceConfig::new(name);
+        namespace.key_hash = KeyHash::Ripemd160;
+        namespace.max_waiters = max_waiters(TRANSACTION_PENDING_LIMIT);
+        namespace
+    }
+
     /// The address to listen on.
     #[must_use]
     pub const fn addr(&self) -> SocketAddr {
@@ -271,9 +299,7 @@ impl ServerConfig {
             let [name] = name else {
                 return Err("a namespace needs one name".to_owned());
             };
-            let mut namespace = NamespaceConfig::new(name);
-            namespace.key_hash = KeyHash::Ripemd160;
-            self.namespaces.push(namespace);
+            self.namespaces.push(Self::namespace_of(name));
         }
         contexts.push(kind.to_owned());
         Ok(())
@@ -390,6 +416,7 @@ namespace test {
     default-ttl 30d
     nsup-period 2m
     max-record-size 8M
+    transaction-pending-limit 64
     storage-engine device {
         file /opt/aerospike/data/a.dat
         file /opt/aerospike/data/b.dat
@@ -420,6 +447,7 @@ namespace bar { nsup-period 0 }
         assert_eq!(test.max_record_bytes, 8 << 20);
         assert_eq!((test.devices, test.max_device_bytes), (2, 4 << 30));
         assert_eq!(test.durability, Durability::Commit);
+        assert_eq!((test.max_waiters, bar.max_waiters), (65, 21));
         assert_eq!((bar.name.as_str(), bar.devices), ("bar", 1));
         assert_eq!(config.no_expiry, ["bar"]);
         assert_eq!(config.unknown.len(), 1);
@@ -431,6 +459,21 @@ namespace bar { nsup-period 0 }
             "logging.console.context any info",
         ] {
             assert!(ignored.contains(name), "{ignored}");
+        }
+    }
+
+    #[test]
+    fn a_pending_limit_lets_one_more_wait_than_it_says() {
+        for (limit, waiters) in [
+            (0, usize::MAX),
+            (1, 2),
+            (20, 21),
+            (usize::MAX - 1, usize::MAX),
+        ] {
+            assert_eq!(max_waiters(limit), waiters);
+        }
+        for (waiters, limit) in [(usize::MAX, 0), (21, 20), (2, 1), (1, 1), (0, 1)] {
+            assert_eq!(pending_limit(waiters), limit);
         }
     }
 

@@ -22,7 +22,7 @@ impl Outcome {
             result_code::OK => Self::Success,
             result_code::NOT_FOUND => Self::NotFound,
             result_code::FILTERED_OUT => Self::FilteredOut,
-            9 => Self::Timeout,
+            result_code::TIMEOUT => Self::Timeout,
             _ => Self::Error,
         }
     }
@@ -68,6 +68,12 @@ pub(crate) struct Counters {
     pub(crate) queries_complete: AtomicU64,
     /// Queries that were ended early, by their clients or by an error.
     pub(crate) queries_aborted: AtomicU64,
+    /// Short queries that came to their end.
+    pub(crate) short_queries_complete: AtomicU64,
+    /// Short queries that took too long.
+    pub(crate) short_queries_timed_out: AtomicU64,
+    /// Short queries that ended before, otherwise.
+    pub(crate) short_queries_failed: AtomicU64,
 }
 
 impl Counters {

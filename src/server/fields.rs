@@ -37,6 +37,8 @@ pub(crate) enum Field {
     /// What of a value is in the index.
     IndexType = 26,
     UdfPackage = 30,
+    UdfFunction = 31,
+    UdfArguments = 32,
     /// What a user-defined function is to do: 1 aggregates, 2 runs in the background.
     UdfKind = 33,
     /// The bins that a query of an old client is to return.

@@ -3,12 +3,16 @@
 //! An index holds no data. A query by one visits all records of the set and looks at each (`condition`), so an index is
 //! complete as soon as it is declared, and costs writes nothing. Declarations last as long as the server runs.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::BinName;
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
+
+/// The most namespaces of a cluster: Aerospike's limit.
+const NAMESPACES_MAX: usize = 32;
 
 /// What values an index is of. Values of other types are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) enum IndexPart {
     Keys = 2,
     /// The values of a map.
     Values = 3,
+    /// Not a value but the record: an index of a set.
+    Record = 4,
 }
 
 /// Where the value is found in a record.
@@ -39,6 +45,8 @@ pub(crate) enum IndexSubject {
     Bin { name: BinName, path: Box<[u8]> },
     /// It is the value of an expression, in its encoded form.
     Expression(Box<[u8]>),
+    /// There is none: the index is of the set's records. Queries of the set use it without naming it.
+    Record,
 }
 
 /// What an index is of.
@@ -48,7 +56,8 @@ pub(crate) struct Definition {
     pub(crate) set: String,
     pub(crate) subject: IndexSubject,
     pub(crate) part: IndexPart,
-    pub(crate) kind: IndexKind,
+    /// `None` for an index of records.
+    pub(crate) kind: Option<IndexKind>,
 }
 
 /// A declared index.
@@ -72,6 +81,42 @@ pub(crate) enum CannotDeclare {
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     declared: RwLock<Vec<Arc<Index>>>,
+}
+
+/// Indexes of namespaces that this server does not have, by the namespace. In Aerospike what is declared holds in the whole
+/// cluster, and an index of a namespace that no node has takes a name there.
+#[derive(Debug, Default)]
+pub(crate) struct Elsewhere {
+    namespaces: RwLock<BTreeMap<String, Arc<Indexes>>>,
+}
+
+impl Elsewhere {
+    /// The indexes of a namespace; `None` if there are too many namespaces to remember another.
+    pub(crate) fn of(&self, namespace: &str) -> Option<Arc<Indexes>> {
+        let mut namespaces = self
+            .namespaces
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
+            return None;
+        }
+        let indexes = namespaces.entry(namespace.to_owned()).or_default();
+        Some(Arc::clone(indexes))
+    }
+
+    /// Forgets an index.
+    pub(crate) fn forget(&self, namespace: &str, name: &str) {
+        let mut namespaces = self
+            .namespaces
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(indexes) = namespaces.get(namespace) {
+            indexes.forget(name);
+            if indexes.all().is_empty() {
+                namespaces.remove(namespace);
+            }
+        }
+    }
 }
 
 impl IndexKind {
@@ -99,11 +144,12 @@ impl IndexKind {
 }
 
 impl IndexPart {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::Whole, "default"),
         (Self::Elements, "list"),
         (Self::Keys, "mapkeys"),
         (Self::Values, "mapvalues"),
+        (Self::Record, "set"),
     ];
 
     /// The name in info commands.
@@ -211,7 +257,7 @@ mod tests {
                     path: Box::default(),
                 },
                 part: IndexPart::Whole,
-                kind: IndexKind::Numeric,
+                kind: Some(IndexKind::Numeric),
             },
             base64: String::new(),
         }
@@ -242,6 +288,19 @@ mod tests {
         assert_eq!(indexes.by_definition(&of_set).unwrap().name, "one");
         let other = index("", "t", "y").definition;
         assert!(indexes.by_definition(&other).is_none());
+    }
+
+    #[test]
+    fn there_is_a_limit_to_namespaces_elsewhere() {
+        let elsewhere = Elsewhere::default();
+        for number in 0..NAMESPACES_MAX {
+            let indexes = elsewhere.of(&format!("n{number}")).unwrap();
+            indexes.declare(index("i", "", "x")).unwrap();
+        }
+        assert!(elsewhere.of("more").is_none());
+        assert!(elsewhere.of("n0").is_some());
+        elsewhere.forget("n0", "i");
+        assert!(elsewhere.of("more").is_some());
     }
 
     #[test]

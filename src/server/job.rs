@@ -80,6 +80,31 @@ pub(crate) struct JobStart<'a> {
 }
 
 impl Job {
+    /// A job that is known to whoever holds it only; [`Jobs::begin`] makes one that is known to all.
+    pub(crate) fn of(start: &JobStart<'_>) -> Self {
+        Self {
+            id: start.id,
+            kind: start.kind,
+            namespace: start.served.namespace.name().to_owned(),
+            set: start.set.to_owned(),
+            index: start.index.to_owned(),
+            partitions: start.partitions,
+            digests: start.digests,
+            records_per_second: start.records_per_second,
+            socket_timeout_ms: start.socket_timeout_ms,
+            client: start.client.to_owned(),
+            started: Instant::now(),
+            abort: AtomicBool::new(false),
+            progress: AtomicU64::new(0),
+            succeeded: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            filtered: AtomicU64::new(0),
+            throttled: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            end: Mutex::new(None),
+        }
+    }
+
     /// Whether somebody asked to end it.
     pub(crate) fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
@@ -186,27 +211,7 @@ impl Jobs {
         {
             known.remove(oldest);
         }
-        let job = Arc::new(Job {
-            id: start.id,
-            kind: start.kind,
-            namespace: start.served.namespace.name().to_owned(),
-            set: start.set.to_owned(),
-            index: start.index.to_owned(),
-            partitions: start.partitions,
-            digests: start.digests,
-            records_per_second: start.records_per_second,
-            socket_timeout_ms: start.socket_timeout_ms,
-            client: start.client.to_owned(),
-            started: Instant::now(),
-            abort: AtomicBool::new(false),
-            progress: AtomicU64::new(0),
-            succeeded: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            filtered: AtomicU64::new(0),
-            throttled: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-            end: Mutex::new(None),
-        });
+        let job = Arc::new(Job::of(start));
         known.push_back(Arc::clone(&job));
         Some(job)
     }

@@ -3,8 +3,8 @@
 use super::message::{Head, Info1};
 use super::ops::{Ops, WireOp, code};
 use crate::call::CallSystem;
-use crate::operation::{Operation, operations};
-use crate::value::{ParticleType, Value, ValueRef, from_wire};
+use crate::operation::{End, Operation, operations};
+use crate::value::{ParticleType, from_wire};
 use crate::{BinName, Error, Result};
 
 /// The operations of a request that writes, or that reads by more than names.
@@ -24,9 +24,9 @@ fn operation(op: &WireOp<'_>, reads_all: bool) -> Result<Operation> {
         code::READ if op.name.is_empty() && reads_all => operations::get(),
         code::READ => operations::get_bin(name),
         code::WRITE => operations::put_encoded(name, value_type(op)?, op.value),
-        code::ADD => operations::add(name, value(op)?),
-        code::APPEND => operations::append(name, value(op)?),
-        code::PREPEND => operations::prepend(name, value(op)?),
+        code::ADD => operations::add_stored(name, stored(op)?),
+        code::APPEND => operations::join_stored(name, End::Back, stored(op)?),
+        code::PREPEND => operations::join_stored(name, End::Front, stored(op)?),
         code::TOUCH => operations::touch(),
         code::DELETE_ALL => operations::delete_all_bins(),
         code::CDT_READ => call(CallSystem::Collections, false),
@@ -73,13 +73,10 @@ fn value_type(op: &WireOp<'_>) -> Result<ParticleType> {
     }
 }
 
-/// The operand of an operation.
-fn value(op: &WireOp<'_>) -> Result<Value> {
+/// The operand of an operation, in its stored form.
+fn stored(op: &WireOp<'_>) -> Result<(ParticleType, Vec<u8>)> {
     let kind = value_type(op)?;
-    if kind == ParticleType::Null {
-        return Ok(Value::Nil);
-    }
     let mut stored = Vec::with_capacity(op.value.len());
     from_wire(kind, op.value, &mut stored)?;
-    Ok(ValueRef::stored(kind, &stored)?.to_value()?)
+    Ok((kind, stored))
 }

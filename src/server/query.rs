@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::background::Background;
 use super::batch::filter_of;
@@ -43,6 +43,9 @@ const QUERIES_MAX: usize = 128;
 
 /// The most records a second of a background query: Aerospike's `background-query-max-rps`.
 const BACKGROUND_RPS_MAX: u32 = 10_000;
+
+/// How long a short query may take if its client does not say: Aerospike's default.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The code of too many queries at once.
 const FORBIDDEN: u8 = 22;
@@ -92,6 +95,8 @@ pub(crate) struct Query<'a> {
     pace: Pace,
     /// The last set whose name was needed.
     set_name: (u16, String),
+    /// When a short query ends, done or not. Others take as long as they need.
+    deadline: Option<Instant>,
     job: Arc<Job>,
 }
 
@@ -158,7 +163,7 @@ pub(crate) fn start<'a>(
             Ok(Started::Empty)
         };
     };
-    if shared.jobs.running() >= QUERIES_MAX {
+    if !short && shared.jobs.running() >= QUERIES_MAX {
         return Err(FORBIDDEN);
     }
     let filter = filter_of(fields)?;
@@ -212,7 +217,15 @@ pub(crate) fn start<'a>(
             return Err(result_code::PARAMETER);
         }
     }
-    let job = shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?;
+    // Nobody is told of a short query.
+    let job = match short {
+        true => Arc::new(Job::of(&start)),
+        false => shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?,
+    };
+    let timeout = match message.head.timeout_ms {
+        0 => SHORT_TIMEOUT,
+        ms => Duration::from_millis(u64::from(ms)),
+    };
     Ok(Started::Query(Box::new(Query {
         shared,
         served,
@@ -230,6 +243,7 @@ pub(crate) fn start<'a>(
         },
         pace: Pace::new(rps),
         set_name: (0, String::new()),
+        deadline: short.then(|| Instant::now() + timeout),
         job,
     })))
 }
@@ -340,6 +354,12 @@ impl Query<'_> {
         if self.job.is_aborted() || self.shared.is_closing() {
             return self.end(End::Aborted, ABORTED, out);
         }
+        if self
+            .deadline
+            .is_some_and(|deadline| Instant::now() > deadline)
+        {
+            return self.end(End::Aborted, result_code::TIMEOUT, out);
+        }
         let start = out.len();
         let frame = open_frame(out);
         let (mut partitions, mut records) = (0, 0);
@@ -411,9 +431,13 @@ impl Query<'_> {
         Answer::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
         self.job.finish(how);
-        let counter = match how {
-            End::Complete => &self.served.counters.queries_complete,
-            End::Aborted | End::Abandoned => &self.served.counters.queries_aborted,
+        let counters = &self.served.counters;
+        let counter = match (self.deadline.is_some(), code) {
+            (false, result_code::OK) => &counters.queries_complete,
+            (false, _) => &counters.queries_aborted,
+            (true, result_code::OK) => &counters.short_queries_complete,
+            (true, result_code::TIMEOUT) => &counters.short_queries_timed_out,
+            (true, _) => &counters.short_queries_failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);
         Step::Done

@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::budget::Budget;
 use super::counters::{Counters, Latency};
-use super::index::Indexes;
+use super::index::{Elsewhere, Indexes};
 use super::job::Jobs;
 use super::modules::Modules;
 use crate::{Error, KeyHash, Namespace, Result, Store};
@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) started: Instant,
     pub(crate) connections: Connections,
     pub(crate) jobs: Jobs,
+    /// Indexes of namespaces that are not served.
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) modules: Modules,
     pub(crate) batches: Latency,
     /// Memory for large messages.
@@ -119,6 +121,7 @@ impl Shared {
             started: Instant::now(),
             connections: Connections::default(),
             jobs: Jobs::default(),
+            elsewhere: Elsewhere::default(),
             modules: Modules::default(),
             batches: Latency::default(),
             budget: Budget::default(),

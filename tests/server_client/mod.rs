@@ -11,6 +11,7 @@ use spikelet::{
 
 pub const READ: u8 = 0x01;
 pub const GET_ALL: u8 = 0x02;
+pub const SHORT_QUERY: u8 = 0x04;
 pub const BATCH: u8 = 0x08;
 pub const NO_BINS: u8 = 0x20;
 pub const COMPRESS_RESPONSE: u8 = 0x80;
@@ -173,6 +174,13 @@ impl Wire {
             return false;
         }
         self.receive().is_some_and(|(kind, _)| kind == 1)
+    }
+}
+
+/// Waits for what other threads do.
+pub fn until(mut done: impl FnMut() -> bool) {
+    while !done() {
+        std::thread::yield_now();
     }
 }
 

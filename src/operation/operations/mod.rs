@@ -9,6 +9,7 @@ pub mod lists;
 pub mod maps;
 pub mod paths;
 
+use super::scalar::{End, Operand};
 use super::{Action, Operation};
 use crate::value::{ParticleType, Value};
 
@@ -46,19 +47,35 @@ pub fn delete_bin(bin: &str) -> Operation {
 /// Adds to an integer (wrapping) or a float of the same type. A missing bin becomes `value`.
 #[must_use]
 pub fn add(bin: &str, value: impl Into<Value>) -> Operation {
-    Operation::on_bin(bin, Action::Add(value.into()))
+    Operation::on_bin(bin, Action::Add(Operand::Value(value.into())))
 }
 
 /// Puts text behind text, or bytes behind bytes. A missing bin becomes `value`.
 #[must_use]
 pub fn append(bin: &str, value: impl Into<Value>) -> Operation {
-    Operation::on_bin(bin, Action::Append(value.into()))
+    Operation::on_bin(bin, Action::Join(End::Back, Operand::Value(value.into())))
 }
 
 /// Puts text before text, or bytes before bytes. A missing bin becomes `value`.
 #[must_use]
 pub fn prepend(bin: &str, value: impl Into<Value>) -> Operation {
-    Operation::on_bin(bin, Action::Prepend(value.into()))
+    Operation::on_bin(bin, Action::Join(End::Front, Operand::Value(value.into())))
+}
+
+/// Adds a value in its stored form, of any type.
+#[cfg(feature = "server")]
+pub(crate) fn add_stored(bin: &str, (kind, value): (ParticleType, Vec<u8>)) -> Operation {
+    Operation::on_bin(bin, Action::Add(Operand::Stored(kind, value)))
+}
+
+/// Joins a value in its stored form, of any type.
+#[cfg(feature = "server")]
+pub(crate) fn join_stored(
+    bin: &str,
+    end: End,
+    (kind, value): (ParticleType, Vec<u8>),
+) -> Operation {
+    Operation::on_bin(bin, Action::Join(end, Operand::Stored(kind, value)))
 }
 
 /// Changes no bin: generation and times are set as by any write. The record must exist.

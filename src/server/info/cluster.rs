@@ -35,6 +35,11 @@ pub(super) fn partition_generation(_: &mut Ask<'_>) -> Answer {
     Ok("1".to_owned())
 }
 
+/// How many partitions there are: clients written in C ask until their version 6.
+pub(super) fn partitions(_: &mut Ask<'_>) -> Answer {
+    Ok("4096".to_owned())
+}
+
 /// Of what never happens: peers come and go, data moves between nodes.
 pub(super) fn generation(_: &mut Ask<'_>) -> Answer {
     Ok("0".to_owned())

@@ -2,6 +2,7 @@
 
 use super::{Answer, Ask, InfoError, Pairs};
 use crate::Durability;
+use crate::server::config::pending_limit;
 use crate::server::served::{Served, Shared};
 use spikelet_storage::Storage;
 
@@ -40,6 +41,8 @@ pub(super) fn set(ask: &mut Ask<'_>) -> Answer {
 
 fn add_service_config(shared: &Shared, pairs: &mut Pairs) {
     let idle = shared.limits.idle_timeout.unwrap_or_default();
+    // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
+    pairs.add("batch-index-threads", 1);
     pairs.add("batch-max-requests", shared.limits.max_batch_rows);
     pairs.add(
         "cluster-name",
@@ -96,7 +99,10 @@ pub(super) fn add_namespace_config(served: &Served, pairs: &mut Pairs) {
     pairs.add("replication-factor", 1);
     pairs.add("strong-consistency", "false");
     pairs.add("strong-consistency-allow-expunge", "false");
-    pairs.add("transaction-pending-limit", options.max_waiters);
+    pairs.add(
+        "transaction-pending-limit",
+        pending_limit(options.max_waiters),
+    );
     pairs.add(
         "storage-engine",
         if in_memory { "memory" } else { "device" },

@@ -109,6 +109,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("namespaces", namespaces::names),
     ("node", identity::node),
     ("partition-generation", cluster::partition_generation),
+    ("partitions", cluster::partitions),
     ("peers-clear-alt", cluster::peers),
     ("peers-clear-std", cluster::peers),
     ("peers-generation", cluster::generation),

@@ -124,6 +124,18 @@ pub(crate) fn namespace_statistics(served: &Served) -> Vec<(String, String)> {
             "pi_query_long_basic_abort",
             load(&served.counters.queries_aborted),
         ),
+        (
+            "pi_query_short_basic_complete",
+            load(&served.counters.short_queries_complete),
+        ),
+        (
+            "pi_query_short_basic_timeout",
+            load(&served.counters.short_queries_timed_out),
+        ),
+        (
+            "pi_query_short_basic_error",
+            load(&served.counters.short_queries_failed),
+        ),
     ] {
         add(key, value.to_string());
     }

@@ -14,6 +14,9 @@ use crate::{Expression, MAX_SET_NAME_BYTES};
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
 
+/// The longest name of a namespace.
+const NAMESPACE_BYTES_MAX: usize = 31;
+
 /// The longest path or expression in base64.
 const BASE64_BYTES_MAX: usize = 16 << 10;
 
@@ -27,12 +30,17 @@ const INDEX_NOT_FOUND: u8 = 201;
 const TOO_MANY_INDEXES: u8 = 206;
 
 /// `sindex-create:namespace=N;set=S;indexname=I;indextype=default|list|mapkeys|mapvalues;context=B64;bin=B;type=T`, with
-/// `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients.
+/// `exp=B64` instead of a bin, or with `indexdata=B,T` of old clients; or
+/// `sindex-create:namespace=N;set=S;indexname=I;indextype=set`.
 pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
     let name = required(ask, "indexname")?;
-    let served = namespace(ask)?;
+    let namespace = required(ask, "namespace")?;
     if name.len() > NAME_BYTES_MAX {
         return Err(InfoError::parameter("indexname: at most 63 bytes"));
+    }
+    if namespace.len() > NAMESPACE_BYTES_MAX {
+        let text = format!("namespace {namespace}: at most 31 bytes");
+        return Err(InfoError::new(NAMESPACE_NOT_FOUND, text));
     }
     let set = ask.parameter(&["set"]).unwrap_or_default();
     if set.len() > MAX_SET_NAME_BYTES {
@@ -41,9 +49,68 @@ pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
     let part = match ask.parameter(&["indextype"]) {
         None => IndexPart::Whole,
         Some(part) => IndexPart::from_name(part).ok_or_else(|| {
-            InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues")
+            InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
         })?,
     };
+    let (definition, base64) = if part == IndexPart::Record {
+        (of_records(ask, namespace, set)?, String::new())
+    } else {
+        of_values(ask, set, part)?
+    };
+    let index = Index {
+        name: name.to_owned(),
+        definition,
+        base64,
+    };
+    let declared = match ask.served(namespace) {
+        Some(served) => served.indexes.declare(index),
+        None => ask
+            .shared
+            .elsewhere
+            .of(namespace)
+            .map_or(Err(CannotDeclare::TooMany), |indexes| {
+                indexes.declare(index)
+            }),
+    };
+    match declared {
+        Ok(()) => Ok("ok".to_owned()),
+        Err(CannotDeclare::NameTaken) => {
+            let text = format!("index {name} exists with another definition");
+            Err(InfoError::new(INDEX_FOUND, text))
+        }
+        Err(CannotDeclare::TooMany) => Err(InfoError::new(
+            TOO_MANY_INDEXES,
+            "there are as many indexes as there may be",
+        )),
+    }
+}
+
+/// An index of the records of a set.
+fn of_records(ask: &Ask<'_>, namespace: &str, set: &str) -> Result<Definition, InfoError> {
+    for name in ["context", "indexdata", "type", "bin", "exp"] {
+        if ask.parameter(&[name]).is_some() {
+            let text = format!("{name}: an index of a set has none");
+            return Err(InfoError::parameter(text));
+        }
+    }
+    if set.is_empty() {
+        return Err(InfoError::parameter("missing set"));
+    }
+    if ask.served(namespace).is_none() {
+        return Err(InfoError::parameter(format!(
+            "unknown namespace {namespace}"
+        )));
+    }
+    Ok(Definition {
+        set: set.to_owned(),
+        subject: IndexSubject::Record,
+        part: IndexPart::Record,
+        kind: None,
+    })
+}
+
+/// An index of values, and the path or expression as it came.
+fn of_values(ask: &Ask<'_>, set: &str, part: IndexPart) -> Result<(Definition, String), InfoError> {
     let (bin, kind) = match (ask.parameter(&["indexdata"]), ask.parameter(&["type"])) {
         (None, Some(kind)) => (ask.parameter(&["bin"]), kind),
         (Some(data), None) => {
@@ -60,27 +127,13 @@ pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
         return Err(InfoError::parameter("keys of maps are no geometries"));
     }
     let (subject, base64) = subject(ask, bin, part, kind)?;
-    let declared = served.indexes.declare(Index {
-        name: name.to_owned(),
-        definition: Definition {
-            set: set.to_owned(),
-            subject,
-            part,
-            kind,
-        },
-        base64,
-    });
-    match declared {
-        Ok(()) => Ok("ok".to_owned()),
-        Err(CannotDeclare::NameTaken) => {
-            let text = format!("index {name} exists with another definition");
-            Err(InfoError::new(INDEX_FOUND, text))
-        }
-        Err(CannotDeclare::TooMany) => Err(InfoError::new(
-            TOO_MANY_INDEXES,
-            "the namespace has its 256 indexes",
-        )),
-    }
+    let definition = Definition {
+        set: set.to_owned(),
+        subject,
+        part,
+        kind: Some(kind),
+    };
+    Ok((definition, base64))
 }
 
 /// What the index is of, and the path or expression as it came.
@@ -139,24 +192,29 @@ const fn type_of(part: IndexPart, kind: IndexKind) -> ExpType {
     match (part, kind) {
         (IndexPart::Elements, _) => ExpType::List,
         (IndexPart::Keys | IndexPart::Values, _) => ExpType::Map,
-        (IndexPart::Whole, IndexKind::Numeric) => ExpType::Int,
-        (IndexPart::Whole, IndexKind::String) => ExpType::String,
-        (IndexPart::Whole, IndexKind::Blob) => ExpType::Blob,
-        (IndexPart::Whole, IndexKind::Geo) => ExpType::Geo,
+        (_, IndexKind::Numeric) => ExpType::Int,
+        (_, IndexKind::String) => ExpType::String,
+        (_, IndexKind::Blob) => ExpType::Blob,
+        (_, IndexKind::Geo) => ExpType::Geo,
     }
 }
 
 /// `sindex-delete:namespace=N;indexname=I`.
 pub(super) fn delete(ask: &mut Ask<'_>) -> Answer {
     let name = required(ask, "indexname")?;
-    namespace(ask)?.indexes.forget(name);
+    let namespace = required(ask, "namespace")?;
+    match ask.served(namespace) {
+        Some(served) => served.indexes.forget(name),
+        None => ask.shared.elsewhere.forget(namespace, name),
+    }
     Ok("ok".to_owned())
 }
 
 /// `sindex-exists:namespace=N;indexname=I`.
 pub(super) fn exists(ask: &mut Ask<'_>) -> Answer {
     let name = required(ask, "indexname")?;
-    let found = namespace(ask)?.indexes.by_name(name).is_some();
+    let namespace = required(ask, "namespace")?;
+    let found = known(ask, namespace)?.indexes.by_name(name).is_some();
     Ok(found.to_string())
 }
 
@@ -187,16 +245,19 @@ fn describe(namespace: &str, index: &Index) -> String {
     let or_null = |text: &str| if text.is_empty() { "null" } else { text }.to_owned();
     let base64 = or_null(&index.base64);
     let null = || "null".to_owned();
+    let name = &index.name;
+    let set = or_null(&definition.set);
+    let part = definition.part.name();
     let (bin, context, expression) = match &definition.subject {
         IndexSubject::Bin { name, .. } => (name.as_str().to_owned(), base64, null()),
         IndexSubject::Expression(_) => (null(), null(), base64),
+        IndexSubject::Record => {
+            return format!("ns={namespace}:indexname={name}:set={set}:indextype={part}");
+        }
     };
+    let kind = definition.kind.map_or("null", IndexKind::name);
     format!(
-        "ns={namespace}:indexname={}:set={}:bin={bin}:type={}:indextype={}:context={context}:exp={expression}:state=RW",
-        index.name,
-        or_null(&definition.set),
-        definition.kind.name(),
-        definition.part.name(),
+        "ns={namespace}:indexname={name}:set={set}:bin={bin}:type={kind}:indextype={part}:context={context}:exp={expression}:state=RW"
     )
 }
 
@@ -209,12 +270,23 @@ pub(super) fn stat(ask: &mut Ask<'_>) -> Answer {
     stat_of(ask, namespace, name)
 }
 
-/// An index holds nothing, and is complete.
+/// An index holds nothing, and is complete. One of a set has as many entries as the set has records.
 fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> Answer {
-    if known(ask, namespace)?.indexes.by_name(name).is_none() {
-        return Err(InfoError::new(INDEX_NOT_FOUND, "no index"));
-    }
+    let served = known(ask, namespace)?;
+    let index = served
+        .indexes
+        .by_name(name)
+        .ok_or_else(|| InfoError::new(INDEX_NOT_FOUND, "no index"))?;
     let mut pairs = Pairs::default();
+    let definition = &index.definition;
+    if definition.subject == IndexSubject::Record {
+        let mut sets = served.namespace.sets().into_iter();
+        let set = sets.find(|usage| usage.name == definition.set);
+        pairs.add("entries", set.map_or(0, |usage| usage.records));
+        pairs.add("used_bytes", 0);
+        pairs.add("load_pct", 100);
+        return Ok(pairs.0);
+    }
     for key in [
         "entries",
         "used_bytes",
@@ -237,11 +309,6 @@ fn required<'a>(ask: &Ask<'a>, name: &'static str) -> Result<&'a str, InfoError>
     value
         .filter(|value| !value.is_empty())
         .ok_or_else(|| InfoError::parameter(format!("missing {name}")))
-}
-
-/// The namespace that is named, and must be.
-fn namespace<'a>(ask: &Ask<'a>) -> Result<&'a Served, InfoError> {
-    known(ask, required(ask, "namespace")?)
 }
 
 fn known<'a>(ask: &Ask<'a>, name: &str) -> Result<&'a Served, InfoError> {

@@ -4,17 +4,20 @@
 //! Usage: `spikelet-conformance HOST:PORT`
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use aerospike::expressions::{eq, gt, int_bin, int_val, num_add};
 use aerospike::operations::exp::{ExpReadFlags, read_exp};
 use aerospike::operations::lists::{self, ListReturnType};
 use aerospike::operations::maps::{self, MapReturnType};
 use aerospike::operations::{self, Operation};
+use aerospike::query::Filter;
 use aerospike::{
-    BatchDeletePolicy, BatchOperation, BatchPolicy, BatchReadPolicy, BatchWritePolicy, Bins,
-    Client, ClientPolicy, Error, Expiration, GenerationPolicy, Key, ListPolicy, MapPolicy,
-    PartitionFilter, QueryPolicy, ReadPolicy, Record, RecordExistsAction, ResultCode, Statement,
-    Value, WritePolicy, as_bin, as_blob, as_key, as_list, as_map, as_val,
+    AdminPolicy, BatchDeletePolicy, BatchOperation, BatchPolicy, BatchReadPolicy, BatchWritePolicy,
+    Bins, Client, ClientPolicy, CollectionIndexType, Error, Expiration, GenerationPolicy,
+    IndexType, Key, ListPolicy, MapPolicy, PartitionFilter, QueryPolicy, ReadPolicy, Record,
+    RecordExistsAction, Recordset, ResultCode, Statement, Task, Value, WritePolicy, as_bin,
+    as_blob, as_key, as_list, as_map, as_val,
 };
 use futures::StreamExt;
 
@@ -280,12 +283,62 @@ impl Served {
         assert!(reads[100].batch_record().record.is_none());
     }
 
+    async fn indexes(&self) {
+        let admin = AdminPolicy::default();
+        let created = self
+            .client
+            .create_index_on_bin(
+                &admin,
+                NAMESPACE,
+                "rusts",
+                "n",
+                "rusts-n",
+                IndexType::Numeric,
+                CollectionIndexType::Default,
+                None,
+            )
+            .await;
+        let task = created.expect("an index");
+        task.wait_till_complete(None).await.expect("its end");
+        let mut statement = Statement::new(NAMESPACE, "rusts", Bins::All);
+        statement.set_filter(Filter::range("n", 10, 19));
+        let policy = QueryPolicy::default();
+        let records = self
+            .client
+            .query(&policy, PartitionFilter::all(), statement)
+            .await
+            .expect("a query");
+        let mut numbers = numbers(&records).await;
+        numbers.sort_unstable();
+        assert_eq!(numbers, (10..20).collect::<Vec<i64>>());
+        let created = self
+            .client
+            .create_set_index(&admin, NAMESPACE, "rusts", "rusts-all")
+            .await;
+        let task = created.expect("an index of the set");
+        task.wait_till_complete(None).await.expect("its end");
+        for name in ["rusts-n", "rusts-all"] {
+            let dropped = self.client.drop_index(&admin, NAMESPACE, "rusts", name);
+            let task = dropped.await.expect("an answer");
+            task.wait_till_complete(None).await.expect("its end");
+        }
+        let mut statement = Statement::new(NAMESPACE, "rusts", Bins::All);
+        statement.set_filter(Filter::range("n", 10, 19));
+        let records = self
+            .client
+            .query(&policy, PartitionFilter::all(), statement)
+            .await
+            .expect("a query");
+        let answer = records.into_stream().next().await.expect("an answer");
+        refused(answer, ResultCode::IndexNotFound);
+    }
+
     async fn queries(&self) {
         let everything = self.pages(0).await;
         assert_eq!(everything, (0..99).collect::<Vec<i64>>());
         assert_eq!(self.pages(25).await, everything);
         self.client
-            .truncate(&aerospike::AdminPolicy::default(), NAMESPACE, "rusts", 0)
+            .truncate(&AdminPolicy::default(), NAMESPACE, "rusts", 0)
             .await
             .expect("a truncation");
         assert!(self.pages(0).await.is_empty());
@@ -295,7 +348,7 @@ impl Served {
     async fn pages(&self, most: u64) -> Vec<i64> {
         let mut policy = QueryPolicy::default();
         policy.max_records = most;
-        let mut numbers = Vec::new();
+        let mut all = Vec::new();
         let mut rest = PartitionFilter::all();
         while !rest.done() {
             let statement = Statement::new(NAMESPACE, "rusts", Bins::All);
@@ -304,18 +357,25 @@ impl Served {
                 .query(&policy, rest, statement)
                 .await
                 .expect("a query");
-            let mut stream = records.clone().into_stream();
-            while let Some(record) = stream.next().await {
-                match value(&record.expect("a record"), "n") {
-                    Value::Int(n) => numbers.push(n),
-                    other => panic!("{other:?} is no number"),
-                }
-            }
+            all.extend(numbers(&records).await);
             rest = records.partition_filter().expect("a cursor");
         }
-        numbers.sort_unstable();
-        numbers
+        all.sort_unstable();
+        all
     }
+}
+
+/// The numbers of the records that a query returns.
+async fn numbers(records: &Arc<Recordset>) -> Vec<i64> {
+    let mut numbers = Vec::new();
+    let mut stream = records.clone().into_stream();
+    while let Some(record) = stream.next().await {
+        match value(&record.expect("a record"), "n") {
+            Value::Int(n) => numbers.push(n),
+            other => panic!("{other:?} is no number"),
+        }
+    }
+    numbers
 }
 
 #[tokio::main]
@@ -334,6 +394,7 @@ async fn main() {
     served.collections().await;
     served.expressions().await;
     served.batches().await;
+    served.indexes().await;
     served.queries().await;
     served.client.close().await.expect("an end");
     println!("rust: well");

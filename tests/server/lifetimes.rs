@@ -1,0 +1,68 @@
+//! How long records live, and what renews them.
+
+use std::time::SystemTime;
+
+use crate::server_client::*;
+use spikelet::Server;
+
+const NOW_AFTER_2010: u64 = 1_262_304_000;
+
+fn seconds_since_2010() -> u64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    now.as_secs() - NOW_AFTER_2010
+}
+
+#[test]
+fn records_live_as_long_as_they_are_told_to() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let mut put = |ttl: u32| {
+        let answer = wire.ask(&Message::put(1, "i", 1).ttl(ttl));
+        (answer.code, u64::from(answer.void_time))
+    };
+    assert_eq!(put(0), (0, 0));
+    let (code, void_time) = put(100);
+    let expected = seconds_since_2010() + 100;
+    assert!(code == 0 && (expected - 2..=expected).contains(&void_time));
+    assert_eq!(put(u32::MAX - 1), (0, void_time));
+    assert_eq!(put(315_360_001).0, 4);
+    assert_eq!(put(u32::MAX - 2).0, 4);
+    assert_eq!(put(u32::MAX), (0, 0));
+    let touch = Message::about(0, WRITE, 0, 1).op(11, 0, "", &[]).ttl(50);
+    let answer = wire.ask(&touch);
+    assert!(answer.code == 0 && answer.ops.is_empty() && answer.void_time > 0);
+    // A read-touch percentage above 100, of a record that can expire.
+    assert_eq!(wire.ask(&Message::get(1).ttl(101)).code, 4);
+    assert_eq!(wire.ask(&Message::get(1).ttl(100)).code, 0);
+    let missing = Message::about(0, WRITE, 0, 2).op(11, 0, "", &[]);
+    assert_eq!(wire.ask(&missing).code, 2);
+}
+
+#[test]
+fn a_read_renews_a_record_that_has_lived_long_enough() {
+    let clock = std::sync::Arc::new(spikelet::ManualClock::at(1_000_000_000));
+    let store = namespaces()
+        .clock(std::sync::Arc::clone(&clock) as _)
+        .open()
+        .unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let mut wire = Wire::to(handle.addr());
+    wire.ask(&Message::put(1, "i", 1).ttl(100));
+    clock.advance_ms(30_000);
+    // At 80 % of what is left to live it is not due, at 80 % of what has passed it is.
+    assert_eq!(wire.ask(&Message::get(1).ttl(60)).void_time, 1_000_100);
+    assert_eq!(wire.ask(&Message::get(1).ttl(80)).void_time, 1_000_100);
+    let renewed = wire.ask(&Message::get(1));
+    assert_eq!((renewed.void_time, renewed.generation), (1_000_130, 1));
+    clock.advance_ms(101_000);
+    assert_eq!(wire.ask(&Message::get(1)).code, 2);
+}
+
+#[test]
+fn a_namespace_without_expiry_refuses_times_to_live() {
+    let running = serve_with(|server| server.without_expiry("test"));
+    let mut wire = Wire::to(running.handle.addr());
+    assert_eq!(wire.ask(&Message::put(1, "i", 1).ttl(10)).code, 22);
+    assert_eq!(wire.ask(&Message::put(1, "i", 1).ttl(u32::MAX)).code, 0);
+    assert!(wire.info("namespace/test\n")[0].contains("nsup-period=0"));
+}

@@ -1,0 +1,15 @@
+//! A served store, asked byte by byte.
+#![cfg(feature = "server")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod batches;
+mod info;
+mod lifecycle;
+mod lifetimes;
+mod operations;
+mod queries;
+mod records;
+mod refused;
+
+#[path = "../server_client/mod.rs"]
+mod server_client;
