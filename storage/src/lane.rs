@@ -1,9 +1,7 @@
 //! Append lanes: each fills a block of its own, so that many writers append at once.
 
 use crate::block::BlockId;
-use crate::device::BLOCK_BYTES;
 use crate::recycle::{FreeSlot, FreeSlots};
-use crate::space::Purpose;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -28,41 +26,6 @@ pub(crate) struct OpenBlock {
     /// Next free byte and end, as offsets in the device.
     pub(crate) next: u64,
     pub(crate) end: u64,
-    /// Where versions of records end for now. Below `end` as long as what is behind it makes up for a reserve that is not
-    /// allocated; the first time it is reached, the reserve is asked for, the second time it must be there.
-    pub(crate) write_end: u64,
-    /// The end that `write_end` is raised to without the reserve.
-    pub(crate) unreserved_end: u64,
-}
-
-impl OpenBlock {
-    /// A block of which `unreserved_bytes` may be filled without the reserve, from the device's offset `next` on.
-    pub(crate) fn new(id: BlockId, incarnation: u64, next: u64, unreserved_bytes: u64) -> Self {
-        let start = id.offset_bytes();
-        let end = start + BLOCK_BYTES;
-        let unreserved_end = (start + unreserved_bytes).clamp(next, end);
-        let write_end = match unreserved_end == end {
-            true => end,
-            // Half of it is time enough to allocate the reserve.
-            false => next + (unreserved_end - next) / 2,
-        };
-        Self {
-            id,
-            incarnation,
-            next,
-            end,
-            write_end,
-            unreserved_end,
-        }
-    }
-
-    /// Where entries of this purpose end.
-    pub(crate) fn end_for(&self, purpose: Purpose) -> u64 {
-        match purpose {
-            Purpose::Write => self.write_end,
-            Purpose::Delete | Purpose::Defrag => self.end,
-        }
-    }
 }
 
 /// What a lane owns, under its lock.
@@ -85,17 +48,6 @@ pub(crate) struct LaneCounters {
     pub(crate) entries: u64,
     /// Bytes of headers and bodies that callers asked to store.
     pub(crate) requested_bytes: u64,
-}
-
-impl std::iter::Sum for LaneCounters {
-    fn sum<I: Iterator<Item = Self>>(each: I) -> Self {
-        each.fold(Self::default(), |sum, one| Self {
-            appended_units: sum.appended_units + one.appended_units,
-            recycled_units: sum.recycled_units + one.recycled_units,
-            entries: sum.entries + one.entries,
-            requested_bytes: sum.requested_bytes + one.requested_bytes,
-        })
-    }
 }
 
 impl LaneState {

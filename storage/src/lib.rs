@@ -31,7 +31,6 @@ mod options;
 mod record_lock;
 mod recovery;
 mod recycle;
-mod resume;
 mod scan;
 mod sets;
 mod snapshot;

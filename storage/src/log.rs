@@ -2,7 +2,7 @@
 //! index's business.
 
 use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, ENTRY_UNITS_MAX, Phase};
-use crate::device::{State, read_state, write_state};
+use crate::device::{BLOCK_BYTES, State, read_state, write_state};
 use crate::digest::Digest;
 use crate::durability::{Horizon, Syncer};
 use crate::entry::{ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::lane::{Lane, LaneCounters, LaneState, OpenBlock};
 use crate::location::{Location, UNIT_BYTES};
 use crate::recycle::{FreeSlot, rounded};
-use crate::space::{Purpose, Space, Taken, lanes_for};
+use crate::space::{Purpose, Space, lanes_for};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::volume::{Extent, Volume};
@@ -108,11 +108,6 @@ impl Log {
         self.volumes.get(location.device())
     }
 
-    /// The lane that a store with only one has.
-    pub(crate) fn first_lane(&self) -> Option<&Lane> {
-        self.lanes.first().map(Arc::as_ref)
-    }
-
     pub(crate) fn space(&self) -> &Space {
         &self.space
     }
@@ -176,20 +171,20 @@ impl Log {
         )
     }
 
-    /// Writes the headers anew of blocks that are known to be in use, where they are not as they were written: the next
-    /// recovery needs them.
+    /// Writes the headers anew of blocks that are known to be in use, where they cannot be read: the next recovery needs
+    /// them.
     pub(crate) fn restore_block_headers(&self) {
         for volume in &self.volumes {
             volume.prefetch_block_headers();
             for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
                 let incarnation = block.incarnation();
                 let is_known = |header: &BlockHeader| header.incarnation == incarnation;
-                let holds = matches!(
+                let readable = matches!(
                     volume.block_use(index),
-                    BlockUse::Used { header, intact: true } if is_known(&header)
+                    BlockUse::Used { header, .. } if is_known(&header)
                 );
                 // A block that no recovery could make out has no incarnation, and stays as it is.
-                if block.phase() != Phase::Free && incarnation != 0 && !holds {
+                if block.phase() != Phase::Free && incarnation != 0 && !readable {
                     volume.write_block_header(&BlockHeader {
                         index,
                         incarnation,
@@ -332,7 +327,6 @@ impl Log {
         if purpose == Purpose::Defrag {
             return Ok((own, own.state.lock()));
         }
-        let others = others.get(..self.space.lanes()).unwrap_or(others);
         let hint = thread_hint();
         // One's own lane, or else the first that is not being used at this moment.
         for step in 0..others.len() {
@@ -342,7 +336,6 @@ impl Log {
                 return Ok((lane, state));
             }
         }
-        self.space.note_collision();
         let lane = others
             .get(hint % others.len())
             .ok_or_else(|| self.no_space())?;
@@ -368,7 +361,7 @@ impl Log {
         loop {
             if let Some(open) = &mut state.open {
                 let bytes = u64::from(units) * UNIT_BYTES;
-                if open.next + bytes <= open.end_for(purpose) {
+                if open.next + bytes <= open.end {
                     let location = Location::new(open.id.device, open.next);
                     open.next += bytes;
                     let incarnation = open.incarnation;
@@ -383,12 +376,6 @@ impl Log {
                     });
                 }
             }
-            if let Some(open) = &mut state.open
-                && open.end_for(purpose) < open.end
-            {
-                self.raise_write_end(open)?;
-                continue;
-            }
             let next = self.open_block(purpose)?;
             if let Some(full) = state.open.replace(next) {
                 self.close_block(full);
@@ -396,21 +383,7 @@ impl Log {
         }
     }
 
-    /// Lets versions of records into more of a block that was left empty for want of a reserve.
-    #[cold]
-    fn raise_write_end(&self, open: &mut OpenBlock) -> Result<()> {
-        if open.write_end < open.unreserved_end {
-            self.space.want_reserve();
-            open.write_end = open.unreserved_end;
-        } else if self.space.allocate_reserve(&self.volumes)? {
-            open.write_end = open.end;
-        } else {
-            return Err(self.stop_writes());
-        }
-        Ok(())
-    }
-
-    pub(crate) fn block(&self, id: BlockId) -> Option<&crate::block::BlockState> {
+    fn block(&self, id: BlockId) -> Option<&crate::block::BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
 
@@ -453,10 +426,7 @@ impl Log {
     }
 
     fn open_block(&self, purpose: Purpose) -> Result<OpenBlock> {
-        let Taken {
-            id,
-            unreserved_bytes,
-        } = self.take_block(purpose)?;
+        let id = self.take_block(purpose)?;
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let volume = self.volumes.get(id.device).ok_or_else(|| self.no_space())?;
         let header = BlockHeader {
@@ -469,11 +439,16 @@ impl Log {
         if let Some(block) = volume.block(id.index) {
             block.begin(incarnation, Phase::Open);
         }
-        let next = id.offset_bytes() + BLOCK_HEADER_BYTES;
-        Ok(OpenBlock::new(id, incarnation, next, unreserved_bytes))
+        let start = id.offset_bytes();
+        Ok(OpenBlock {
+            id,
+            incarnation,
+            next: start + BLOCK_HEADER_BYTES,
+            end: start + BLOCK_BYTES,
+        })
     }
 
-    fn take_block(&self, purpose: Purpose) -> Result<Taken> {
+    fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
         self.space
             .take(&self.volumes, purpose)?
             .ok_or_else(|| match purpose {
@@ -560,7 +535,16 @@ impl Log {
     }
 
     pub(crate) fn counters(&self) -> (LaneCounters, LaneCounters) {
-        let sum = |lanes: &[Arc<Lane>]| lanes.iter().map(|lane| lane.state.lock().counters).sum();
+        let sum = |lanes: &[Arc<Lane>]| {
+            lanes.iter().fold(LaneCounters::default(), |mut sum, lane| {
+                let counters = lane.state.lock().counters;
+                sum.appended_units += counters.appended_units;
+                sum.recycled_units += counters.recycled_units;
+                sum.entries += counters.entries;
+                sum.requested_bytes += counters.requested_bytes;
+                sum
+            })
+        };
         let (writers, defrag) = self.lanes.split_at(self.lanes.len().saturating_sub(1));
         (sum(writers), sum(defrag))
     }

@@ -70,7 +70,6 @@ impl Namespace {
         core.log.write_states(0)?;
         core.log.write_states(0)?;
         core.log.sync()?;
-        core.log.resume();
         core.complete_metadata()?;
         let core = Arc::new(core);
         let background = Background::start(&core).map_err(|source| {
