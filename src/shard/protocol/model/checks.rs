@@ -263,7 +263,7 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
     ]);
 }
 
-/// Minutes of a core.
+/// Minutes of a core. An activation is left out: its states take more than a gigabyte.
 #[test]
 fn six_processes_at_once_lose_double_and_revive_nothing() {
     if !is_long() {
@@ -274,7 +274,6 @@ fn six_processes_at_once_lose_double_and_revive_nothing() {
         (all_at_once(ONE, DEMOTE, 2), 500_000),
         (all_at_once(TWO, MERGE, 2), 1_000_000),
         (all_at_once(ONE, SPLIT, 2), 1_000_000),
-        (all_at_once(ROOT, TO_TWO, 2), 5_000_000),
     ]);
 }
 
