@@ -23,6 +23,12 @@ const TIGHT_THRESHOLD_PERCENT: u64 = 95;
 /// the durability's own period is over: after each sync, what is edited next is written to fresh log once.
 const BLOCKS_A_CHECKPOINT: usize = 64;
 
+/// A block with no more live than this (1 MiB), in units, is what a short life of the store has left.
+const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
+
+/// An opening moves so much of them, and less than one more.
+const GATHERED_BYTES_MAX: u64 = 3 << 20;
+
 /// What is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Defrag {
@@ -55,9 +61,32 @@ impl Core {
         self.defrag.lock().stuck.clear();
     }
 
+    /// Brings together what earlier openings have left: each begins a block of its own, however little it writes, and a
+    /// program that ends at once leaves no time to the thread that defragments. Moves 4 MiB at most.
+    pub(crate) fn gather_leftovers(&self) -> Result<()> {
+        // One alone has nothing to go with.
+        let mut least = 2;
+        let mut moved = 0;
+        while moved < GATHERED_BYTES_MAX
+            && let Some(bytes) = self.defrag_one_of(least, LEFTOVER_UNITS)?
+        {
+            moved += bytes;
+            least = 1;
+        }
+        if least == 1 {
+            self.free_all_emptied()?;
+        }
+        Ok(())
+    }
+
     /// Moves the live entries of one block, the emptiest that is worth it. Returns how many bytes were moved; None if
     /// no block is.
     pub(crate) fn defrag_step(&self) -> Result<Option<u64>> {
+        self.defrag_one_of(1, u32::MAX)
+    }
+
+    /// The same if there are `least` such blocks, of those with no more than `live_max` units live.
+    fn defrag_one_of(&self, least: usize, live_max: u32) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
@@ -71,7 +100,7 @@ impl Core {
             u64::from(live) * 100 < u64::from(filled) * threshold
                 && state.stuck.get(id) != Some(&live)
         };
-        let victim = self
+        let victims: Vec<(BlockId, u32)> = self
             .log
             .volumes()
             .iter()
@@ -87,9 +116,13 @@ impl Core {
                     )
                 })
             })
-            .filter(|(id, filled, live)| worth(id, *filled, *live))
-            .min_by_key(|(_, _, live)| *live);
-        let Some((id, _, _)) = victim else {
+            .filter(|(id, filled, live)| *live <= live_max && worth(id, *filled, *live))
+            .map(|(id, _, live)| (id, live))
+            .collect();
+        if victims.len() < least {
+            return Ok(None);
+        }
+        let Some((id, _)) = victims.into_iter().min_by_key(|(_, live)| *live) else {
             return Ok(None);
         };
         let Some(volume) = self.log.volumes().get(id.device) else {

@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Gives emptied blocks back, if their readers go soon.
-    fn free_all_emptied(&self) -> Result<u64> {
+    pub(crate) fn free_all_emptied(&self) -> Result<u64> {
         let mut freed = 0;
         let until = after(READERS_LEAVE);
         while self.has_emptied() && Instant::now() < until {

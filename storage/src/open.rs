@@ -71,6 +71,10 @@ impl Namespace {
         core.log.write_states(0)?;
         core.log.sync()?;
         core.complete_metadata()?;
+        if core.options.background {
+            // What fails shows in the next write.
+            let _ = core.gather_leftovers();
+        }
         let core = Arc::new(core);
         let background = Background::start(&core).map_err(|source| {
             Error::Device(DeviceError::Io {

@@ -533,3 +533,37 @@ fn a_closed_namespace_is_not_maintained() {
         Some(payload(1, 199, LARGE))
     );
 }
+
+#[test]
+fn short_lives_do_not_fill_a_device_with_a_block_each() {
+    for closes in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let live = |background| {
+            Namespace::open(Options {
+                background,
+                ..options(files(dir.path(), 1), BLOCKS)
+            })
+            .unwrap()
+            .0
+        };
+        // As a program does that is started, writes two records, and ends.
+        for life in 1..=4 * BLOCKS {
+            let namespace = live(true);
+            for record in [0, life] {
+                put(&namespace, &digest(record), &payload(record, life, 100))
+                    .unwrap_or_else(|error| panic!("life {life}: {error}"));
+            }
+            if closes {
+                namespace.close().unwrap();
+            }
+        }
+        let namespace = live(false);
+        assert!(!namespace.stats().stop_writes);
+        for record in 0..=4 * BLOCKS {
+            let life = if record == 0 { 4 * BLOCKS } else { record };
+            assert!(
+                get(&namespace, &digest(record)).unwrap().unwrap() == payload(record, life, 100)
+            );
+        }
+    }
+}
