@@ -1,5 +1,18 @@
 //! The calls that every handle has, beside those of its kind: how it is made, when it is spread, transitions, where it is.
 
+/// What the documentation of every handle says of the root, and of what the handle keeps.
+macro_rules! keeping {
+    ($handle:literal) => {
+        concat!(
+            "Do not delete the root record, or let it expire, by other means than [`",
+            $handle,
+            "::delete`]: handles that remember where the companions are would go on, and others would not find them.\n\n",
+            "A handle keeps the key and the filter of each companion that it has met: 2 KB for one, about 700 bytes for each of ",
+            "many (2.8 MB for 4,096). The filters, most of that, go when the shards change. Threads may share a handle.",
+        )
+    };
+}
+
 /// Gives a handle its constructors. `$noun`: what it is. `$field`: what it has beside its `handle`.
 macro_rules! constructors {
     ($handle:ident, $kind:ident, $noun:literal $(, $field:ident = $value:expr)?) => {
@@ -58,11 +71,14 @@ macro_rules! transitions {
             #[doc = concat!("Spreads the ", $noun, " over so many companions, a power of two, unless it is spread already.")]
             ///
             /// # Errors
-            /// [`Error::Parameter`](crate::Error::Parameter) for another number;
-            #[doc = concat!("as for [`Self::", stringify!($write), "`];")]
+            /// Before anything is changed: [`Error::Parameter`](crate::Error::Parameter) for another number;
+            #[doc = concat!("[`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin holds no ", $noun, ";")]
             /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) if another record has the key of a companion.
             $(#[doc = $refused])?
-            /// Then nothing was changed.
+            ///
+            #[doc = concat!("In the midst of it, what [`Self::", stringify!($write), "`] may be told, too. The transition stays")]
+            /// under way then: the next writer, or [`Self::help`], goes on with it, and where it cannot be ended,
+            /// [`Self::delete`] is the way out. The same goes for one that others have left, which is ended first.
             pub fn activate(&self, shards: u64) -> $crate::Result<$crate::ShardState> {
                 self.activate_with(shards, |_| std::ops::ControlFlow::Continue(()))
             }
@@ -84,8 +100,13 @@ macro_rules! transitions {
                 /// Splits every companion in two.
                 ///
                 /// # Errors
-                /// As for [`Self::activate`]; [`Error::OpNotApplicable`](crate::Error::OpNotApplicable)
-                #[doc = concat!("for a ", $noun, " in one record.")]
+                /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable)
+                #[doc = concat!("for a ", $noun, " in one record, or in 4,096 companions;")]
+                #[doc = concat!("[`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold no ", $noun, ";")]
+                /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) if another record has the key of a new one.
+                ///
+                /// In the midst of it, as for [`Self::activate`]: so, too,
+                /// [`Error::ShardMissing`](crate::Error::ShardMissing) where a companion is gone.
                 split, split_with, Split
             }
 
@@ -93,23 +114,33 @@ macro_rules! transitions {
                 /// Merges the companions by twos.
                 ///
                 /// # Errors
-                #[doc = concat!("As for [`Self::split`], also for a ", $noun, " in one companion;")]
+                /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable)
+                #[doc = concat!("for a ", $noun, " in one record, or in one companion;")]
+                #[doc = concat!("[`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold no ", $noun, ";")]
                 /// [`Error::RecordTooBig`](crate::Error::RecordTooBig) if one record cannot hold what two have.
+                ///
+                /// In the midst of it, as for [`Self::split`], and `RecordTooBig` for what was added meanwhile.
                 merge, merge_with, Merge
             }
 
             $crate::shard::common::change! {
-                #[doc = concat!("Brings the ", $noun, " back into one record.")]
+                #[doc = concat!("Brings the ", $noun, " back into one record, unless it is in one.")]
                 ///
                 /// # Errors
-                #[doc = concat!("As for [`Self::", stringify!($write), "`];")]
+                /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if others have
+                /// made a bin of its name in the root meanwhile, which would be lost (one that appears while companions
+                /// are merged for this stops it when they are);
+                #[doc = concat!("[`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold no ", $noun, ";")]
                 /// [`Error::RecordTooBig`](crate::Error::RecordTooBig) if one record cannot hold it.
+                ///
+                /// In the midst of it, as for [`Self::merge`].
                 demote, demote_with, Demote
             }
 
             $crate::shard::common::change! {
                 #[doc = concat!("Deletes the ", $noun, " with all its companions.")]
-                /// Other bins of the root stay, and so does the number of the last transition where there was one.
+                /// Other bins of the root stay, and so does the number of the last transition where there was one. A bin of
+                /// its name, which others may have made in the root, goes with it.
                 ///
                 /// # Errors
                 #[doc = concat!("As for [`Self::", stringify!($write), "`].")]
@@ -157,4 +188,4 @@ macro_rules! change {
     };
 }
 
-pub(super) use {change, constructors, transitions};
+pub(super) use {change, constructors, keeping, transitions};

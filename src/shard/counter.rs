@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::common::{constructors, transitions};
+use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Collection};
 use super::handle::Handle;
 use crate::operations;
@@ -15,6 +15,8 @@ use crate::{RecordSet, Result, Value};
 /// While it is in its root record, it is an integer in a bin. Once it has been spread, each addition goes to one of the
 /// companions, to the next with every call, and reading sums them up. Spreading goes on while others add and read, and any
 /// handle carries on what another has left unfinished. Sums wrap around as those of integers in bins do.
+///
+#[doc = keeping!("ShardedCounter")]
 ///
 /// An addition is linearizable. A read of several companions is no snapshot: it has every addition that was done before the
 /// read began, none that begins after it has ended, and any of the others.

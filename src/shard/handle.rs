@@ -132,6 +132,7 @@ impl<R: RecordSet> Handle<R> {
         });
         if self.remembered.load(Ordering::Relaxed) != packed {
             self.remembered.store(packed, Ordering::Relaxed);
+            self.lowering.companions.forget();
         }
     }
 
@@ -483,6 +484,15 @@ impl<R: RecordSet> Handle<R> {
             Failure::NoBin(_) => Error::BinNotFound(self.lowering.bin.clone()),
             Failure::NotApplicable(scheme) => Error::OpNotApplicable(
                 format!("the collection of {} is {scheme}", text(root)).into(),
+            ),
+            Failure::Foreign => Error::OpNotApplicable(
+                format!(
+                    "the record of {} has a bin \"{}\" that is not the collection, which is in its companions: \
+                     save what is in that bin, and remove it, before the collection is brought back",
+                    text(root),
+                    self.bin()
+                )
+                .into(),
             ),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, transitions};
+use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
@@ -17,8 +17,7 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 /// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Spreading
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
-/// Do not delete the root record, or let it expire, by other means than [`ShardedList::delete`]: handles that remember where the
-/// elements are would go on, and others would not find them.
+#[doc = keeping!("ShardedList")]
 ///
 /// Calls for one element are linearizable. Calls for the whole list are no snapshot: every element that is there during the
 /// whole call is seen exactly once, and none is that is absent during the whole call.
@@ -153,5 +152,6 @@ transitions!(
     ShardedList,
     "list",
     add,
-    "[`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if others have put an element there more than once."
+    "So also `Parameter` if others have put NaN there, and [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if they \
+     have put an element there more than once."
 );

@@ -34,7 +34,7 @@ pub(crate) struct Lowering {
     whole_existing: WritePolicy,
     /// For everything else: these records do not expire.
     protocol: WritePolicy,
-    companions: Companions<Companion>,
+    pub(crate) companions: Companions<Companion>,
 }
 
 /// A request, as a record set takes it.
@@ -126,17 +126,33 @@ impl Lowering {
             Edit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
-        let make = || {
-            let policy = self.protocol.clone().record_exists_action(exists);
-            match self.filter(request.place, request.guard) {
-                Some(filter) => policy.filter(filter),
-                None => policy,
-            }
+        let filter = match live(request) {
+            Some((shard, companion)) => Some(
+                self.companions
+                    .filter(shard, companion, || self.open(shard, companion)),
+            ),
+            None => self.filter(request.place, request.guard),
         };
-        Cow::Owned(match live(request) {
-            Some((shard, companion)) => self.companions.policy(shard, companion, make),
-            None => make(),
+        Cow::Owned(WritePolicy {
+            record_exists_action: exists,
+            filter,
+            ..self.protocol.clone()
         })
+    }
+
+    /// What holds for a companion that is exactly this one.
+    fn exactly(&self, shard: u64, companion: Companion) -> Expression {
+        eq(list_bin(SHARD_OF), shard_of(&self.key, shard, companion))
+    }
+
+    /// What holds for it while it may be read and written.
+    fn open(&self, shard: u64, companion: Companion) -> Expression {
+        let thawed = not(bin_exists(FROZEN));
+        and([
+            self.exactly(shard, companion),
+            thawed,
+            bin_exists(&self.bin),
+        ])
     }
 
     fn filter(&self, place: Place, guard: Guard) -> Option<Expression> {
@@ -144,7 +160,6 @@ impl Lowering {
             Place::Root => 0,
             Place::Companion(shard) => shard,
         };
-        let exactly = |companion| eq(list_bin(SHARD_OF), shard_of(&self.key, shard, companion));
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
@@ -181,12 +196,11 @@ impl Lowering {
                 ]),
             ]),
             Guard::RootIs(scheme, epoch) => root_is(scheme, epoch),
-            Guard::Live(companion) => {
-                and([exactly(companion), absent(FROZEN), bin_exists(&self.bin)])
-            }
+            Guard::Bare(scheme, epoch) => and([root_is(scheme, epoch), absent(&self.bin)]),
+            Guard::Live(companion) => self.open(shard, companion),
             Guard::OlderThan(epoch) => and(older(epoch)),
             Guard::Placed(companion, token) => and([
-                exactly(companion),
+                self.exactly(shard, companion),
                 eq(int_bin(FROZEN), val(token_value(token))),
             ]),
         })

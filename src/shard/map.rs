@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, transitions};
+use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Answer, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
@@ -16,6 +16,8 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 /// While the map is in its root record, each call is one operation on that record. Once it has been spread, a call for one
 /// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Spreading
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
+///
+#[doc = keeping!("ShardedMap")]
 ///
 /// Calls for one key are linearizable. Calls for the whole map are no snapshot: every key that is there during the whole
 /// call is seen exactly once, with a value that it had meanwhile, and none is that is absent during the whole call.
@@ -148,7 +150,12 @@ impl<R: RecordSet> ShardedMap<R> {
     }
 }
 
-transitions!(ShardedMap, "map", put);
+transitions!(
+    ShardedMap,
+    "map",
+    put,
+    "So also `Parameter` if others have made NaN a key."
+);
 
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 

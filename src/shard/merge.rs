@@ -1,7 +1,8 @@
 //! One order over several sorted shards: pages, ranges and counts, without reading what comes before them.
 //!
 //! Everything here asks through [`SortedShards`], in batches, so that it is tested with plain vectors that count what they
-//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map.
+//! are asked for. Values are unique within the whole collection: elements of a set, keys of a map. What others have put there
+//! more than once hides nothing else; what begins at a value passes over all of its repeats.
 //!
 //! * [`page`]: the global rank is searched in all shards at once (`select`), then their slices are merged.
 //! * [`page_after`], [`range`]: begin at a value. What one shard has less than its share, the others give (`stream`).
@@ -66,12 +67,11 @@ impl Slice {
         }
     }
 
-    /// The slice, of what was read from its start on.
+    /// The slice, of what was read from its start on when `asked` elements were asked for.
     ///
     /// # Errors
-    /// [`Error::Parameter`] where nothing was read but what it starts after: others may have put an element into a list
-    /// more than once.
-    pub(crate) fn of<T: Sorted>(&self, mut read: Vec<T>) -> Result<Vec<T>, Error> {
+    /// [`Error::Malformed`] for a value that cannot be compared.
+    pub(crate) fn of<T: Sorted>(&self, mut read: Vec<T>, asked: u64) -> Result<Cut<T>, Error> {
         if let Start::After(after) = &self.start {
             let key = SortKey::of(after)?;
             let mut equal = 0;
@@ -81,18 +81,26 @@ impl Slice {
                 }
                 equal += 1;
             }
-            if equal as u64 > self.limit {
-                return Err(Error::parameter(format!(
-                    "{after:?} is in the list more than {} times, which no call of a sharded list has done: \
-                     read larger pages, or remove it",
-                    self.limit
-                )));
+            let behind = (read.len() - equal) as u64;
+            if behind < self.limit && read.len() as u64 >= asked {
+                // There may be twice as many of them: so what is asked for doubles as long as nothing else is read.
+                let more = (equal as u64).saturating_mul(2);
+                return Ok(Cut::Ask(self.limit.saturating_add(more)));
             }
             read.drain(..equal);
         }
         read.truncate(usize::try_from(self.limit).unwrap_or(usize::MAX));
-        Ok(read)
+        Ok(Cut::Slice(read))
     }
+}
+
+/// What a slice has come to.
+#[derive(Debug)]
+pub(crate) enum Cut<T> {
+    Slice(Vec<T>),
+    /// So many elements are to be read from its start on: others have put what it starts after there more than once, and
+    /// that took the place of what comes behind.
+    Ask(u64),
 }
 
 /// Where a run of elements begins.

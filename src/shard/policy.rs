@@ -69,8 +69,8 @@ impl ShardPolicy {
         }
     }
 
-    /// When a write is refused with [`Error::KeyBusy`](crate::Error::KeyBusy), or when the handle and its clones write the
-    /// record more often than this, in writes a second over ten seconds.
+    /// When a write is refused with [`Error::KeyBusy`](crate::Error::KeyBusy), or when the handle, from all threads that
+    /// share it, writes the record more often than this, in writes a second over ten seconds. Each handle counts for itself.
     #[must_use]
     pub const fn by_contention(self, writes_per_second_max: f64) -> Self {
         Self {

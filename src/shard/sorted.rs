@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::content::{Act, first};
 use super::handle::{Handle, Pass, Reading, Unread};
-use super::merge::{self, Slice, Sorted, SortedShards, Start};
+use super::merge::{self, Cut, Slice, Sorted, SortedShards, Start};
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
 
@@ -18,8 +18,8 @@ pub(crate) trait SortedBin: Sized {
     /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
-    /// Reads what a slice is cut from.
-    fn read(bin: &str, slice: &Slice) -> Operation;
+    /// Reads so many items.
+    fn read(bin: &str, start: &Start, limit: u64) -> Operation;
 
     /// The items that were read.
     fn items(answer: Value) -> Vec<Self::Item>;
@@ -61,9 +61,9 @@ impl SortedBin for Lists {
         }
     }
 
-    fn read(bin: &str, slice: &Slice) -> Operation {
-        let (limit, values) = (slice.to_read(), ListReturnType::Values);
-        match &slice.start {
+    fn read(bin: &str, start: &Start, limit: u64) -> Operation {
+        let values = ListReturnType::Values;
+        match start {
             Start::Rank(rank) => {
                 let rank = i64::try_from(*rank).unwrap_or(i64::MAX);
                 lists::get_by_rank_range_count(bin, rank, limit, values)
@@ -102,9 +102,9 @@ impl SortedBin for Maps {
         }
     }
 
-    fn read(bin: &str, slice: &Slice) -> Operation {
-        let (limit, entries) = (slice.to_read(), MapReturnType::KeyValue);
-        match &slice.start {
+    fn read(bin: &str, start: &Start, limit: u64) -> Operation {
+        let entries = MapReturnType::KeyValue;
+        match start {
             Start::Rank(rank) => {
                 let index = i64::try_from(*rank).unwrap_or(i64::MAX);
                 maps::get_by_index_range_count(bin, index, limit, entries)
@@ -167,17 +167,30 @@ impl<P: Parts> SortedShards for P {
         Ok(counts.collect())
     }
 
+    /// One batch, and further ones for those in which others have put the value it starts after more than once.
     fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, P::Error> {
-        let asked = slices
-            .iter()
-            .map(|slice| (slice.shard, P::Bin::read(self.bin(), slice)));
-        let answers = self.ask(asked.collect())?;
-        let cut = |(slice, answer): (&Slice, Option<Value>)| {
+        let read = |slice: &Slice, limit| {
+            let read = P::Bin::read(self.bin(), &slice.start, limit);
+            (slice.shard, read)
+        };
+        let items = |answer: Option<Value>| {
             let mut items = answer.map_or_else(Vec::new, P::Bin::items);
             if self.of_others() && !P::Bin::ALWAYS_IN_ORDER {
                 merge::sort(&mut items)?;
             }
-            Ok(slice.of(items)?)
+            Ok::<_, Error>(items)
+        };
+        let asked = slices.iter().map(|slice| read(slice, slice.to_read()));
+        let answers = self.ask(asked.collect())?;
+        let cut = |(slice, mut answer): (&Slice, Option<Value>)| {
+            let mut asked = slice.to_read();
+            loop {
+                match slice.of(items(answer)?, asked)? {
+                    Cut::Slice(items) => return Ok(items),
+                    Cut::Ask(more) => asked = more,
+                }
+                answer = self.ask(vec![read(slice, asked)])?.pop().flatten();
+            }
         };
         slices.iter().zip(answers).map(cut).collect()
     }

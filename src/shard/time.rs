@@ -114,7 +114,9 @@ impl<R: RecordSet> TimeShards<R> {
     /// 4,096 at most. Default: 1.
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
-        self.steps.layout.shards = rounded(shards);
+        self.steps.lay_out(rounded(shards));
+        // What was learned of records that are laid out otherwise is not true of these.
+        self.remembered = RwLock::default();
         self
     }
 

@@ -326,9 +326,19 @@ fn a_missing_companion_is_an_error_and_no_empty_set() {
         is_missing(list.page_after(None, 10).unwrap_err());
     }
     is_missing(list.split().unwrap_err());
-    // Nor does anything else pass for it.
+    // Nor does anything else pass for it: it is told.
     set.put("alice:2", [("name", 1)]).unwrap();
-    is_missing(list.len().unwrap_err());
+    for in_the_way in [
+        list.len().unwrap_err(),
+        list.contains(&lost[0].into()).unwrap_err(),
+        list.add(lost[0]).unwrap_err(),
+        list_of(&store).contains(&lost[0].into()).unwrap_err(),
+    ] {
+        assert!(
+            matches!(&in_the_way, Error::ShardKeyCollision { key } if &**key == "alice:2"),
+            "{in_the_way}"
+        );
+    }
     // What is left can still be deleted; the other record stays.
     list.delete().unwrap();
     assert_eq!(list.len().unwrap(), 0);

@@ -6,9 +6,11 @@
 mod audit;
 mod common;
 mod counters;
+mod foreign;
 mod lists;
 mod maps;
 mod policy;
 mod refused;
+mod repeats;
 mod time;
 mod watched;

@@ -131,6 +131,8 @@ impl<P: Clone> Begin<P> {
                     self.go(Step::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
+            // Whoever helps a return takes a bin in the root for the collection, and deletes the companion.
+            (Goal::Demote, Scheme::Active { .. }) if has_bin => Progress::Failed(Failure::Foreign),
             (Goal::Demote, Scheme::Active { shards: 1 }) => {
                 self.go(Step::Mark(root, Scheme::Demoting))
             }
@@ -162,6 +164,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
                 let epoch = root.epoch.max(self.newest).after(self.now_us);
                 let guard = match root.scheme {
                     Scheme::Whole => Guard::WholeBefore(epoch),
+                    was if *scheme == Scheme::Demoting => Guard::Bare(was, root.epoch),
                     scheme => Guard::RootIs(scheme, root.epoch),
                 };
                 Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))

@@ -257,8 +257,10 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
             Step::Delete(shard) => Request::write(at(*shard), older, Edit::Delete),
             Step::Finish => {
                 let edit = match self.root.scheme {
-                    Scheme::Demoting => Edit::Settle(self.target()),
-                    _ => Edit::Spread(self.target()),
+                    Scheme::Activating { .. } | Scheme::Deleting { .. } => {
+                        Edit::Spread(self.target())
+                    }
+                    _ => Edit::Settle(self.target()),
                 };
                 Request::write(Place::Root, Guard::RootIs(self.root.scheme, epoch), edit)
             }

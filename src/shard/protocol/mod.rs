@@ -52,6 +52,8 @@ pub(crate) enum Guard {
     WholeBefore(Epoch),
     /// Root: this scheme at this epoch.
     RootIs(Scheme, Epoch),
+    /// The same, and the root has no bin of the collection's name.
+    Bare(Scheme, Epoch),
     /// Companion: exactly this one, with its bin, and not frozen.
     Live(Companion),
     /// Companion of this collection, older than this.
@@ -242,6 +244,8 @@ pub(crate) enum Failure {
     NoBin(u64),
     /// The transition does not apply to this.
     NotApplicable(Scheme),
+    /// The collection cannot go back into the root: somebody else has made a bin of its name there.
+    Foreign,
 }
 
 /// What a step has come to.

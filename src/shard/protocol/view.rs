@@ -65,6 +65,7 @@ impl Source {
                 Some((found, Mark::Frozen)) if found == *companion && *frozen_too => {
                     Ok(seen.answer)
                 }
+                None => Err(Failure::Collision(*shard)),
                 _ => Err(Failure::Missing(*shard)),
             },
             (Self::Companion { shard, .. }, _) => Err(Failure::Missing(*shard)),

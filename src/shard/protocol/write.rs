@@ -124,6 +124,7 @@ impl<K: Kind> Machine<K> for Write<K> {
                     {
                         Failure::NoBin(shard)
                     }
+                    Reply::Done(seen) if seen.companion.is_none() => Failure::Collision(shard),
                     _ => Failure::Missing(shard),
                 })
             }

@@ -101,6 +101,12 @@ impl<R: RecordSet> Steps<R> {
         }
     }
 
+    /// Spreads each bucket over so many records.
+    pub(super) fn lay_out(&mut self, shards: u64) {
+        self.layout.shards = shards;
+        self.open = Companions::default();
+    }
+
     /// The store's time in milliseconds since 1970.
     pub(super) fn now_unix_ms(&self) -> i64 {
         (self.records.now_ms() + EPOCH_UNIX_SECONDS * 1000).cast_signed()
@@ -302,9 +308,10 @@ impl<R: RecordSet> Steps<R> {
         epoch: Epoch,
         operations: &[Operation],
     ) -> Result<Did> {
-        let policy = self.open.policy(part.shard, (part.bucket, epoch), || {
-            self.existing(and([self.is_part(part, epoch), not(bin_exists(FROZEN))]))
+        let open = self.open.filter(part.shard, (part.bucket, epoch), || {
+            and([self.is_part(part, epoch), not(bin_exists(FROZEN))])
         });
+        let policy = self.existing(open);
         let key = self.layout.key(&self.key, part);
         self.run_once(&policy, &key, operations)
     }

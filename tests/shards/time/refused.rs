@@ -57,6 +57,36 @@ fn another_layout_under_the_same_key_is_an_error() {
 }
 
 #[test]
+fn another_number_of_shards_is_as_good_as_another_handle() {
+    let (store, _) = store_at(FEBRUARY_28);
+    let said = chat(&store, TimeWidth::Daily).hashed(2);
+    for element in 0..20 {
+        assert!(said.add(at(FEBRUARY_28), element).unwrap());
+    }
+    let before = keys(&store);
+    // What the handle knows of the two records is not true of eight.
+    let said = said.hashed(8);
+    for element in 0..40 {
+        let there = Value::Int(element);
+        for refused in [
+            said.add(at(FEBRUARY_28), element),
+            said.remove(at(FEBRUARY_28), &there),
+        ] {
+            assert!(
+                matches!(refused, Err(Error::ShardScheme { .. })),
+                "{refused:?}"
+            );
+        }
+    }
+    assert_eq!(keys(&store), before);
+    let said = said.hashed(2);
+    for element in 0..20 {
+        assert!(!said.add(at(FEBRUARY_28), element).unwrap());
+    }
+    assert_eq!(said.len(at(FEBRUARY_28), at(FEBRUARY_28 + 1)).unwrap(), 20);
+}
+
+#[test]
 fn times_that_are_too_far_away_are_refused() {
     let (store, _) = store_at(FEBRUARY_28);
     let said = chat(&store, TimeWidth::Hourly);

@@ -327,6 +327,13 @@ fn no_guard_can_be_left_out() {
         ),
         (Hole::LiveEpoch, &split),
         (Hole::LiveThawed, &split),
+        (
+            Hole::ReadEpoch,
+            &of(
+                ONE,
+                &[&[SPLIT], &[Add(2), Remove(2)], &[Contains(2), Contains(2)]],
+            ),
+        ),
         (Hole::PlacedOlder, &activation),
         (Hole::FrozenOlder, &split),
         (
@@ -352,6 +359,18 @@ fn no_guard_can_be_left_out() {
         }
     }
     assert!(missed.is_empty(), "nobody misses {missed:?}");
+}
+
+/// Two transitions have to leave a husk: samples miss that.
+#[test]
+fn a_read_by_a_remembered_route_takes_no_frozen_companion() {
+    let scenario = Scenario {
+        hole: Some(Hole::ReadFrozen),
+        ..of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]])
+    };
+    let found = explore(&scenario);
+    println!("{}", first_line(&found));
+    assert!(found.is_err(), "{found:?}");
 }
 
 #[test]

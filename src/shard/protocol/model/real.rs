@@ -199,6 +199,14 @@ fn any_ask() -> impl Strategy<Value = Ask<Tiny>> + Clone {
 fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
     let root_is =
         (any_scheme(), any_epoch()).prop_map(|(scheme, epoch)| Guard::RootIs(scheme, epoch));
+    let marked_from =
+        (any_scheme(), any_epoch(), any::<bool>()).prop_map(|(scheme, epoch, bare)| {
+            if bare {
+                Guard::Bare(scheme, epoch)
+            } else {
+                Guard::RootIs(scheme, epoch)
+            }
+        });
     let write = |guard, edit| Request::write(Place::Root, guard, edit);
     prop_oneof![
         any_ask().prop_map(|ask| Request::read(Place::Root, ask)),
@@ -206,15 +214,16 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
         Just(write(Guard::Whole, Edit::Clear)),
         (any_epoch(), any_scheme())
             .prop_map(move |(epoch, to)| write(Guard::WholeBefore(epoch), Edit::Mark(to, epoch))),
-        (root_is.clone(), any_scheme(), any_epoch())
+        (marked_from, any_scheme(), any_epoch())
             .prop_map(move |(guard, to, epoch)| write(guard, Edit::Mark(to, epoch))),
         (root_is.clone(), any_scheme(), any::<bool>()).prop_map(move |(guard, to, whole)| {
             let to = if whole { Scheme::Whole } else { to };
             write(guard, Edit::Spread(to))
         }),
-        root_is
-            .clone()
-            .prop_map(move |guard| write(guard, Edit::Settle(Scheme::Whole))),
+        (root_is.clone(), any_scheme(), any::<bool>()).prop_map(move |(guard, to, whole)| {
+            let to = if whole { Scheme::Whole } else { to };
+            write(guard, Edit::Settle(to))
+        }),
         (root_is, any_part()).prop_map(move |(guard, part)| write(guard, Edit::PutBack(part))),
     ]
 }

@@ -47,6 +47,10 @@ pub(super) enum Hole {
     LiveEpoch,
     /// A write to a companion does not ask whether it is frozen.
     LiveThawed,
+    /// A read by a remembered route does not ask for the companion's epoch.
+    ReadEpoch,
+    /// A read by a remembered route takes a frozen companion, with content or without.
+    ReadFrozen,
     /// Room is made in the place of companions of any age.
     PlacedOlder,
     /// Companions of any age are frozen.
@@ -187,6 +191,11 @@ impl Store {
         if !matches!(request.ask, Ask::Nothing) {
             seen.companion = Some((*companion, *mark));
             read(&request.ask, *bin, &mut seen);
+            // What the guard has asked for is taken as said: only the guard stands between it and the reader.
+            if let (Edit::None, Guard::Live(asked)) = (&request.edit, request.guard) {
+                seen.companion = Some((asked, Mark::Live));
+                seen.has_bin = true;
+            }
         }
         Reply::Done(seen)
     }
@@ -209,6 +218,10 @@ fn root_passes(record: &RootRecord, request: &Request<Tiny>, hole: Option<Hole>)
                 _ => Hole::FinishedRootIs,
             };
             *root == Root { scheme, epoch } || left_out(part)
+        }
+        Guard::Bare(scheme, epoch) => {
+            (*root == Root { scheme, epoch } || left_out(Hole::MarkedRootIs))
+                && record.bin.is_none()
         }
         guard => panic!("no guard of a root: {guard:?}"),
     }
@@ -238,9 +251,13 @@ fn companion_passes(record: &CompanionRecord, request: &Request<Tiny>, hole: Opt
             },
         ) => match guard {
             Guard::Live(exactly) => {
-                (*companion == exactly || left_out(Hole::LiveEpoch))
-                    && (*mark == Mark::Live || left_out(Hole::LiveThawed))
-                    && bin.is_some()
+                let (epoch, thawed) = match request.edit {
+                    Edit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
+                    _ => (Hole::LiveEpoch, Hole::LiveThawed),
+                };
+                (*companion == exactly || left_out(epoch))
+                    && (*mark == Mark::Live || left_out(thawed))
+                    && (bin.is_some() || left_out(Hole::ReadFrozen))
             }
             Guard::OlderThan(epoch) => older(companion, epoch),
             Guard::Placed(exactly, token) => {

@@ -1,0 +1,160 @@
+//! Programs that know nothing of shards write the bin of a collection that is spread: nothing of either is lost unasked.
+
+use std::cell::Cell;
+
+use spikelet::{
+    Error, HotRecord, Key, Operated, Operation, Record, RecordSet, RecordStore, Result, Set,
+    ShardedList, Store, Value, WritePolicy, operations,
+};
+
+fn list<S: RecordStore>(store: &S) -> ShardedList<S::Records> {
+    ShardedList::new(store, "set", "key", "bin").unwrap()
+}
+
+/// Ten elements over so many shards.
+fn spread(store: &Store, shards: u64) -> ShardedList<Set> {
+    let list = list(store);
+    for id in 0..10 {
+        list.add(id).unwrap();
+    }
+    list.activate(shards).unwrap();
+    list
+}
+
+/// What an old program writes.
+fn put_foreign(set: &Set) {
+    set.put("key", [("bin", foreign())]).unwrap();
+}
+
+fn foreign() -> Value {
+    Value::List(vec![Value::Int(100)].into())
+}
+
+fn all<R: RecordSet>(list: &ShardedList<R>) -> Vec<Value> {
+    list.iter().collect::<Result<_>>().unwrap()
+}
+
+fn ten() -> Vec<Value> {
+    (0..10).map(Value::Int).collect()
+}
+
+#[test]
+fn a_collection_is_not_brought_back_over_the_bin_of_another_program() {
+    for shards in [1, 4] {
+        let store = Store::in_memory().unwrap();
+        let set = store.set("set").unwrap();
+        let list = spread(&store, shards);
+        put_foreign(&set);
+        let before = (list.state().unwrap(), set.get("key").unwrap().unwrap());
+        let refused = list.demote().unwrap_err();
+        assert!(
+            matches!(&refused, Error::OpNotApplicable(why) if why.contains("\"bin\"")),
+            "{refused}"
+        );
+        // Nothing was changed.
+        let after = set.get("key").unwrap().unwrap();
+        assert_eq!(list.state().unwrap(), before.0);
+        assert_eq!(after.generation(), before.1.generation());
+        assert_eq!((all(&list), after.get("bin")), (ten(), Some(foreign())));
+        // The way out.
+        set.operate("key", &[operations::delete_bin("bin")])
+            .unwrap();
+        assert_eq!(list.demote().unwrap().shards, 0);
+        assert_eq!((all(&list), set.len()), (ten(), 1));
+    }
+}
+
+#[test]
+fn the_bin_of_another_program_stays_through_splits_and_merges() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("set").unwrap();
+    let list = spread(&store, 2);
+    put_foreign(&set);
+    for shards in [list.split(), list.merge(), list.merge()] {
+        shards.unwrap();
+        let root = set.get("key").unwrap().unwrap();
+        assert_eq!((all(&list), root.get("bin")), (ten(), Some(foreign())));
+    }
+    assert_eq!(list.state().unwrap().shards, 1);
+}
+
+/// A store in which another program writes before the call of this number.
+struct Meddled<T> {
+    inner: T,
+    calls_before: Cell<Option<usize>>,
+}
+
+impl RecordStore for Meddled<Store> {
+    type Records = Meddled<Set>;
+
+    fn records(&self, set: &str) -> Result<Meddled<Set>> {
+        Ok(Meddled {
+            inner: self.inner.records(set)?,
+            calls_before: self.calls_before.clone(),
+        })
+    }
+}
+
+impl RecordSet for Meddled<Set> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<Operated> {
+        if self.calls_before.get() == Some(0) {
+            put_foreign(&self.inner);
+        }
+        let left = self.calls_before.get().and_then(|left| left.checked_sub(1));
+        self.calls_before.set(left);
+        self.inner.operate_on(policy, key, operations)
+    }
+
+    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
+        self.inner.scan_records(each)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
+        self.inner.contention_on(key)
+    }
+}
+
+/// How many calls there are before the root says that the collection is on its way back.
+fn calls_before_the_mark() -> usize {
+    let calls = crate::watched::Calls::default();
+    let watched = crate::watched::Watched::new(Store::in_memory().unwrap(), &calls);
+    let list = list(&watched);
+    list.add(1).unwrap();
+    list.activate(1).unwrap();
+    calls.take();
+    list.demote_with(|_| std::ops::ControlFlow::Break(()))
+        .unwrap();
+    // The mark, what is read after it, and the state that is returned.
+    calls.take().len() - 3
+}
+
+#[test]
+fn nor_over_one_that_comes_at_the_last_moment() {
+    let moments = calls_before_the_mark();
+    assert!(moments > 1, "{moments}");
+    for calls_before in 0..=moments {
+        let store = Store::in_memory().unwrap();
+        spread(&store, 1);
+        let meddled = Meddled {
+            inner: store,
+            calls_before: Cell::new(Some(calls_before)),
+        };
+        let refused = list(&meddled).demote().unwrap_err();
+        assert!(
+            matches!(refused, Error::OpNotApplicable(_)),
+            "{calls_before}: {refused}"
+        );
+        let root = meddled.inner.set("set").unwrap().get("key").unwrap();
+        assert_eq!(root.unwrap().get("bin"), Some(foreign()));
+        assert_eq!(all(&list(&meddled.inner)), ten(), "{calls_before}");
+    }
+}
