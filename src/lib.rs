@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod geo;
 mod hll;
 mod operation;
+mod place;
 #[cfg(feature = "cli")]
 mod random;
 mod record;

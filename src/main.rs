@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod place;
 mod random;
 
 fn main() -> std::process::ExitCode {

@@ -56,6 +56,37 @@ fn saved() -> TempDir {
 }
 
 #[test]
+fn a_backup_without_records_makes_no_store() {
+    let dir = saved();
+    let [empty, into, store, none] = ["empty.asb", "into", "store", "none.asb"]
+        .map(|name| path(&dir.path().join(name)).to_owned());
+    fs::write(&empty, "Version 3.1\n# namespace test\n# first-file\n").unwrap();
+    let output = run(&["restore", &empty, "--into", &into]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).contains("no records to restore"));
+    assert!(!Path::new(&into).exists());
+    let figures = json(
+        &[
+            "restore",
+            path(&dir.path().join("saved.asb")),
+            "--into",
+            &into,
+            "--set",
+            "none",
+        ],
+        0,
+    );
+    assert_eq!(
+        (&figures["restored"], &figures["left_out"]),
+        (&0.into(), &4.into())
+    );
+    assert!(!Path::new(&into).exists());
+    let output = run(&["backup", &store, "--out", &none, "--file-limit", "0"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--file-limit"));
+}
+
+#[test]
 fn a_store_is_saved_and_restored() {
     let dir = saved();
     let [store, backup, into] =
@@ -64,6 +95,7 @@ fn a_store_is_saved_and_restored() {
     let file = format!("{backup}/test_00000.asb");
     let bytes = fs::metadata(&file).unwrap().len();
     let expected = json!({
+        "schema_version": 1,
         "path": store, "files": [file], "bytes": bytes,
         "namespaces": [{"name": "test", "records": 4}], "records": 4,
         "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0,
@@ -71,6 +103,7 @@ fn a_store_is_saved_and_restored() {
     assert_eq!(figures, expected);
     let figures = json(&["restore", &backup, "--into", &into], 0);
     let mut expected = json!({
+        "schema_version": 1,
         "path": backup, "into": into, "damaged": false, "damage": [],
         "records": 4, "restored": 4, "fresher": 0, "existed": 0, "expired": 0, "without_bins": 0,
         "left_out": 0, "refused": 0, "skipped_indexes": 0, "skipped_modules": 0,

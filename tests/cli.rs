@@ -64,6 +64,7 @@ fn a_small_graph_is_loaded_and_every_figure_is_there() {
         b"",
     );
     let expected = [
+        "schema_version",
         "nodes",
         "edges",
         "max_degree",

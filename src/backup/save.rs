@@ -10,6 +10,7 @@ use super::error::BackupError;
 use super::files::Output;
 use super::writer::{Blobs, Writer, append_record};
 use crate::engine::SavedVersion;
+use crate::place::is_within;
 use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Namespace, Store};
@@ -86,9 +87,20 @@ pub fn save(
     progress: &mut dyn FnMut(u64),
 ) -> Result<BackupSummary, BackupError> {
     let namespaces = match &options.namespace {
-        Some(name) => vec![store.namespace(name)?],
+        Some(name) => vec![
+            store
+                .namespace(name)
+                .map_err(|_| unknown_namespace(store, name))?,
+        ],
         None => store.namespaces(),
     };
+    if let Some(dir) = store.path().filter(|dir| is_within(out, dir)) {
+        return Err(BackupError::Refused(format!(
+            "{} is inside the store {}: a backup there is lost with it, name another place",
+            out.display(),
+            dir.display()
+        )));
+    }
     let mut output = Output::begin(out)?;
     if !output.is_dir() && namespaces.len() > 1 {
         let names: Vec<&str> = namespaces.iter().map(Namespace::name).collect();
@@ -109,6 +121,15 @@ pub fn save(
     }
     summary.files = output.finish()?;
     Ok(summary)
+}
+
+fn unknown_namespace(store: &Store, name: &str) -> BackupError {
+    let namespaces = store.namespaces();
+    let known: Vec<&str> = namespaces.iter().map(Namespace::name).collect();
+    BackupError::Refused(format!(
+        "unknown namespace \"{name}\": the store has {}",
+        known.join(", ")
+    ))
 }
 
 fn set_names(namespace: &Namespace) -> Vec<String> {

@@ -37,7 +37,7 @@ pub(crate) struct BackupArguments {
     #[arg(long)]
     no_ttl_only: bool,
     /// Begin a new file of a directory at so many MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 250)]
+    #[arg(long, value_name = "MIB", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     file_limit: u64,
     /// Print one JSON object instead of text.
     #[arg(long)]

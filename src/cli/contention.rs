@@ -12,8 +12,10 @@ use spikelet::contention::{
     Settings, Spread, Write, measure, recheck, write_histograms,
 };
 
-use self::places::{Page, empty, unwritable, writable};
-use self::values::{ROWS_MAX, conditions, hold_ms, next_rate, positive, series, time, too_many};
+use self::places::{Page, empty, same_file, unwritable, writable};
+use self::values::{
+    ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
+};
 use super::print::{emit, progress};
 use super::{Failure, Outcome};
 
@@ -54,7 +56,8 @@ pub(crate) struct ContentionArguments {
         long,
         value_name = "N",
         default_value_t = 20,
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = count
     )]
     limit: usize,
     /// Hold a record this long after each edit, as if a replica were waited for: simulated [default: 0; 8 with --virtual].
@@ -95,7 +98,7 @@ pub(crate) struct ContentionArguments {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     warm_up: Option<Duration>,
     /// The same seed draws the same arrivals, keys and holds.
-    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// How often a write that met KEY_BUSY is tried again.
     #[arg(
@@ -319,6 +322,14 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     // All of the input is judged before the first row runs.
     let settings = arguments.settings();
     let cases = arguments.cases(&settings)?;
+    if let (Some(page), Some(baseline)) = (&arguments.html, &arguments.baseline)
+        && same_file(page, baseline)
+    {
+        return Err(Failure::Input(format!(
+            "--html {}: that is the file of --baseline, which the page would replace; name another one",
+            page.display()
+        )));
+    }
     let judging = arguments.judging(&settings, &cases)?;
     if let Some(dir) = &arguments.hdr_hist {
         writable(dir)?;

@@ -95,6 +95,7 @@ struct Figures {
     p99_us: f64,
     p999_us: f64,
     index_bytes_per_record: f64,
+    /// Before the store is opened again, which may add blocks.
     bytes_on_device: u64,
     reopen_ms: f64,
     verified_edges: u64,

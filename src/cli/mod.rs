@@ -10,6 +10,7 @@
 //! * `sizing`: what records take, and which sets are to be sharded.
 //! * `serve`: a store behind the Aerospike wire protocol.
 //! * `size`: sizes as people write them.
+//! * `page`: the page that `--html` asks for, and where it may go.
 //! * `print`: standard output, notes, progress; what is printed is made by `spikelet::report`.
 //!
 //! It uses the public interface of the library only. Exit codes: 0 all is well; 1 damage, or missing edges; 2 wrong
@@ -26,6 +27,7 @@ mod generate;
 mod graph;
 mod home;
 mod load;
+mod page;
 mod print;
 mod restore;
 #[cfg(feature = "server")]

@@ -17,7 +17,18 @@ pub(crate) fn emit(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes what a command has found to standard output: the object, indented, if it is asked for, or else the report as text.
+/// The version of the objects that [`emit_found`] prints: it grows when a field changes its meaning or goes.
+const SCHEMA_VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    found: &'a T,
+}
+
+/// Writes what a command has found to standard output: the object, indented, with the version of its form, if it is asked for,
+/// or else the report as text.
 pub(crate) fn emit_found(
     json: bool,
     object: &impl Serialize,
@@ -26,8 +37,12 @@ pub(crate) fn emit_found(
     if !json {
         return emit(&report().to_text());
     }
+    let versioned = Versioned {
+        schema_version: SCHEMA_VERSION,
+        found: object,
+    };
     let mut text =
-        serde_json::to_string_pretty(object).map_err(|error| Failure::Output(error.into()))?;
+        serde_json::to_string_pretty(&versioned).map_err(|error| Failure::Output(error.into()))?;
     text.push('\n');
     emit(&text)
 }

@@ -179,7 +179,18 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
         note("the backup is damaged, nothing was restored; --partial restores what is whole");
         return tell(arguments, found);
     }
-    let store = open(arguments, &restore)?;
+    let is_empty = restore.namespaces().all(|(_, records)| records == 0);
+    let store = if is_empty {
+        note(&format!(
+            "no records to restore in {}: {} was not touched",
+            arguments.backup.display(),
+            arguments.into.display()
+        ));
+        // It only counts what is left out.
+        Store::in_memory()?
+    } else {
+        open(arguments, &restore)?
+    };
     let done = with_progress("restoring", |told| restore.run(&store, told));
     // What was restored is kept whatever came then.
     let closed = store.close();

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use spikelet::report::{Report, to_json};
+use spikelet::report::to_json;
 use spikelet::sizing::{Options, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size};
 
+use super::page::{check_place, write_page};
 use super::print::{emit, progress};
 use super::{Failure, Outcome};
 
@@ -39,7 +40,7 @@ pub(crate) struct SizingArguments {
     /// The same seed draws the same sample.
     #[arg(long, default_value_t = 1, requires = "sample")]
     seed: u64,
-    /// Write a page to this file, too.
+    /// Write a page to this file, too; not to the source, nor into its directory.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Print one JSON object instead of text.
@@ -116,6 +117,9 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         records: records as usize,
         seed: arguments.seed,
     });
+    if let Some(page) = &arguments.html {
+        check_place(page, &[source])?;
+    }
     let mut bar = None;
     let sizing: Sizing = size(source, &options, &mut |done, total| {
         bar.get_or_insert_with(|| progress("sizing", total))
@@ -126,7 +130,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     }
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
-        write_page(file, &report)?;
+        write_page(file, &[source], &report)?;
     }
     if arguments.json {
         emit(&json("sizing", &sizing)?)?;
@@ -144,9 +148,4 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
 
 fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
     to_json(SCHEMA_VERSION, kind, body).map_err(|error| Failure::Output(error.into()))
-}
-
-fn write_page(file: &Path, report: &Report) -> Result<(), Failure> {
-    std::fs::write(file, report.to_html())
-        .map_err(|error| Failure::Input(format!("cannot write {}: {error}", file.display())))
 }

@@ -93,7 +93,13 @@ impl NamespaceStat {
             || "unknown: it is noted at a clean close".to_owned(),
             |factor| format!("{factor:.2} bytes of log for each byte asked for"),
         );
-        let each = decimal(self.index_bytes_per_record, 1);
+        let index = match self.records {
+            0 => bytes(self.index_bytes),
+            _ => {
+                let each = decimal(self.index_bytes_per_record, 1);
+                format!("{}, {each} bytes a record", bytes(self.index_bytes))
+            }
+        };
         let closed = if self.clean_close {
             "cleanly"
         } else {
@@ -105,10 +111,7 @@ impl NamespaceStat {
             .fact("on the device", bytes(self.device_bytes))
             .fact("blocks with records", count(self.used_blocks))
             .fact("write amplification", amplification)
-            .fact(
-                "index, in memory",
-                format!("{}, {each} bytes a record", bytes(self.index_bytes)),
-            )
+            .fact("index, in memory", index)
             .fact("closed", closed);
         if self.damaged_entries > 0 {
             let damaged = count(self.damaged_entries);

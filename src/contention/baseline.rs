@@ -23,6 +23,9 @@ struct Kind {
 /// Settings that may differ: they make figures more or less exact, and no others.
 const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
 
+/// Fewer writes tell of chance.
+const WRITES_MIN: u64 = 100;
+
 /// How a figure has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -33,6 +36,8 @@ pub enum Verdict {
     Better,
     /// For the worse.
     Worse,
+    /// It has changed, but there are fewer than 100 writes behind one of both figures.
+    TooFew,
 }
 
 /// A figure of a row, then and now.
@@ -135,11 +140,14 @@ pub(super) fn compare(before: &Baseline, now: &[Measured], noise: f64) -> Vec<Ch
         let Some(old) = before.row_of(&measured.case) else {
             continue;
         };
+        let too_few = old.offered.min(row.offered) < WRITES_MIN;
         for (metric, read, more_is_better, least) in FIGURES {
             let (was, is) = (read(old), read(row));
             let by = is - was;
             let verdict = if by.abs() <= (was.abs() * noise).max(least) {
                 Verdict::Unchanged
+            } else if too_few {
+                Verdict::TooFew
             } else if (by > 0.0) == more_is_better {
                 Verdict::Better
             } else {
@@ -207,6 +215,24 @@ mod tests {
             ]
         );
         assert!((found[3].change.unwrap() - 0.5).abs() < 1e-9);
+        let of_few = Row {
+            offered: WRITES_MIN - 1,
+            ..before.rows[1].clone()
+        };
+        let found = compare(
+            &earlier(vec![of_few], |_| {}),
+            std::slice::from_ref(&now),
+            0.05,
+        );
+        let changed = found
+            .iter()
+            .filter(|change| change.verdict != Verdict::Unchanged);
+        assert_eq!(changed.clone().count(), 2);
+        assert!(
+            changed
+                .into_iter()
+                .all(|change| change.verdict == Verdict::TooFew)
+        );
         assert!(compare(&earlier(vec![other], |_| {}), &[now], 0.05).is_empty());
     }
 

@@ -113,13 +113,13 @@ impl Collection {
         }
     }
 
-    /// The numbers of all elements, but for those that were there beforehand.
+    /// The numbers of all elements, those that were there beforehand among them.
     ///
     /// # Errors
     /// If they cannot be read.
     pub(super) fn numbers(&self) -> Result<Vec<u32>> {
         let mut numbers = Vec::new();
-        let mut take = |element: &Value| numbers.extend(number(element));
+        let mut take = |element: &Value| numbers.push(number(element));
         match self {
             Self::List(list) => {
                 for element in list.iter() {

@@ -7,6 +7,9 @@ use crate::Value;
 /// The first number of the elements that are in the lists beforehand; writes have smaller ones.
 pub(super) const BEFOREHAND: u64 = 1 << 31;
 
+/// The number of what is no element of ours: no list has so many.
+pub(super) const FOREIGN: u32 = u32::MAX;
+
 /// Odd, so that it has an inverse.
 const FACTOR: u32 = 0x9e37_79b1;
 /// Its inverse, modulo 2^32.
@@ -34,18 +37,18 @@ pub(super) fn timed(bucket_begins_s: u64, id: u64) -> Value {
     Value::List(vec![Value::Int(at), element(id)].into())
 }
 
-/// The number of an element, or of one with its time, unless it was there beforehand.
-pub(super) fn number(element: &Value) -> Option<u32> {
+/// The number of an element, or of one with its time; [`FOREIGN`] if it is neither.
+pub(super) fn number(element: &Value) -> u32 {
     let element = match element {
-        Value::Int(element) => element,
-        Value::List(timed) => match timed.iter().last() {
-            Some(Value::Int(element)) => element,
-            _ => return None,
-        },
-        _ => return None,
+        Value::List(timed) => timed.iter().last(),
+        alone => Some(alone),
     };
-    let id = (*element as u32).wrapping_mul(INVERSE);
-    (u64::from(id) < BEFOREHAND).then_some(id)
+    match element {
+        Some(Value::Int(element)) => {
+            u32::try_from(*element).map_or(FOREIGN, |element| element.wrapping_mul(INVERSE))
+        }
+        _ => FOREIGN,
+    }
 }
 
 #[cfg(test)]
@@ -53,13 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_is_known_by_its_element_unless_it_was_there_beforehand() {
-        for id in [0, 1, 77, 20_000_000, BEFOREHAND - 1] {
-            assert_eq!(number(&element(id)), Some(id as u32));
-            assert_eq!(number(&timed(3_600, id)), Some(id as u32));
+    fn a_write_is_known_by_its_element() {
+        for id in [0, 1, 77, 20_000_000, BEFOREHAND - 1, BEFOREHAND] {
+            assert_eq!(number(&element(id)), id as u32);
+            assert_eq!(number(&timed(3_600, id)), id as u32);
         }
-        for other in [element(BEFOREHAND), Value::Nil, Value::List(vec![].into())] {
-            assert_eq!(number(&other), None);
+        let foreign = [Value::Nil, Value::List(vec![].into()), Value::Int(1 << 32)];
+        for other in foreign {
+            assert_eq!(number(&other), FOREIGN);
         }
     }
 }

@@ -62,6 +62,7 @@ impl Run {
                 Changed::Unchanged => "within noise",
                 Changed::Better => "better",
                 Changed::Worse => "WORSE",
+                Changed::TooFew => "too few",
             };
             let figure = |value| {
                 Cell::decimal(
@@ -162,7 +163,7 @@ fn knees_table(knees: &[Knees]) -> Table {
             Cell::text(knee.shards.to_string()),
             rate(knee.is_latency_tested(), knee.latency_rate),
             rate(knee.is_tested(), knee.busy_rate),
-            if knee.capacity_per_s.is_some() {
+            if knee.is_modelled {
                 rate(knee.is_tested(), knee.expected_busy_rate)
             } else {
                 Cell::missing()

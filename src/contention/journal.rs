@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::case::Case;
+use super::case::{Case, Write};
 use super::ledger::Ledger;
 use super::place::Place;
 use crate::{Error, Result};
@@ -132,11 +132,12 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
         )));
     }
     let mut ledger = Ledger::default();
-    let mut under_way: HashMap<(u32, u64), u64> = HashMap::new();
+    // How often each write is under way, and which note says so.
+    let mut under_way: HashMap<(u32, u64), (u64, u64)> = HashMap::new();
     let mut notes = Vec::new();
     file.read_to_end(&mut notes)?;
     // A process may be killed before it has acknowledged what its last note says.
-    for note in notes.chunks_exact(NOTE_BYTES) {
+    for (moment, note) in (0..).zip(notes.chunks_exact(NOTE_BYTES)) {
         let word = |place: usize| {
             let bytes = note.get(place * 8..place * 8 + 8);
             bytes.map_or(0, |bytes| {
@@ -147,19 +148,30 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             })
         };
         let (key, id) = (word(0) as u32, word(1));
-        let sent = under_way.entry((key, id)).or_default();
+        let (sent, sent_at) = under_way.entry((key, id)).or_default();
         match word(0) >> 32 {
-            0 => *sent += 1,
+            0 => {
+                *sent += 1;
+                *sent_at = moment;
+            }
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == Known::Acknowledged as u64 {
                     let place = Place::in_bucket(case.layout, key, id, word(2));
                     ledger.acknowledge(&case, place, id);
+                    if case.settings.write == Write::Put {
+                        let puts = ledger.puts.entry(place).or_default();
+                        puts.acknowledge(id, *sent_at, moment);
+                    }
                 }
             }
         }
     }
-    ledger.in_doubt = under_way.into_values().sum();
+    under_way.retain(|_, (sent, _)| *sent > 0);
+    ledger.in_doubt = under_way.values().map(|(sent, _)| *sent).sum();
+    if case.settings.write == Write::Put {
+        ledger.puts_in_doubt = under_way.into_keys().map(|(_, id)| id).collect();
+    }
     Ok((case, ledger))
 }
 
@@ -176,7 +188,6 @@ fn failed(path: &Path, action: &'static str, source: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contention::case::Write;
     use crate::contention::testing::open;
 
     #[test]

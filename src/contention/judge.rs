@@ -28,9 +28,12 @@ pub struct Knees {
     pub latency_rate: Option<f64>,
     /// The first rate with [`BUSY_KNEE`] refused.
     pub busy_rate: Option<f64>,
+    /// Whether theory expects anything of every one of these rates.
+    pub is_modelled: bool,
     /// The first rate at which theory expects that.
     pub expected_busy_rate: Option<f64>,
-    /// What the layout can serve at most, in writes a second: one a hold and shard.
+    /// What the layout can serve at most, in writes a second: one a hold and shard. None with several hot keys, of which
+    /// each has a part of the rate.
     pub capacity_per_s: Option<f64>,
     /// The highest rate that was measured.
     pub highest_rate: f64,
@@ -50,8 +53,8 @@ impl Knees {
     }
 }
 
-/// The knees of each layout in an open loop, in the order of the rows.
-pub(super) fn knees(rows: &[(&Row, u32)]) -> Vec<Knees> {
+/// The knees of each layout in an open loop with so many hot keys, in the order of the rows.
+pub(super) fn knees(rows: &[(&Row, u32)], hot_keys: u32) -> Vec<Knees> {
     let mut layouts: Vec<(&Shards, u32)> = Vec::new();
     for (row, live) in rows.iter().filter(|(row, _)| row.rate.is_some()) {
         if !layouts.iter().any(|(shards, _)| **shards == row.shards) {
@@ -66,12 +69,13 @@ pub(super) fn knees(rows: &[(&Row, u32)]) -> Vec<Knees> {
                 .map(|(row, _)| *row)
                 .filter(|row| row.shards == *shards)
                 .collect();
-            knees_of(shards, live, of)
+            knees_of(shards, (hot_keys == 1).then_some(live), of)
         })
         .collect()
 }
 
-fn knees_of(shards: &Shards, live: u32, rows: Vec<&Row>) -> Knees {
+/// `records`: how many records take the writes, where they are those of one hot key.
+fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
     let mut of: Vec<(f64, &Row)> = rows
         .into_iter()
         .filter_map(|row| Some((row.rate?, row)))
@@ -96,11 +100,16 @@ fn knees_of(shards: &Shards, live: u32, rows: Vec<&Row>) -> Knees {
             first(&|row| row.acked > 0 && row.p99_us >= LATENCY_KNEE * lowest.p99_us)
         }),
         busy_rate: first(&|row| row.key_busy_share >= BUSY_KNEE),
+        is_modelled: of
+            .iter()
+            .all(|(_, row)| row.expected_key_busy_share.is_some()),
         expected_busy_rate: first(&|row| {
             let expected = row.expected_key_busy_share;
             expected.is_some_and(|share| share >= BUSY_KNEE)
         }),
-        capacity_per_s: hold_us.map(|hold_us| f64::from(live) * 1e6 / hold_us),
+        capacity_per_s: records
+            .zip(hold_us)
+            .map(|(records, hold_us)| f64::from(records) * 1e6 / hold_us),
         highest_rate: of.last().map_or(0.0, |(rate, _)| *rate),
     }
 }
@@ -209,7 +218,7 @@ mod tests {
             .flat_map(|rate| [row(rate, 1), row(rate, 8)])
             .collect();
         let live: Vec<(&Row, u32)> = rows.iter().zip([1, 8].into_iter().cycle()).collect();
-        let found = knees(&live);
+        let found = knees(&live, 1);
         let [one, eight] = &found[..] else {
             panic!("{found:?}");
         };
@@ -225,6 +234,13 @@ mod tests {
         assert_eq!((eight.latency_rate, eight.busy_rate), (None, None));
         assert_eq!(eight.highest_rate, 400.0);
         assert!(one.is_latency_tested() && eight.is_latency_tested());
+        assert!(one.is_modelled && eight.is_modelled);
+        assert_eq!(knees(&live, 2)[0].capacity_per_s, None);
+        let without = Row {
+            expected_key_busy_share: None,
+            ..rows[2].clone()
+        };
+        assert!(!knees(&[(&rows[0], 1), (&without, 1)], 1)[0].is_modelled);
     }
 
     #[test]
@@ -232,7 +248,7 @@ mod tests {
         let rows = [row(200.0, 1), row(400.0, 1), row(50.0, 1)];
         let of = |rows: &[&Row]| {
             let live: Vec<(&Row, u32)> = rows.iter().map(|row| (*row, 1)).collect();
-            knees(&live).remove(0)
+            knees(&live, 1).remove(0)
         };
         let single = of(&[&rows[0]]);
         assert_eq!((single.is_tested(), single.busy_rate), (false, None));

@@ -4,8 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 
-use super::case::{Case, Write};
+use super::case::{Case, Settings, Write};
+use super::element::BEFOREHAND;
 use super::place::Place;
+use super::puts::Puts;
 
 /// What the acknowledged writes of a row were.
 #[derive(Debug, Default)]
@@ -16,10 +18,14 @@ pub(super) struct Ledger {
     pub(super) elements: Vec<u32>,
     /// Added elements that were said to be there already.
     pub(super) repeated: u64,
-    /// Elements that were taken out to keep the lists short: each was found.
-    pub(super) trimmed: Vec<u32>,
+    /// Elements that were taken out to keep the lists short, with their hot keys: each was found.
+    pub(super) trimmed: Vec<(u32, u32)>,
     /// Writes of which it is not known whether they were applied.
     pub(super) in_doubt: u64,
+    /// Puts among them.
+    pub(super) puts_in_doubt: Vec<u64>,
+    /// The acknowledged puts to each record; of a row that is looked at again.
+    pub(super) puts: HashMap<Place, Puts>,
     /// How often a write was read back right after its acknowledgement.
     pub(super) read_back: u64,
     /// How often that did not show it.
@@ -51,6 +57,7 @@ impl Ledger {
         self.repeated += other.repeated;
         self.trimmed.extend(other.trimmed);
         self.in_doubt += other.in_doubt;
+        self.puts_in_doubt.extend(other.puts_in_doubt);
         self.read_back += other.read_back;
         self.unseen += other.unseen;
         self.suspects.extend(other.suspects);
@@ -61,6 +68,37 @@ impl Ledger {
     }
 }
 
+/// What is in the lists before the row begins: the same elements for each hot key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beforehand {
+    hot_keys: u32,
+    each: u32,
+}
+
+impl Beforehand {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let is_filled = settings.write == Write::AddUnique;
+        Self {
+            hot_keys: settings.hot_keys,
+            each: if is_filled { settings.elements } else { 0 },
+        }
+    }
+
+    /// The numbers of a hot key's elements.
+    pub(super) fn numbers(self) -> std::ops::Range<u64> {
+        BEFOREHAND..BEFOREHAND + u64::from(self.each)
+    }
+
+    fn count(self) -> u64 {
+        u64::from(self.hot_keys) * u64::from(self.each)
+    }
+
+    /// Whether a hot key has an element of this number beforehand.
+    fn has(self, (key, id): (u32, u32)) -> bool {
+        key < self.hot_keys && self.numbers().contains(&u64::from(id))
+    }
+}
+
 /// Acknowledged = found?
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Correctness {
@@ -68,9 +106,10 @@ pub struct Correctness {
     pub acknowledged: u64,
     /// How many of them were found.
     pub found: u64,
-    /// Those that were not.
+    /// Those that were not, and elements that were in the lists before the row began and are no longer.
     pub lost: u64,
-    /// What was applied more often than it was acknowledged, or without having been acknowledged.
+    /// What was applied more often than it was acknowledged, or without having been acknowledged; and elements that were
+    /// in the lists before the row began, each time that they are there again.
     pub duplicates: u64,
     /// Writes that were read back right after they were acknowledged.
     pub read_back: u64,
@@ -113,25 +152,52 @@ impl Correctness {
         sum
     }
 
-    /// By elements: those that are found in the lists, each as often as it is there.
-    pub(super) fn of_elements(ledger: &Ledger, in_lists: Vec<u32>) -> Self {
+    /// So many records show the value of a put that another had replaced.
+    pub(super) const fn with_replaced(mut self, records: u64) -> Self {
+        self.found = self.found.saturating_sub(records);
+        self.lost += records;
+        self
+    }
+
+    /// By elements: those that are found in the lists of the hot keys, each as often as it is there.
+    pub(super) fn of_elements(
+        ledger: &Ledger,
+        in_lists: Vec<(u32, u32)>,
+        beforehand: Beforehand,
+    ) -> Self {
         let mut sum = Self::begin(ledger);
-        let mut found = in_lists;
-        found.extend(&ledger.trimmed);
-        let times = found.len() as u64;
-        let found: BTreeSet<u32> = found.into_iter().collect();
+        let mut all = in_lists;
+        all.extend(&ledger.trimmed);
+        let (of_before, of_writes): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|one| beforehand.has(*one));
+        let times_before = of_before.len() as u64;
+        let of_before: BTreeSet<(u32, u32)> = of_before.into_iter().collect();
+        let still_there = of_before.len() as u64;
+        let times = of_writes.len() as u64;
+        // Each write has a number of its own, whichever its hot key is.
+        let found: BTreeSet<u32> = of_writes.into_iter().map(|(_, id)| id).collect();
         let acked: BTreeSet<u32> = ledger.elements.iter().copied().collect();
         sum.found = acked.intersection(&found).count() as u64;
-        sum.lost = acked.len() as u64 - sum.found;
+        sum.lost = acked.len() as u64 - sum.found + beforehand.count() - still_there;
         let never_acked = found.difference(&acked).count() as u64;
         // One that was said to be there already had been added by a call that did not say so.
         let unsaid = ledger.in_doubt + ledger.repeated;
         sum.duplicates =
             times - found.len() as u64 + never_acked.saturating_sub(unsaid) + ledger.repeated;
-        let trimmed: BTreeSet<u32> = ledger.trimmed.iter().copied().collect();
+        sum.duplicates += times_before - still_there;
+        let trimmed: BTreeSet<u32> = ledger.trimmed.iter().map(|(_, id)| *id).collect();
         let gone = |element: &&u32| !trimmed.contains(element);
         sum.invisible = ledger.unseen + ledger.suspects.iter().filter(gone).count() as u64;
         sum
+    }
+
+    /// Where nothing can be read.
+    pub(super) fn of_nothing(ledger: &Ledger) -> Self {
+        let begun = Self::begin(ledger);
+        Self {
+            lost: begun.acknowledged,
+            ..begun
+        }
     }
 
     fn begin(ledger: &Ledger) -> Self {
@@ -189,13 +255,17 @@ mod tests {
         let ledger = || Ledger {
             acked: HashMap::from([(place(0), 4)]),
             elements: vec![1, 2, 3, 4],
-            trimmed: vec![1],
+            trimmed: vec![(0, 1)],
             suspects: vec![1],
             ..Ledger::default()
         };
-        assert!(Correctness::of_elements(&ledger(), vec![2, 3, 4]).holds());
-        let of = |lists: &[u32]| {
-            let found = Correctness::of_elements(&ledger(), lists.to_vec());
+        let check = |ledger: &Ledger, list: &[u32]| {
+            let in_lists = list.iter().map(|id| (0, *id)).collect();
+            Correctness::of_elements(ledger, in_lists, Beforehand::default())
+        };
+        assert!(check(&ledger(), &[2, 3, 4]).holds());
+        let of = |list: &[u32]| {
+            let found = check(&ledger(), list);
             (found.lost, found.duplicates, found.invisible)
         };
         assert_eq!(of(&[2, 3]), (1, 0, 0));
@@ -210,9 +280,34 @@ mod tests {
             suspects: vec![2],
             ..ledger()
         };
-        assert_eq!(
-            Correctness::of_elements(&unseen, vec![2, 3, 4]).invisible,
-            1
-        );
+        assert_eq!(check(&unseen, &[2, 3, 4]).invisible, 1);
+    }
+
+    #[test]
+    fn what_was_in_the_lists_beforehand_is_there_once_for_each_hot_key() {
+        let before = BEFOREHAND as u32;
+        let ledger = Ledger {
+            acked: HashMap::from([(place(0), 1)]),
+            elements: vec![7],
+            trimmed: vec![(0, before)],
+            ..Ledger::default()
+        };
+        let beforehand = Beforehand {
+            hot_keys: 2,
+            each: 2,
+        };
+        let of = |lists: &[(u32, u32)]| {
+            let found = Correctness::of_elements(&ledger, lists.to_vec(), beforehand);
+            assert_eq!((found.acknowledged, found.found), (1, 1));
+            (found.lost, found.duplicates)
+        };
+        let whole = [(0, 7), (0, before + 1), (1, before), (1, before + 1)];
+        assert_eq!(of(&whole), (0, 0));
+        assert_eq!(of(&whole[..3]), (1, 0));
+        assert_eq!(of(&[&whole[..], &[(0, before)]].concat()), (0, 1));
+        // In the place of that of another key.
+        assert_eq!(of(&[&whole[..2], &[(0, before)]].concat()), (2, 1));
+        let never_there = [&whole[..], &[(0, before + 2)]].concat();
+        assert_eq!(of(&never_there), (0, 1));
     }
 }

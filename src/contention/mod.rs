@@ -9,7 +9,7 @@
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's own queue rule. `live`: a run on the engine itself.
 //!   `activation`: shards that come to be while a row runs.
 //! * `target`, `collection`, `element`: the store that is written to, through the library's sharded handles where there is
-//!   one. `held`: holds, simulated by a second lock. `ledger`: acknowledged = found; `journal`: the same as a file, and
+//!   one. `puts`: what the values of puts tell. `held`: holds, simulated by a second lock. `ledger`: acknowledged = found; `journal`: the same as a file, and
 //!   `recheck`: a store on disk compared with it, after its process was killed.
 //! * `measure`, `row`, `theory`: what is counted, as figures, beside what queueing theory expects.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an earlier run.
@@ -34,6 +34,7 @@ mod ledger;
 mod live;
 mod measure;
 mod place;
+mod puts;
 mod queue;
 mod recheck;
 mod row;

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use super::case::Case;
 use super::journal;
-use super::ledger::Correctness;
+use super::ledger::{Correctness, Ledger};
 use super::run::SCHEMA_VERSION;
 use super::target::Target;
 use crate::Result;
-use crate::report::{self, Report, Section};
+use crate::report::{self, Level, Report, Section, Verdict};
 
 /// What was found of each row.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -25,37 +26,88 @@ pub struct Recheck {
 pub struct Rechecked {
     /// The name of its directory.
     pub row: String,
-    /// What it wrote.
-    pub operation: String,
-    /// Acknowledged = found?
+    /// What it wrote; none if its ledger cannot be read.
+    pub operation: Option<String>,
+    /// Acknowledged = found? What cannot be read is lost.
     pub correctness: Correctness,
+    /// Why the ledger or the store cannot be read.
+    pub unreadable: Option<String>,
 }
 
-/// Opens the store of every row in a directory and compares what it holds with what was acknowledged. Collections are read
-/// as they are: a transition that was under way is not carried on. O(writes of all rows).
+/// Opens the store of every row in a directory for reading and compares what it holds with what was acknowledged.
+/// Collections are read as they are: a transition that was under way is not carried on. Nothing in the directory changes. A
+/// ledger or a store that cannot be read is a finding about its row. O(writes of all rows).
 ///
 /// # Errors
-/// If the directory, a ledger or a store cannot be read.
+/// If the directory cannot be read.
 pub fn recheck(dir: &Path) -> Result<Recheck> {
-    let mut rows = Vec::new();
-    for name in journal::rows_in(dir)? {
-        let of_row = dir.join(&name);
-        let (case, ledger) = journal::read(&of_row)?;
-        let target = Target::existing(&case, &of_row)?;
-        let correctness = target.check(&ledger)?;
-        target.close()?;
-        rows.push(Rechecked {
-            row: name,
-            operation: case.settings.write.to_string(),
-            correctness,
-        });
-    }
-    let holds = rows.iter().all(|row| row.correctness.holds());
+    let names = journal::rows_in(dir)?;
+    let rows: Vec<Rechecked> = names
+        .into_iter()
+        .map(|name| Rechecked::of(&dir.join(&name), name))
+        .collect();
+    let holds = rows.iter().all(Rechecked::holds);
     let acknowledged = rows.iter().any(|row| row.correctness.acknowledged > 0);
     Ok(Recheck {
         passes: holds && acknowledged,
         rows,
     })
+}
+
+impl Rechecked {
+    fn of(dir: &Path, row: String) -> Self {
+        let (case, ledger) = match journal::read(dir) {
+            Ok(read) => read,
+            Err(error) => {
+                return Self {
+                    row,
+                    operation: None,
+                    correctness: Correctness::default(),
+                    unreadable: Some(error.to_string()),
+                };
+            }
+        };
+        let (correctness, unreadable) = match look(&case, &ledger, dir) {
+            Ok(correctness) => (correctness, None),
+            Err(error) => (Correctness::of_nothing(&ledger), Some(error.to_string())),
+        };
+        Self {
+            row,
+            operation: Some(case.settings.write.to_string()),
+            correctness,
+            unreadable,
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.unreadable.is_none() && self.correctness.holds()
+    }
+
+    fn verdict(&self) -> Verdict {
+        let operation = self.operation.as_deref().unwrap_or("ledger");
+        let subject = format!("{}, {operation}: acknowledged = found", self.row);
+        let verdict = self.correctness.verdict(&subject);
+        let Some(why) = &self.unreadable else {
+            return verdict;
+        };
+        let sentence = match &self.operation {
+            Some(_) => format!("{}: cannot be read: {why}", verdict.sentence),
+            None => format!("what was acknowledged is not known: {why}"),
+        };
+        Verdict {
+            level: Level::Bad,
+            word: "LOST".to_owned(),
+            sentence,
+            ..verdict
+        }
+    }
+}
+
+fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
+    let target = Target::existing(case, dir)?;
+    let found = target.check(ledger);
+    target.close()?;
+    found
 }
 
 impl Recheck {
@@ -68,8 +120,7 @@ impl Recheck {
                 .paragraph("There is no ledger of a row in this directory: nothing is proved.");
         }
         for row in &self.rows {
-            let subject = format!("{}, {}: acknowledged = found", row.row, row.operation);
-            section = section.verdict(row.correctness.verdict(&subject));
+            section = section.verdict(row.verdict());
         }
         Report::new("Contention, looked at again").section(section)
     }

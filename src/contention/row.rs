@@ -246,7 +246,7 @@ pub(super) fn timeline(
     let length_s = window.to_ns as f64 / 1e9 / super::measure::SLICES as f64;
     let moment = |(place, slice): (usize, &super::measure::Slice)| {
         let at_s = place as f64 * length_s;
-        let is_spread = |activation: &&Activation| activation.ended_s < at_s + length_s;
+        let is_spread = |activation: &&Activation| activation.ended_s <= at_s;
         let at = |share| quantile(&slice.latencies, share).map(micros);
         Moment {
             at_s,

@@ -105,7 +105,7 @@ impl Run {
         Self {
             settings: settings.clone(),
             correctness,
-            knees: judge::knees(&live),
+            knees: judge::knees(&live, settings.hot_keys),
             guideline: judge::guideline(&rows, settings.hot_keys, judging.burst),
             conditions,
             changes: judging
@@ -264,7 +264,7 @@ impl<'a> Body<'a> {
 /// Where the records of a run are, and what that survives.
 pub(super) const fn durability(settings: &Settings) -> &'static str {
     if settings.dir.is_some() {
-        "on disk: a killed process loses nothing, a power failure the last 100 ms"
+        "on disk: a killed process loses nothing, a power failure the writes of the last two intervals of 100 ms"
     } else {
         "none: the store is in memory"
     }

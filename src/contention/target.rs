@@ -9,12 +9,13 @@ use spikelet_storage::ManualClock;
 
 use super::case::{Case, Write};
 use super::collection::Collection;
-use super::element::{BEFOREHAND, number};
+use super::element::number;
 use super::held::Held;
 use super::journal::{Journal, Known};
 use super::layout::Layout;
-use super::ledger::{Correctness, Ledger};
+use super::ledger::{Beforehand, Correctness, Ledger};
 use super::place::{EPOCH_2010_MS, Place};
+use super::puts;
 use super::schedule::Holds;
 use crate::operations::{add, get_bin, lists, put};
 use crate::{
@@ -55,6 +56,9 @@ pub(super) struct Target {
     /// Somebody is cutting back a list.
     trimming: AtomicBool,
     trims: AtomicU64,
+    puts: puts::Running,
+    /// How many increments of each hot key's collection are acknowledged.
+    increments: Vec<AtomicU64>,
     /// The ledger of a store on disk.
     journal: Option<Journal>,
 }
@@ -70,7 +74,7 @@ impl Target {
             .dir
             .as_ref()
             .map(|dir| dir.join(case.file_name()));
-        let mut target = Self::open(case, dir.as_deref())?;
+        let mut target = Self::open(case, dir.as_deref(), false)?;
         let shards = case.layout.live_shards();
         if shards > 1 && !case.activates() {
             for collection in &target.collections {
@@ -85,15 +89,15 @@ impl Target {
         Ok(target)
     }
 
-    /// The store of a row that was kept in this directory, without waiting for holds.
+    /// The store of a row that was kept in this directory, for reading, without waiting for holds.
     ///
     /// # Errors
     /// What the store refuses.
     pub(super) fn existing(case: &Case, dir: &Path) -> Result<Self> {
-        Self::open(case, Some(dir))
+        Self::open(case, Some(dir), true)
     }
 
-    fn open(case: &Case, dir: Option<&Path>) -> Result<Self> {
+    fn open(case: &Case, dir: Option<&Path>, read_only: bool) -> Result<Self> {
         let settings = &case.settings;
         let clock = settings
             .is_virtual
@@ -115,6 +119,9 @@ impl Target {
         if let Some(dir) = dir {
             builder = builder.path(dir);
         }
+        if read_only {
+            builder = builder.read_only();
+        }
         let store = builder.open()?;
         let records = store.namespace(RECORDS)?.set(SET)?;
         let gates = if has_gates {
@@ -132,6 +139,7 @@ impl Target {
             Layout::Timed(..) => Vec::new(),
         };
         let held = Held::new(records, gates);
+        let increments = keys.clone().map(|_| AtomicU64::new(0)).collect();
         let policy = WritePolicy::default().total_timeout(None);
         let collections = keys
             .filter_map(|key| Collection::new(case, &held, [SET, BIN], key, &policy).transpose())
@@ -148,6 +156,8 @@ impl Target {
             lengths: (0..lists).map(|_| AtomicU64::new(0)).collect(),
             trimming: AtomicBool::new(false),
             trims: AtomicU64::new(0),
+            puts: puts::Running::default(),
+            increments,
             journal: None,
             held,
         })
@@ -159,7 +169,7 @@ impl Target {
         for (key, collection) in (0..).zip(&self.collections) {
             let mut of_places: HashMap<Place, Vec<u64>> = HashMap::new();
             if settings.write == Write::AddUnique {
-                for id in BEFOREHAND..BEFOREHAND + u64::from(settings.elements) {
+                for id in Beforehand::of(settings).numbers() {
                     let place = self.beginning(key, id);
                     of_places.entry(place).or_default().push(id);
                 }
@@ -269,6 +279,7 @@ impl Target {
     /// What the store answers.
     pub(super) fn write(&self, place: Place, id: u64, ledger: &mut Ledger) -> Result<()> {
         self.note(Known::Sent, &place, id)?;
+        let sent = self.puts.now();
         let done = match self.collections.get(place.key as usize) {
             Some(collection) => collection.write(&place, id),
             None => self.write_record(&place, id, ledger),
@@ -277,8 +288,14 @@ impl Target {
             Ok(true) => {
                 self.note(Known::Acknowledged, &place, id)?;
                 ledger.acknowledge(&self.case, place, id);
-                if self.case.settings.write == Write::AddUnique {
-                    self.trim(&place, ledger);
+                match self.case.settings.write {
+                    Write::AddUnique => self.trim(&place, ledger),
+                    Write::Put => self.puts.acknowledge(place, id, sent),
+                    Write::Increment => {
+                        if let Some(count) = self.increments.get(place.key as usize) {
+                            count.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
                 }
                 Ok(())
             }
@@ -290,6 +307,9 @@ impl Target {
             Err(error) => {
                 if error.in_doubt() {
                     ledger.in_doubt += 1;
+                    if self.case.settings.write == Write::Put {
+                        ledger.puts_in_doubt.push(id);
+                    }
                 } else {
                     self.note(Known::Refused, &place, id)?;
                 }
@@ -308,13 +328,7 @@ impl Target {
     fn write_record(&self, place: &Place, id: u64, ledger: &Ledger) -> Result<bool> {
         let mut operations = Vec::with_capacity(2);
         if self.case.settings.write == Write::Put {
-            // As many bytes as are asked for, and the write's number in the first of them.
-            let mut value = self.payload.clone();
-            value
-                .iter_mut()
-                .zip(id.to_le_bytes())
-                .for_each(|(byte, of_id)| *byte = of_id);
-            operations.push(put(BIN, Value::Blob(value)));
+            operations.push(put(BIN, puts::value(&self.payload, id)));
         } else {
             operations.push(add(BIN, 1));
             if !ledger.acked.contains_key(place) {
@@ -358,7 +372,8 @@ impl Target {
             && let (Some(Value::List(removed)), Some(Value::Int(left))) =
                 (done.value(0), done.value(1))
         {
-            ledger.trimmed.extend(removed.iter().filter_map(number));
+            let removed = removed.iter().map(|element| (place.key, number(element)));
+            ledger.trimmed.extend(removed);
             // In a new bucket of time the list is another one.
             length.store(*left as u64, Ordering::Relaxed);
         }
@@ -373,20 +388,26 @@ impl Target {
         ledger.read_back += 1;
         let own = |place: &Place| ledger.acked.get(place).copied().unwrap_or_default();
         let Some(collection) = self.collections.get(place.key as usize) else {
+            let known = self.puts.of(place);
             let operations = [get_bin(BIN)];
             let found = self.with_name(place, |key| {
                 self.held.operate_on(&self.policy, key, &operations)
             })?;
             let is_seen = match found.value(0) {
                 Some(Value::Int(count)) => *count as u64 >= own(place),
-                found => matches!(found, Some(Value::Blob(_))),
+                Some(value @ Value::Blob(_)) => puts::number(value)
+                    .zip(known)
+                    .is_none_or(|(id, known)| !known.is_replaced(id)),
+                _ => false,
             };
             ledger.unseen += u64::from(!is_seen);
             return Ok(());
         };
+        let count = self.increments.get(place.key as usize);
+        let acknowledged = count.map_or(0, |count| count.load(Ordering::SeqCst));
         let seen = collection.seen(place, id)?;
         if self.case.settings.write == Write::Increment {
-            ledger.unseen += u64::from(seen < own(&place.whole()));
+            ledger.unseen += u64::from(seen < acknowledged);
         } else if seen != 1 {
             ledger.suspects.push(id as u32);
         }
@@ -401,10 +422,12 @@ impl Target {
         match (self.case.settings.write, self.collections.is_empty()) {
             (Write::AddUnique, _) => {
                 let mut found = Vec::new();
-                for collection in &self.collections {
-                    found.extend(collection.numbers()?);
+                for (key, collection) in (0..).zip(&self.collections) {
+                    let numbers = collection.numbers()?;
+                    found.extend(numbers.into_iter().map(|id| (key, id)));
                 }
-                Ok(Correctness::of_elements(ledger, found))
+                let beforehand = Beforehand::of(&self.case.settings);
+                Ok(Correctness::of_elements(ledger, found, beforehand))
             }
             (_, false) => {
                 let mut sums = HashMap::new();
@@ -420,6 +443,7 @@ impl Target {
 
     fn check_records(&self, ledger: &Ledger, write: Write) -> Result<Correctness> {
         let mut counts: HashMap<String, u64> = HashMap::new();
+        let mut last: HashMap<String, Option<u64>> = HashMap::new();
         self.records().scan_records(&mut |record| {
             let Some(Key::String(name)) = record.key() else {
                 return;
@@ -430,9 +454,34 @@ impl Target {
                 None => 0,
             };
             counts.insert(name.to_string(), count);
+            last.insert(
+                name.to_string(),
+                record.get(BIN).as_ref().and_then(puts::number),
+            );
         })?;
         let count_of = |place: &Place| counts.get(&place.record_key()).copied().unwrap_or(0);
-        Ok(Correctness::of_counts(ledger, |place| {
+        // A value without room for its write's number says nothing.
+        let is_replaced = |place: &Place| {
+            let Some(last) = last
+                .get(&place.record_key())
+                .filter(|_| count_of(place) > 0)
+            else {
+                return false;
+            };
+            let known = ledger.puts.get(place).cloned();
+            let known = known.or_else(|| self.puts.of(place)).unwrap_or_default();
+            let may_be = |id: &u64| known.may_be_last(*id) || ledger.puts_in_doubt.contains(id);
+            !last.as_ref().is_some_and(may_be)
+        };
+        let replaced = match write == Write::Put && self.payload.len() >= puts::NUMBER_BYTES {
+            true => ledger
+                .acked
+                .keys()
+                .filter(|place| is_replaced(place))
+                .count() as u64,
+            false => 0,
+        };
+        let found = Correctness::of_counts(ledger, |place| {
             let count = count_of(place);
             if write == Write::Put {
                 let acked = ledger.acked.get(place).copied().unwrap_or(0);
@@ -440,7 +489,8 @@ impl Target {
             } else {
                 count
             }
-        }))
+        });
+        Ok(found.with_replaced(replaced))
     }
 
     /// Ends the store.
@@ -468,35 +518,5 @@ fn writes_of_generation(generation: u64, acked: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contention::case::Load;
-    use crate::contention::testing::settings;
-
-    #[test]
-    fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
-        for layout in ["1", "4", "hourly", "daily+4"] {
-            let mut settings = settings();
-            settings.write = Write::AddUnique;
-            settings.elements = 60;
-            settings.hot_keys = 2;
-            let load = Load::Open { rate: 1.0 };
-            let case = settings.case(load, layout.parse().unwrap()).unwrap();
-            let target = Target::new(&case).unwrap();
-            for id in (0..60).chain(BEFOREHAND..BEFOREHAND + 60) {
-                let place = target.place(1, id);
-                if id < BEFOREHAND {
-                    let mut ledger = Ledger::default();
-                    target.write(place, id, &mut ledger).unwrap();
-                    assert_eq!(ledger.acked[&place], 1);
-                }
-                let find = lists::get_by_value(BIN, place.child(id), ListReturnType::Count);
-                let name = place.record_key();
-                let found = target.records().operate(name.as_str(), &[find]).unwrap();
-                assert_eq!(found.value(0), Some(&Value::Int(1)), "{layout} {id} {name}");
-                assert_eq!(target.collections[1].seen(&place, id).unwrap(), 1);
-            }
-            assert_eq!(target.collections[1].numbers().unwrap().len(), 60);
-        }
-    }
-}
+#[path = "target_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 
 use super::row::Row;
+use super::words::micros_as_shown;
 
 /// Something that holds for a row, or does not.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,9 +134,10 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// What the row has of the metric. Times only where something was acknowledged.
+    /// What the row has of the metric. Times only where something was acknowledged, and as the table shows them: a histogram
+    /// answers with the upper edge of a bucket.
     fn value(&self, row: &Row) -> Option<f64> {
-        let time = |micros: f64| (row.acked > 0).then_some(micros);
+        let time = |micros: f64| (row.acked > 0).then(|| micros_as_shown(micros));
         match self.metric {
             Metric::BusyShare => Some(row.key_busy_share),
             Metric::Busy => Some(row.key_busy as f64),
@@ -234,6 +236,7 @@ mod tests {
             acked: 998,
             key_busy: 2,
             key_busy_share: 0.002,
+            p50_us: 8_003.583,
             p99_us: 30_000.0,
             goodput_per_s: 120.0,
             ..measure(&open(10.0, 1, |_| {})).unwrap().row
@@ -244,6 +247,9 @@ mod tests {
             ("key_busy>=0.2%", true),
             ("key_busy==2", true),
             ("key_busy<2", false),
+            ("p50<=8ms", true),
+            ("p50>8ms", false),
+            ("p50<=7.99ms", false),
             ("p99<30ms", false),
             ("p99<=30ms", true),
             ("p99<30001us", true),

@@ -3,14 +3,25 @@
 use super::row::{Row, Shards};
 use crate::report::{Cell, count, decimal};
 
-/// Microseconds as milliseconds, with more decimals where they are few.
-pub(super) fn millis(micros: f64) -> Cell {
-    let decimals = match micros {
+/// With how many decimals microseconds are shown as milliseconds: more where they are few.
+fn millis_decimals(micros: f64) -> usize {
+    match micros {
         _ if micros >= 10_000.0 => 1,
         _ if micros >= 100.0 => 2,
         _ => 4,
-    };
-    Cell::shown(decimal(micros / 1e3, decimals), micros.to_string())
+    }
+}
+
+/// Microseconds as milliseconds.
+pub(super) fn millis(micros: f64) -> Cell {
+    let shown = decimal(micros / 1e3, millis_decimals(micros));
+    Cell::shown(shown, micros.to_string())
+}
+
+/// Microseconds, rounded as milliseconds show them.
+pub(super) fn micros_as_shown(micros: f64) -> f64 {
+    let parts = 10_f64.powi(millis_decimals(micros) as i32);
+    (micros / 1e3 * parts).round() / parts * 1e3
 }
 
 /// A share in percent with so many decimals: 0 is no rounded number, and what is more is never shown as 0.

@@ -21,6 +21,8 @@ pub use policy::{Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAct
 pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
 pub(crate) use saved::{Existing, SavedVersion, WriteSaved};
 pub use set::{Operated, Set};
+#[cfg(feature = "cli")]
+pub(crate) use store::namespaces_in;
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]
 pub(crate) use write::Refused;

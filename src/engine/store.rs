@@ -315,7 +315,7 @@ impl Store {
 }
 
 /// The folders of a store that hold a namespace, or what is left of one.
-fn namespaces_in(dir: &Path) -> Vec<String> {
+pub(crate) fn namespaces_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
     };

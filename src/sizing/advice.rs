@@ -18,12 +18,22 @@ pub const COPIES: u64 = 2;
 /// The tables show so many shards at least, if it is only to compare.
 const WHAT_IF_MIN: u64 = 32;
 
+/// What would be spread.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Subject {
+    /// A record that is mostly its list or map, or has none.
+    Record,
+    /// A list or map beside which its record holds more.
+    Collection,
+}
+
 /// What shards are counted for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// The collection, in bytes.
+    pub(super) subject: Subject,
+    /// The largest of them, in bytes.
     pub(super) total_bytes: u64,
-    /// A record at the 99th percentile.
+    /// The same at the 99th percentile.
     pub(super) bytes_p99: u64,
     /// The mean element; `None`: there is none.
     pub(super) element_bytes: Option<f64>,
@@ -62,7 +72,7 @@ pub(super) fn advise(need: &Need) -> Advice {
 
 fn sentence(need: &Need, advice: &Advice) -> String {
     let size = bytes(need.total_bytes);
-    let rate = decimal(need.writes_per_s.unwrap_or(0.0), 1);
+    let rate = exact_rate(need.writes_per_s.unwrap_or(0.0));
     let made = count(advice.shards_pow2);
     if advice.shards_pow2 > SHARDS_MAX {
         return format!(
@@ -91,8 +101,20 @@ fn sentence(need: &Need, advice: &Advice) -> String {
              the size.",
             count(advice.shards)
         ),
-        _ => format!("The largest record, of {size}, needs no shards."),
+        _ => {
+            let what = match need.subject {
+                Subject::Record => "record",
+                Subject::Collection => "list or map",
+            };
+            format!("The largest {what}, of {size}, needs no shards.")
+        }
     }
+}
+
+/// With as many decimals as it has, but for the first: 50.04 asks for more than 50.0.
+fn exact_rate(rate: f64) -> String {
+    let is_whole = |places: &usize| (rate * 10_f64.powi(*places as i32)).fract() == 0.0;
+    decimal(rate, (1..6).find(is_whole).unwrap_or(6))
 }
 
 /// The name of a width.
@@ -153,6 +175,7 @@ mod tests {
 
     fn need(total_bytes: u64, writes_per_s: Option<f64>) -> Need {
         Need {
+            subject: Subject::Record,
             total_bytes,
             bytes_p99: total_bytes,
             element_bytes: Some(15.0),
@@ -179,6 +202,11 @@ mod tests {
             );
             assert_eq!(found.elements_per_shard, Some(8_738));
         }
+        let sentence = advise(&need(1_000, Some(50.04))).sentence;
+        assert!(
+            sentence.starts_with("50.04 writes a second at 50"),
+            "{sentence}"
+        );
     }
 
     #[test]

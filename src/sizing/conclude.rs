@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Options;
-use super::advice::{COPIES, Need, advise, what_if};
+use super::advice::{COPIES, Need, Subject, advise, what_if};
 use super::judge::{Case, THRESHOLDS, heaviest_collection, judge};
 use super::lint::{damage, lints};
 use super::measure::Measured;
@@ -101,14 +101,24 @@ fn set_sizing(
         bins: &bins,
         largest_is_collection,
     });
-    let heaviest = heaviest_collection(&bins).and_then(|bin| bin.collection.as_ref());
+    let heaviest = heaviest_collection(&bins)
+        .and_then(|bin| bin.collection.as_ref())
+        .filter(|found| found.element_bytes > 0.0);
+    // Shards relieve a record of its collection only: where that is not most of it, its own bytes count.
+    let (subject, total_bytes, bytes_p99) = match heaviest {
+        Some(found) if !largest_is_collection => {
+            let bins = survey.bins.values();
+            let largest = bins.map(|bin| bin.collections.largest_bytes).max();
+            (Subject::Collection, largest.unwrap_or(0), found.bytes_p99)
+        }
+        _ => (Subject::Record, bytes.max, bytes.p99),
+    };
     let lives = &survey.times_to_live_s;
     let need = Need {
-        total_bytes: bytes.max,
-        bytes_p99: bytes.p99,
-        element_bytes: heaviest
-            .map(|found| found.element_bytes)
-            .filter(|bytes| *bytes > 0.0),
+        subject,
+        total_bytes,
+        bytes_p99,
+        element_bytes: heaviest.map(|found| found.element_bytes),
         writes_per_s: options.writes_per_s,
         time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
     };

@@ -192,10 +192,10 @@ pub struct CollectionSizing {
     pub aerospike_secondary_bytes: u64,
 }
 
-/// How many shards the largest record of a set asks for.
+/// How many shards the largest record of a set asks for, or its largest list or map where most of that record is none.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Advice {
-    /// The largest record.
+    /// The largest record; or the elements of the largest list or map, where most of the largest record is none.
     pub total_bytes: u64,
     /// The fewest shards by size.
     pub shards_by_size: u64,
@@ -207,7 +207,7 @@ pub struct Advice {
     pub shards_pow2: u64,
     /// What asked for that many: `size`, `rate`, or `nothing` for one.
     pub bound_by: &'static str,
-    /// Shards for a record at the 99th percentile.
+    /// Shards for one at the 99th percentile.
     pub shards_p99: u64,
     /// How many elements fit into a shard of 128 KiB.
     pub elements_per_shard: Option<u64>,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::advice::{Need, advise, what_if};
+use super::advice::{Need, Subject, advise, what_if};
 use super::model::{Advice, TimeAdvice, WhatIf};
 use crate::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 use crate::report::{Cell, Report, Section, Table, bytes, count};
@@ -37,7 +37,7 @@ pub struct Plan {
     pub shards_by_rate: u64,
     /// How many entries fit into a shard of 128 KiB.
     pub entries_per_shard: u64,
-    /// Buckets of time instead, if every write adds an entry.
+    /// Buckets of time instead, if every write adds an entry and a bucket holds less than all of them.
     pub time: Option<TimeAdvice>,
     /// What would be with so many shards.
     pub what_if: Vec<WhatIf>,
@@ -113,6 +113,7 @@ pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result
         })?;
     let writes_per_s = writes_per_s.map(checked_rate).transpose()?;
     let need = Need {
+        subject: Subject::Collection,
         total_bytes,
         bytes_p99: total_bytes,
         element_bytes: Some(entry_bytes as f64),
@@ -139,7 +140,10 @@ pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result
         shards_by_size: advice.shards_by_size,
         shards_by_rate: advice.shards_by_rate,
         entries_per_shard: advice.elements_per_shard.unwrap_or_default(),
-        time: advice.time,
+        // A bucket that would hold more than all there is divides nothing.
+        time: advice
+            .time
+            .filter(|time| time.bucket_bytes_p99 < total_bytes),
         what_if: what_if(&need, None),
     })
 }
@@ -147,17 +151,19 @@ pub fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result
 fn why(advice: &Advice, entries: u64, entry_bytes: u64) -> String {
     if entry_bytes > SWEET_SPOT_BYTES {
         return format!(
-            "An entry of {} is beyond the {} that one record should hold: give each a record of its own, and keep their keys in \
-             the collection.",
-            bytes(entry_bytes),
-            bytes(SWEET_SPOT_BYTES)
+            "An entry of {} bytes is beyond the {} that one record should hold: give each a record of its own, and keep their \
+             keys in the collection.",
+            count(entry_bytes),
+            count(SWEET_SPOT_BYTES)
         );
     }
     if advice.shards == 1 {
         return format!(
-            "{} entries take {} together, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} \
-             writes a second.",
-            count(entries),
+            "{} {}, within the {} that one record should hold, and the rate is within {WRITES_PER_SECOND} writes a second.",
+            match entries {
+                1 => "1 entry takes".to_owned(),
+                entries => format!("{} entries together take", count(entries)),
+            },
             bytes(advice.total_bytes),
             bytes(SWEET_SPOT_BYTES)
         );
@@ -251,6 +257,24 @@ mod tests {
             );
             assert!(!found.why.is_empty());
         }
+    }
+
+    #[test]
+    fn the_reason_is_in_words_that_fit() {
+        let why = |entries, bytes| plan(entries, bytes, None).unwrap().why;
+        assert!(why(1, 15).starts_with("1 entry takes 15 B, within"));
+        assert!(why(2, 15).starts_with("2 entries together take 30 B, within"));
+        assert!(
+            why(1, 131_073).starts_with("An entry of 131,073 bytes is beyond the 131,072 that")
+        );
+    }
+
+    #[test]
+    fn buckets_of_time_are_offered_where_they_divide() {
+        let time = |entries| plan(entries, 15, Some(10.0)).unwrap().time;
+        // An hour of 10 writes a second is 36,000 entries.
+        assert_eq!(time(30_000), None);
+        assert!(time(1_000_000).is_some());
     }
 
     #[test]

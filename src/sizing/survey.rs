@@ -117,6 +117,8 @@ pub(super) struct CollectionSurvey {
     pub(super) counts: Tally,
     /// What all their elements take.
     pub(super) bytes: u64,
+    /// What those of the largest take.
+    pub(super) largest_bytes: u64,
     pub(super) indexed: u64,
     /// Collections with keys that are no integer, text or bytes.
     pub(super) with_odd_keys: u64,
@@ -213,6 +215,7 @@ impl CollectionSurvey {
     fn add(&mut self, collection: &Collection) {
         self.counts.add(collection.count);
         self.bytes += collection.bytes;
+        self.largest_bytes = self.largest_bytes.max(collection.bytes);
         self.indexed += u64::from(collection.indexed);
         self.with_odd_keys += u64::from(collection.odd_keys > 0);
     }

@@ -140,7 +140,7 @@ fn a_deleted_record_comes_back_from_a_backup_and_stays() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         Store::builder()
-            .path(dir.path())
+            .path(dir.path().join("store"))
             .namespace(namespace(KeyHash::Ripemd160))
             .open()
     };

@@ -101,6 +101,27 @@ fn nothing_is_written_over() {
 }
 
 #[test]
+fn no_backup_goes_into_the_store_that_is_saved() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("store");
+    let store = Store::open(&dir).unwrap();
+    std::os::unix::fs::symlink(&dir, home.path().join("alias")).unwrap();
+    for out in [
+        "store/in.asb",
+        "store/in",
+        "store/test/in/deeper",
+        "store",
+        "alias/in.asb",
+    ] {
+        let out = home.path().join(out);
+        let error = save(&store, &out, &BackupOptions::default(), &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("is inside the store"), "{error}");
+    }
+    assert_eq!(names(&dir), ["test"]);
+    save_all(&store, &home.path().join("store-saved"));
+}
+
+#[test]
 fn a_backup_that_fails_leaves_nothing() {
     let store = filled(store(), 10);
     store
@@ -117,7 +138,7 @@ fn a_backup_that_fails_leaves_nothing() {
         (
             "b.asb",
             |options| options.namespace = Some("none".into()),
-            "unknown namespace \"none\"",
+            "unknown namespace \"none\": the store has cache, test",
         ),
         (
             "c",

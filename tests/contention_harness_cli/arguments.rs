@@ -17,6 +17,8 @@ fn wrong_arguments_are_told_and_nothing_runs() {
         ("--shards 3", "power of two"),
         ("--shards -1", "power of two"),
         ("--limit -1", "--limit"),
+        ("--limit x", "a whole number, 0 or more"),
+        ("--seed -1", "a whole number, 0 to"),
         ("--elements -1", "--elements"),
         ("--shards weekly", "hourly"),
         ("--hold-ms -1", "milliseconds"),

@@ -97,6 +97,10 @@ fn an_earlier_run_that_cannot_be_compared_is_refused_with_the_reason() {
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
         assert!(output.stdout.is_empty());
     }
+    let page = run(&format!("{VIRTUAL} --baseline {file} --html {file}"));
+    assert_eq!(page.status.code(), Some(2));
+    assert!(stderr(&page).contains("--html"), "{}", stderr(&page));
+    assert!(std::fs::read_to_string(file).unwrap().starts_with('{'));
 }
 
 #[test]
@@ -133,4 +137,15 @@ fn each_way_of_time_shards_is_judged() {
     }
     let calm = words("--virtual --rate 20 --shards hourly --duration 60");
     assert!(calm.contains("SAME hourly alone"), "{calm}");
+}
+
+#[test]
+fn knees_have_a_model_and_a_capacity_only_where_there_are_any() {
+    let report = json("--virtual --rate 50,200 --shards 1 --hot-keys 4 --duration 60");
+    let knees = &report["knees"][0];
+    assert_eq!(knees["is_modelled"], false);
+    assert_eq!(knees["capacity_per_s"], Value::Null);
+    let one = json("--virtual --rate 50,200 --shards 1 --duration 60");
+    assert_eq!(one["knees"][0]["is_modelled"], true);
+    assert_eq!(one["knees"][0]["capacity_per_s"], 125.0);
 }

@@ -1,9 +1,12 @@
 //! A run that is killed: what it had acknowledged is in the stores that it leaves.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use spikelet::operations::lists;
+use spikelet::{ListReturnType, Store};
 
 use super::{json, run, stderr, stdout, text};
 
@@ -157,6 +160,91 @@ fn a_loss_is_seen_when_stores_are_looked_at_again() {
         .collect();
     assert_eq!(lost, [1, 0]);
     assert_eq!(found["passes"], false);
+}
+
+/// Every file below a directory, and its content.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(files(&path));
+        } else {
+            let content = std::fs::read(&path).unwrap();
+            all.insert(path, content);
+        }
+    }
+    all
+}
+
+#[test]
+fn an_element_that_was_there_before_the_run_is_missed_and_looking_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("{}/run", dir.path().display());
+    json(&format!(
+        "--dir {name} --writers 2 --shards 1 --operation add-unique --elements 50 --duration 50ms --warm-up 0"
+    ));
+    let row = Path::new(&name).join("closed-2_shards-1");
+    {
+        let store = Store::builder().path(&row).open().unwrap();
+        let set = store.namespace("test").unwrap().set("hot").unwrap();
+        // The first element that was put there: nothing that was written has its number.
+        let first = spikelet::Value::Int(1 << 31);
+        let remove = lists::remove_by_value("hot", first, ListReturnType::Count);
+        let removed = set.operate("hot0", &[remove]).unwrap();
+        assert_eq!(removed.value(0), Some(&spikelet::Value::Int(1)));
+        store.close().unwrap();
+    }
+    let before = files(&row);
+    let output = run(&format!("--check {name} --json"));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let found: Value = serde_json::from_str(stdout(&output)).unwrap();
+    let correctness = &found["rows"][0]["correctness"];
+    assert_eq!(correctness["lost"], 1);
+    assert_eq!(correctness["found"], correctness["acknowledged"]);
+    assert!(files(&row) == before);
+}
+
+#[test]
+fn a_row_that_cannot_be_read_is_lost_and_the_others_are_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("{}/run", dir.path().display());
+    json(&format!(
+        "--dir {name} --writers 2 --shards 1,2,4 --duration 50ms --warm-up 0"
+    ));
+    let of = |row: &str| Path::new(&name).join(row);
+    std::fs::write(of("closed-2_shards-1/ledger"), "").unwrap();
+    for (path, _) in files(&of("closed-2_shards-2")) {
+        if path.file_name().unwrap() != "ledger" {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    let output = run(&format!("--check {name} --json"));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let found: Value = serde_json::from_str(stdout(&output)).unwrap();
+    assert_eq!(found["passes"], false);
+    let rows = found["rows"].as_array().unwrap();
+    let is_unreadable: Vec<bool> = rows
+        .iter()
+        .map(|row| row["unreadable"].is_string())
+        .collect();
+    assert_eq!(is_unreadable, [true, true, false]);
+    let missing = &rows[1]["correctness"];
+    assert!(missing["lost"].as_u64().unwrap() > 0);
+    assert_eq!(missing["lost"], missing["acknowledged"]);
+    let whole = &rows[2]["correctness"];
+    assert_eq!(
+        (&whole["lost"], &whole["found"]),
+        (&0.into(), &whole["acknowledged"])
+    );
+    let text = run(&format!("--check {name}"));
+    let told = stdout(&text);
+    assert!(
+        told.contains("closed-2_shards-1") && told.contains("not known"),
+        "{told}"
+    );
+    assert!(told.contains("cannot be read"), "{told}");
+    assert_eq!(files(&of("closed-2_shards-2")).len(), 1, "nothing was made");
 }
 
 #[test]

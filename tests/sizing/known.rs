@@ -319,6 +319,60 @@ fn a_sample_says_how_far_it_can_be_trusted_and_claims_no_maximum() {
 }
 
 #[test]
+fn a_small_list_beside_a_large_text_is_not_to_be_sharded() {
+    let dir = TempDir::new().unwrap();
+    filled(dir.path(), |store| {
+        let (mixed, lists) = (store.set("mixed").unwrap(), store.set("lists").unwrap());
+        let large: Value = "x".repeat(900_000).into();
+        for n in 0..100_i64 {
+            mixed
+                .put(n, [("text", large.clone()), ("l", list(2, 20))])
+                .unwrap();
+        }
+        lists
+            .put(0, [("text", large), ("l", list(10_000, 40))])
+            .unwrap();
+    });
+    let sizing = sized(dir.path(), &options(|_| {}));
+    let found = set(&sizing, "mixed");
+    assert_eq!(found.verdict.level, Band::Watch);
+    assert!(
+        found
+            .verdict
+            .sentence
+            .contains("no list or map that could be sharded")
+    );
+    let advice = &found.advice;
+    assert_eq!(
+        (
+            advice.total_bytes,
+            advice.shards,
+            advice.shards_p99,
+            advice.bound_by
+        ),
+        (40, 1, 1, "nothing")
+    );
+    assert_eq!(
+        advice.sentence,
+        "The largest list or map, of 40 B, needs no shards."
+    );
+    assert_eq!(found.what_if[0].bytes_per_shard, 40);
+    // 400,000 bytes of elements in shards of 131,072, and not the 1,300,000 of the record.
+    let found = set(&sizing, "lists");
+    let advice = &found.advice;
+    assert_eq!(found.verdict.level, Band::Shard);
+    assert_eq!(
+        (
+            advice.total_bytes,
+            advice.shards,
+            advice.shards_pow2,
+            advice.bound_by
+        ),
+        (400_000, 4, 4, "size")
+    );
+}
+
+#[test]
 fn an_empty_store_is_sized() {
     let dir = TempDir::new().unwrap();
     filled(dir.path(), |_| {});

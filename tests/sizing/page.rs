@@ -208,7 +208,7 @@ fn its_tables_have_the_numbers_of_the_json_form() {
         );
         let advice = rows(
             page,
-            "Shards for the largest record, and for one at the 99th percentile",
+            "Shards for the largest, and for one at the 99th percentile",
         );
         for (row, set) in advice.iter().zip(sets) {
             assert_eq!(row[4], set["advice"]["shards"].to_string());

@@ -205,7 +205,8 @@ fn a_store_of_the_demo_is_sized() {
         .output()
         .unwrap();
     assert!(loaded.status.success());
-    let page = dir.path().join("page.html");
+    let home = TempDir::new().unwrap();
+    let page = home.path().join("page.html");
     let json: Value = serde_json::from_str(&stdout(&[
         path(dir.path()),
         "--html",
@@ -230,6 +231,57 @@ fn a_store_of_the_demo_is_sized() {
         std::fs::read_to_string(page)
             .unwrap()
             .starts_with("<!DOCTYPE html>")
+    );
+}
+
+#[test]
+fn a_page_is_never_written_over_what_is_sized() {
+    let dir = TempDir::new().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let lines = "{\"a\":1}\n";
+    let source = at("lines.jsonl");
+    std::fs::write(&source, lines).unwrap();
+    std::os::unix::fs::symlink(&source, at("alias.html")).unwrap();
+    std::fs::hard_link(&source, at("twin.html")).unwrap();
+    Store::open(at("store")).unwrap().close().unwrap();
+    std::os::unix::fs::symlink(at("store/test"), at("way-in")).unwrap();
+    let device = std::fs::read(at("store/test/device-0")).unwrap();
+    let store = at("store");
+    let table = [
+        (&source, "lines.jsonl"),
+        (&source, "alias.html"),
+        (&source, "twin.html"),
+        (&source, "store/../lines.jsonl"),
+        (&store, "store/page.html"),
+        (&store, "store/test/device-0"),
+        (&store, "way-in/device-0"),
+        (&store, "way-in/page.html"),
+    ];
+    for (source, page) in table {
+        let message = refused(&[path(source), "--html", path(&at(page))]);
+        assert!(message.contains("which is read"), "{page}: {message}");
+    }
+    assert_eq!(std::fs::read_to_string(&source).unwrap(), lines);
+    assert_eq!(std::fs::read(at("store/test/device-0")).unwrap(), device);
+    assert!(!at("store/page.html").exists() && !at("store/test/page.html").exists());
+    // An older page is written over.
+    for _ in 0..2 {
+        stdout(&[path(&source), "--html", path(&at("page.html"))]);
+    }
+}
+
+#[test]
+fn a_store_with_a_backup_in_it_is_sized_as_a_store() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    store.set("a").unwrap().put(1, [("n", 1)]).unwrap();
+    store.close().unwrap();
+    drop(store);
+    std::fs::write(dir.path().join("old.asb"), "Version 3.1\n# namespace old\n").unwrap();
+    let json: Value = serde_json::from_str(&stdout(&[path(dir.path()), "--json"])).unwrap();
+    assert_eq!(
+        (&json["source_kind"], &json["records"]),
+        (&"store".into(), &1.into())
     );
 }
 

@@ -48,8 +48,9 @@ proptest! {
             prop_assert!(set.stored_bytes.total >= sizes.total);
             prop_assert!(set.advice.shards_pow2 >= set.advice.shards);
             prop_assert!(set.advice.shards >= set.advice.shards_by_size.max(set.advice.shards_by_rate));
+            prop_assert!((1..=sizes.max).contains(&set.advice.total_bytes));
             for row in &set.what_if {
-                prop_assert!(row.bytes_per_shard * row.shards >= sizes.max);
+                prop_assert!(row.bytes_per_shard * row.shards >= set.advice.total_bytes);
             }
         }
         // A sample that holds everything finds what is found without one.

@@ -30,6 +30,12 @@ impl<'a> Page<'a> {
     }
 }
 
+/// Whether both are the same file, however they are written.
+pub(super) fn same_file(one: &Path, other: &Path) -> bool {
+    let both = one.canonicalize().ok().zip(other.canonicalize().ok());
+    both.is_some_and(|(one, other)| one == other)
+}
+
 /// Makes the directory, and sees that a file can be written there.
 pub(super) fn writable(dir: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(dir)

@@ -16,6 +16,17 @@ pub(super) fn hold_ms(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("expected milliseconds, 0 to {HOLD_MS_MAX}"))
 }
 
+/// How many may wait.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
+pub(super) fn seed(text: &str) -> Result<u64, String> {
+    text.parse()
+        .map_err(|_| format!("expected a whole number, 0 to {}", u64::MAX))
+}
+
 pub(super) fn positive(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()

@@ -62,7 +62,13 @@ pub(super) fn loading(
         latency(0.999),
         latency(1.0)
     );
-    let (busy, limit) = (count(loaded.key_busy), arguments.max_waiters);
+    let busy = match (loaded.key_busy, arguments.max_waiters) {
+        (0, _) => "no append was refused".to_owned(),
+        (busy, limit) => format!(
+            "{} appends refused as {limit} writers waited already, and repeated",
+            count(busy)
+        ),
+    };
     Section::new("Loading")
         .paragraph("Each edge A -> B appends B to A's \"following\" and A to B's \"followers\".")
         .fact("store", format!("{} ({fate})", home.path().display()))
@@ -77,10 +83,7 @@ pub(super) fn loading(
         .fact("throughput", format!("{rate} appends a second"))
         .fact("latency of an append", latencies)
         .fact("waited for a record", format!("{} times", count(waits)))
-        .fact(
-            "KEY_BUSY",
-            format!("{busy} appends refused as {limit} writers waited already, and repeated"),
-        )
+        .fact("KEY_BUSY", busy)
 }
 
 /// Asks, and tells the answers.

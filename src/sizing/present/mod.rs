@@ -175,7 +175,12 @@ impl Sizing {
     }
 
     fn advice(&self) -> Section {
-        let mut section = Section::new("Shard advice").table(tables::advice(self));
+        let mut section = Section::new("Shard advice")
+            .paragraph(
+                "For the largest record of each set; where most of that is no list or map, for the largest list or map of the \
+                 set, since nothing else is spread.",
+            )
+            .table(tables::advice(self));
         for set in self
             .shown()
             .iter()
@@ -199,7 +204,7 @@ impl Sizing {
 
     fn what_if(&self) -> Section {
         let mut section = Section::new("What if").paragraph(format!(
-            "The largest record of the set in so many shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
+            "What the advice is for in so many shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
              average, P2 the chance that two or more do. Aerospike's index is for {COPIES} copies."
         ));
         let interesting = |set: &&SetSizing| set.verdict.level != Band::Ok;

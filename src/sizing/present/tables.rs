@@ -216,7 +216,7 @@ pub(super) fn advice(sizing: &Sizing) -> Table {
         "made for p99",
     ];
     let table = Table::new(
-        "Shards for the largest record, and for one at the 99th percentile",
+        "Shards for the largest, and for one at the 99th percentile",
         &columns,
     );
     of_sets(sizing, table.words(&["bound by"]), |set| {

@@ -7,11 +7,11 @@ use std::path::Path;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Progress, SizingError, open};
-use crate::Key;
 use crate::sizing::conclude::Origin;
 use crate::sizing::measure::Measured;
 use crate::sizing::survey::Survey;
 use crate::value::Value;
+use crate::{Key, MAX_SET_NAME_BYTES};
 
 /// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
 const LINE_BYTES_MAX: u64 = 64 << 20;
@@ -150,7 +150,16 @@ fn parse(text: &[u8]) -> Result<Line, String> {
     for (name, value) in fields.into_entries() {
         match (name, value) {
             (name, Value::Map(bins)) if is(&name, "bins") => line.bins = named(bins.into_entries()),
-            (name, Value::String(set)) if is(&name, "set") => line.set = set,
+            (name, Value::String(set)) if is(&name, "set") => {
+                if set.len() > MAX_SET_NAME_BYTES {
+                    return Err(format!(
+                        "\"set\": {} bytes are more than the {MAX_SET_NAME_BYTES} that the name of a set may have, in {}",
+                        set.len(),
+                        quoted(set.as_bytes())
+                    ));
+                }
+                line.set = set;
+            }
             (name, Value::Nil) if is(&name, "set") || is(&name, "key") => {}
             (name, value) if is(&name, "set") => {
                 let found = quoted_value(&value);
@@ -208,7 +217,9 @@ mod tests {
 
     #[test]
     fn a_line_that_is_none_is_told() {
-        let table: [(&[u8], &str); 5] = [
+        let long = format!("{{\"set\":\"{}\",\"bins\":{{}}}}", "s".repeat(64));
+        let table: [(&[u8], &str); 6] = [
+            (long.as_bytes(), "64 bytes are more than the 63"),
             (b"[1]", "one JSON object"),
             (b"{\"a\":", "column"),
             (b"{\"set\":1,\"bins\":{}}", "\"set\": expected text"),

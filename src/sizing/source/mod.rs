@@ -14,6 +14,7 @@ use super::survey::Survey;
 use super::{Options, Sizing};
 use crate::Error;
 use crate::backup::ReadError;
+use crate::engine::namespaces_in;
 
 /// What every backup file begins with.
 const BACKUP_BEGINS: &[u8] = b"Version ";
@@ -111,6 +112,10 @@ enum Kind {
 fn kind_of(path: &Path) -> Result<Kind, SizingError> {
     let failed = SizingError::read(path);
     if std::fs::metadata(path).map_err(&failed)?.is_dir() {
+        // A store with a backup in it is a store.
+        if !namespaces_in(path).is_empty() {
+            return Ok(Kind::Store);
+        }
         let mut files = std::fs::read_dir(path).map_err(&failed)?;
         let is_backup = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
         return Ok(if is_backup { Kind::Backup } else { Kind::Store });
