@@ -28,6 +28,8 @@ const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
 
 /// An opening moves so much of them, and less than one more.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
+/// And so many: each is looked for among all blocks, and a large store may have many that are dead.
+const GATHERED_BLOCKS_MAX: usize = 64;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -62,16 +64,20 @@ impl Core {
     }
 
     /// Brings together what earlier openings have left: each begins a block of its own, however little it writes, and a
-    /// program that ends at once leaves no time to the thread that defragments. Moves 4 MiB at most.
+    /// program that ends at once leaves no time to the thread that defragments. Empties 64 blocks and moves 4 MiB at most.
     pub(crate) fn gather_leftovers(&self) -> Result<()> {
         // One alone has nothing to go with.
         let mut least = 2;
         let mut moved = 0;
-        while moved < GATHERED_BYTES_MAX
-            && let Some(bytes) = self.defrag_one_of(least, LEFTOVER_UNITS)?
-        {
-            moved += bytes;
+        for _ in 0..GATHERED_BLOCKS_MAX {
+            match self.defrag_one_of(least, LEFTOVER_UNITS)? {
+                Some(bytes) => moved += bytes,
+                None => break,
+            }
             least = 1;
+            if moved >= GATHERED_BYTES_MAX {
+                break;
+            }
         }
         if least == 1 {
             self.free_all_emptied()?;

@@ -145,6 +145,8 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                 assert_eq!(code(&done), Err(4), "{step:?}");
                 return;
             }
+            let values: Result<Vec<_>, _> =
+                done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
             if edits.iter().all(|edit| matches!(edit, Edit::Read(_))) {
                 let expected = model.live(*key).cloned().ok_or(2).and_then(|mut record| {
                     edits
@@ -152,8 +154,6 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                         .map(|edit| record.apply(edit))
                         .collect::<Result<Vec<_>, u8>>()
                 });
-                let values =
-                    done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
                 assert_eq!(
                     values.map_err(|error| error.result_code()),
                     expected,
@@ -167,8 +167,6 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                     .map(|edit| record.apply(edit))
                     .collect::<Result<Vec<_>, u8>>()
             });
-            let values =
-                done.map(|done| (0..edits.len()).map(|at| done.value(at).cloned()).collect());
             assert_eq!(
                 values.map_err(|error| error.result_code()),
                 expected,
