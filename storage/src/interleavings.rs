@@ -3,16 +3,16 @@
 //! Stores into device memory are no steps of the model, so an entry is written at once; what is checked is who may reach
 //! which bytes when. Run with `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release interleavings`.
 
-use crate::block::{BLOCK_HEADER_BYTES, Phase};
 use crate::device::{
     BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader, Member, MemoryDevice,
 };
 use crate::digest::Digest;
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::location::UNIT_BYTES;
+use crate::lock::record_lock::{Change, NewVersion};
+use crate::log::block::{BLOCK_HEADER_BYTES, Phase};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
 use crate::namespace::Namespace;
 use crate::options::{Options, Storage};
-use crate::record_lock::{Change, NewVersion};
 use crate::sync::{Arc, Mutex, thread};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};

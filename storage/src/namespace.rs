@@ -3,23 +3,23 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
-use crate::defrag::Defrag;
 use crate::digest::{Digest, PARTITIONS};
-use crate::durability::Durability;
-use crate::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
-use crate::group::Groups;
-use crate::hot_keys::{HotKey, HotKeys};
 use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
+use crate::lock::hot_keys::{HotKey, HotKeys};
+use crate::lock::record_lock::{Change, RecordLock};
+use crate::log::durability::Durability;
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
+use crate::log::group::Groups;
+use crate::log::space::Purpose;
 use crate::log::{Appended, Log, filler};
 use crate::maintenance::Background;
+use crate::maintenance::defrag::Defrag;
 use crate::options::Options;
-use crate::record_lock::{Change, RecordLock};
 use crate::recovery::METADATA_COPIES;
 use crate::sets::{SetUsage, Sets, Truncate};
-use crate::space::Purpose;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};

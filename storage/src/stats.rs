@@ -1,7 +1,7 @@
 //! What a namespace holds, and what it has cost.
 
-use crate::block::Phase;
 use crate::location::UNIT_BYTES;
+use crate::log::block::Phase;
 use crate::namespace::{Core, Namespace};
 use crate::sync::atomic::{AtomicU64, Ordering};
 

@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
-use crate::flip::before_one_flip;
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
+use crate::log::bit_repair::before_one_flip;
 
 /// The version of the format that this program writes, and the only one it reads.
 pub const FORMAT_VERSION: u32 = 1;

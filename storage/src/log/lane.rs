@@ -1,7 +1,7 @@
 //! Append lanes: each fills a block of its own, so that many writers append at once.
 
-use crate::block::BlockId;
-use crate::recycle::{FreeSlot, FreeSlots};
+use crate::log::block::BlockId;
+use crate::log::recycle::{FreeSlot, FreeSlots};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;

@@ -1,11 +1,11 @@
 //! What a scan has found of records, partition by partition, until the newest of each goes into the index.
 
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::{Header, Kind, Lsn};
 use crate::epoch;
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::log::Log;
+use crate::log::entry::{Header, Kind, Lsn};
 use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;

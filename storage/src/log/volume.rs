@@ -1,12 +1,12 @@
 //! A device with the state of its blocks: the one place where device memory is read and written.
 
-use crate::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, ENTRY_UNITS_MAX,
-};
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::{
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, ENTRY_UNITS_MAX,
+};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use std::ptr::NonNull;
 use std::sync::Arc;

@@ -16,8 +16,8 @@
 //! always has its whole body.
 
 use crate::digest::Digest;
-use crate::flip::before_one_flip;
 use crate::location::UNIT_BYTES;
+use crate::log::bit_repair::before_one_flip;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Size of the fixed header in bytes.

@@ -12,9 +12,9 @@
 //! ```
 
 use crate::device::{BLOCK_BYTES, HEADER_BYTES};
-use crate::entry::Lsn;
-use crate::flip::before_one_flip;
 use crate::location::UNIT_BYTES;
+use crate::log::bit_repair::before_one_flip;
+use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 

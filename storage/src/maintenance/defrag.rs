@@ -1,17 +1,17 @@
 //! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
-use crate::block::{BLOCK_HEADER_BYTES, BlockId, Phase};
 use crate::device::BLOCK_BYTES;
-use crate::entry::{FLAG_GROUPED, Header, Kind};
 use crate::epoch;
 use crate::error::Result;
-use crate::group::read_commit;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, Phase};
+use crate::log::entry::{FLAG_GROUPED, Header, Kind};
+use crate::log::group::read_commit;
+use crate::log::space::Purpose;
+use crate::log::volume::Volume;
 use crate::namespace::{Core, Counters};
-use crate::space::Purpose;
-use crate::volume::Volume;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

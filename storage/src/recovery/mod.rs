@@ -1,19 +1,26 @@
 //! Finding out what is on the devices when there is no snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 
-use crate::block::{BlockId, BlockState, BlockUse, Phase};
+pub(crate) mod block_reader;
+pub(crate) mod open;
+pub(crate) mod recovered_entries;
+pub(crate) mod scan;
+pub(crate) mod snapshot;
+pub(crate) mod verify;
+
 use crate::digest::PARTITIONS;
-use crate::entry::Header;
 use crate::error::{Error, Result};
-use crate::gather::{Damaged, Enterer, Found};
-use crate::group::Groups;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::{BlockId, BlockState, BlockUse, Phase};
+use crate::log::entry::Header;
+use crate::log::group::Groups;
+use crate::log::volume::{Extent, Volume};
 use crate::log::{Appended, Log, filler};
 use crate::options::{Opening, OpeningProgress};
+use crate::recovery::block_reader::{Aside, Sweep, UsedBlock, for_all_partitions};
+use crate::recovery::recovered_entries::{Damaged, Enterer, Found};
 use crate::sets::{SETS_MAX, Sets};
-use crate::sweep::{Aside, Sweep, UsedBlock, for_all_partitions};
-use crate::volume::{Extent, Volume};
 use std::collections::HashMap;
 
 /// The metadata is stored in so many copies, lest one damaged entry cost every set its name.

@@ -11,14 +11,14 @@
 //! place: u64 location, u32 units, u64 log sequence number
 //! ```
 
-use crate::block::Phase;
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::Lsn;
 use crate::error::{Error, Result};
-use crate::group::Groups;
-use crate::hot_keys::HotKey;
 use crate::index::{Index, Slot};
 use crate::location::Location;
+use crate::lock::hot_keys::HotKey;
+use crate::log::block::Phase;
+use crate::log::entry::Lsn;
+use crate::log::group::Groups;
 use crate::log::{Appended, Log};
 use crate::namespace::Core;
 use crate::options::{OpeningProgress, OpeningStep};

@@ -1,15 +1,15 @@
 //! A locked record: what it is now, and putting something else in its place.
 
 use crate::digest::Digest;
-use crate::entry::{EntryView, FLAG_GROUPED, FLAG_KEYED, Header, Kind, varint};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
-use crate::group::commit_body;
 use crate::index::{PartitionGuard, Slot};
 use crate::lock::Acquire;
 use crate::log::Appended;
+use crate::log::entry::{EntryView, FLAG_GROUPED, FLAG_KEYED, Header, Kind, varint};
+use crate::log::group::commit_body;
+use crate::log::space::Purpose;
 use crate::namespace::{Core, Counters, blank_header};
-use crate::space::Purpose;
 use std::time::{Duration, Instant};
 
 /// A new version of a record.

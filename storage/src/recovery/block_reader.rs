@@ -1,19 +1,19 @@
 //! One reading of all blocks, as quick as the devices are: a thread for each device reads ahead, from its first block to
 //! its last, and the others judge the blocks that are in memory already.
 
-use crate::block::BlockId;
 use crate::device::ReadPattern;
 use crate::digest::PARTITIONS;
-use crate::entry::{Kind, Lsn};
-use crate::gather::{Damaged, Enterer, Found, Gleanings};
-use crate::group::read_commit;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::BlockId;
+use crate::log::entry::{Kind, Lsn};
+use crate::log::group::read_commit;
+use crate::log::volume::Volume;
 use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
-use crate::scan::{Sighting, scan_block};
+use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
+use crate::recovery::scan::{Sighting, scan_block};
 use crate::sync::Mutex;
-use crate::volume::Volume;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

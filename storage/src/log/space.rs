@@ -1,10 +1,10 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
-use crate::block::{BlockId, Phase};
 use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::log::block::{BlockId, Phase};
+use crate::log::volume::Volume;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
-use crate::volume::Volume;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 

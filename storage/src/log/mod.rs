@@ -1,20 +1,32 @@
 //! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; what they mean is the
 //! index's business.
 
-use crate::block::{BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, ENTRY_UNITS_MAX, Phase};
+pub(crate) mod bit_repair;
+pub(crate) mod block;
+pub(crate) mod durability;
+pub(crate) mod entry;
+pub(crate) mod group;
+pub(crate) mod lane;
+pub(crate) mod recycle;
+pub(crate) mod space;
+pub(crate) mod volume;
+
 use crate::device::{BLOCK_BYTES, State, read_state, write_state};
 use crate::digest::Digest;
-use crate::durability::{Horizon, Syncer};
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn};
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::lane::{Lane, LaneCounters, LaneState, OpenBlock};
 use crate::location::{Location, UNIT_BYTES};
-use crate::recycle::{FreeSlot, rounded};
-use crate::space::{Purpose, Space, lanes_for};
+use crate::log::block::{
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, ENTRY_UNITS_MAX, Phase,
+};
+use crate::log::durability::{Horizon, Syncer};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn};
+use crate::log::lane::{Lane, LaneCounters, LaneState, OpenBlock};
+use crate::log::recycle::{FreeSlot, rounded};
+use crate::log::space::{Purpose, Space, lanes_for};
+use crate::log::volume::{Extent, Volume};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::volume::{Extent, Volume};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -383,7 +395,7 @@ impl Log {
         }
     }
 
-    fn block(&self, id: BlockId) -> Option<&crate::block::BlockState> {
+    fn block(&self, id: BlockId) -> Option<&crate::log::block::BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
 

@@ -1,20 +1,20 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
-use crate::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::device::{ReadPattern, damaged_parts};
 use crate::digest::PARTITIONS;
-use crate::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::epoch;
 use crate::error::Result;
 use crate::index::{Index, Slot};
 use crate::log::Log;
+use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::namespace::Namespace;
-use crate::open::{clean_close_of, open_read_only, volumes_of};
 use crate::options::{OpeningProgress, Options, Storage};
+use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
-use crate::scan::{Sighting, scan_block};
+use crate::recovery::scan::{Sighting, scan_block};
+use crate::recovery::snapshot;
 use crate::sets::Sets;
-use crate::snapshot;
 
 /// The most places of damage that are listed; all are counted.
 const PLACES_MAX: usize = 100;

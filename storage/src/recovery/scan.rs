@@ -1,12 +1,12 @@
 //! Reading a block from its first byte to its last: what recovery and `verify` share.
 
-use crate::block::BLOCK_HEADER_BYTES;
 use crate::device::BLOCK_BYTES;
-use crate::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, RawHeader, corrected};
-use crate::flip::before_one_flip;
-use crate::group::{COMMIT_BODY_BYTES, read_commit};
 use crate::location::UNIT_BYTES;
-use crate::volume::Volume;
+use crate::log::bit_repair::before_one_flip;
+use crate::log::block::BLOCK_HEADER_BYTES;
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, RawHeader, corrected};
+use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
+use crate::log::volume::Volume;
 
 /// What was met in a block. Offsets are those of the device.
 #[derive(Debug)]

@@ -1,17 +1,19 @@
 //! What goes on beside reading and writing: syncing, writing blocks ahead, expiry, defragmentation, and forgetting
 //! tombstones. Each is a step that can be called; background threads call them in their rhythm.
 
-use crate::block::Phase;
-use crate::defrag::for_each_header;
+pub(crate) mod defrag;
+
 use crate::device::BLOCK_BYTES;
 use crate::digest::{Digest, PARTITIONS};
-use crate::entry::{Kind, Lsn};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::index::Slot;
+use crate::lock::record_lock::RecordLock;
+use crate::log::block::Phase;
+use crate::log::entry::{Kind, Lsn};
+use crate::log::space::Purpose;
+use crate::maintenance::defrag::for_each_header;
 use crate::namespace::{Core, Counters, Namespace};
-use crate::record_lock::RecordLock;
-use crate::space::Purpose;
 use crate::sync::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -424,8 +426,8 @@ mod tests {
     use super::*;
     use crate::device::HEADER_BYTES;
     use crate::digest::Digest;
+    use crate::lock::record_lock::NewVersion;
     use crate::options::{Options, Storage};
-    use crate::record_lock::NewVersion;
 
     fn open(options: Options) -> Namespace {
         let max_device_bytes = HEADER_BYTES + 64 * BLOCK_BYTES;
