@@ -1,123 +1,197 @@
-//! Devices: contiguous memory that grows, and that may outlive the process and a power failure.
+//! Devices: where the log's bytes lie, and what survives the end of the process and a power
+//! failure.
 //!
-//! A device is one mapping over its largest size, so its base address never changes; only the part that is allocated
-//! grows. The log stores into that memory by raw pointers and calls [`Device::sync`] when it must be durable.
+//! A device is one address range over its largest size, so its base address never changes; only the
+//! readable length grows. Bytes are written by [`Device::write`] and read through the mapping at
+//! [`Device::base`], or by [`Device::read`] where an unreadable sector must be an error. Nothing
+//! stores through the mapping.
 //!
 //! - [`FileDevice`]: a file, for real use
 //! - [`MemoryDevice`]: anonymous memory, for namespaces that need not outlive the process
-//! - [`SimulatedDevice`]: a seeded disk for tests, which loses power, tears, damages and fails on demand
-//! - `header`: the first 64 KiB of every device, which say whose it is and how it was closed
+//! - [`SimulatedDevice`]: a seeded disk for tests, which loses power, tears, damages and fails on
+//!   demand
+//! - `header`: the first 64 KiB of every device, which say whose it is and how far it is durable
+//! - `fork`: tells the child of a fork from the process that opened the device
 //!
-//! Devices know nothing of blocks and entries: data comes in and goes out by [`Device::base`].
+//! Beside the device there may be a *staging memory*, into which the log's lanes put entries before
+//! they are written to their blocks: shared memory that a killed process leaves behind, but a power
+//! failure does not.
+//!
+//! Devices know nothing of blocks and entries.
 
 mod error;
 mod file;
+mod fork;
 mod header;
 mod memory;
 mod simulated;
 
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
+pub(crate) use fork::ForkGuard;
 pub use header::{
-    FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, State, new_device_id, read_header,
-    read_state, write_state,
+    DurableExtent, FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX, State,
+    new_device_id, read_header, read_state, write_state,
 };
-pub(crate) use header::{damaged_parts, mend_header};
+pub(crate) use header::{damaged_parts, upgrade};
 pub use memory::MemoryDevice;
-pub use simulated::{SECTOR_BYTES, SimulatedDevice};
+pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
 
-/// What the header takes at the start of a device; the first block begins here. A multiple of every page size in use,
-/// so that blocks are aligned to pages.
+/// What the header takes at the start of a device; the first block begins here. A multiple of every
+/// page size in use, so that blocks are aligned to pages.
 pub const HEADER_BYTES: u64 = 64 << 10;
 
 /// The size of a block. Fixed by the format; Aerospike's own default and the ceiling of a record.
 pub const BLOCK_BYTES: u64 = 8 << 20;
 
+/// The most regions of the staging memory: one for each lane, and one more.
+pub const STAGING_LANES_MAX: usize = 65;
+
+/// The size of one region of the staging memory: 4 KiB of header and 256 KiB of buffer.
+pub const STAGING_LANE_BYTES: u64 = 260 << 10;
+
+/// The size of the staging memory of a device.
+pub const STAGING_BYTES: u64 = STAGING_LANES_MAX as u64 * STAGING_LANE_BYTES;
+
 /// How a device is about to be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPattern {
-    /// Here and there: for a device that does not fit into memory, what lies around a missing page is not worth reading.
-    /// How a device begins.
+    /// Here and there: for a device that does not fit into memory, what lies around a missing page
+    /// is not worth reading. How a device begins.
     Scattered,
     /// From one end to the other.
     InOrder,
 }
 
-/// One contiguous piece of memory at a stable address, which grows and can be made durable.
+/// Bytes at offsets that are written by calls, read through a mapping at a stable address, and can
+/// be made durable.
+///
+/// Offsets and lengths are in bytes; offset 0 is the first byte of the header. A range that ends
+/// beyond [`len_bytes`](Self::len_bytes) is refused with [`DeviceError::Truncated`].
 ///
 /// # Safety
 ///
-/// An implementor promises what `base` and `len_bytes` say: until the device is dropped, the memory at `base` is
-/// valid for reads and writes over `len_bytes`, the base is aligned to 4 KiB and never changes, and `len_bytes` does
-/// not shrink below what a caller was told, except by [`SimulatedDevice::truncate`], which leaves the memory valid.
+/// An implementor promises what `base`, `len_bytes` and `staging` say: until the device is dropped,
+/// the memory at `base` is valid for reads over `len_bytes`, the base is aligned to 4 KiB and never
+/// changes, and `len_bytes` does not shrink below what a caller was told, except by
+/// [`SimulatedDevice::truncate`], which leaves the memory valid.
 pub unsafe trait Device: Send + Sync + Debug {
-    /// The first byte. Valid for reads and writes over `0..len_bytes()`, aligned to 4 KiB, the same for the device's
-    /// life. Fresh parts are zero.
+    /// Returns the first byte: valid for reads over `0..len_bytes()`, aligned to 4 KiB, the same
+    /// for the device's life.
+    ///
+    /// What [`write`](Self::write) has written is visible there when it returns. Parts that were
+    /// never written are zero. Nothing may be stored through this pointer.
     fn base(&self) -> NonNull<u8>;
 
-    /// The most it can grow to, in bytes; that much address space is reserved.
+    /// Returns the most bytes the device can have; that much address space is reserved.
     fn max_bytes(&self) -> u64;
 
-    /// What is allocated now, in bytes, the header included. At least [`HEADER_BYTES`].
+    /// Returns how many bytes may be read, the header included. At least [`HEADER_BYTES`].
     fn len_bytes(&self) -> u64;
 
-    /// Extends the device to `len_bytes`; nothing happens if it is that long already. What was allocated is backed by
-    /// disk space when this returns, so a full disk is an error here and never a signal at a later store.
+    /// Extends the readable length to `len_bytes`; nothing happens if it is that long already. The
+    /// new part has no disk space behind it yet and is zero.
     ///
     /// The new length survives a power failure after the next `sync`.
     ///
     /// # Errors
-    /// [`DeviceError::Full`] if the disk, the quota or `max_bytes` does not allow it (the length is as before),
+    /// [`DeviceError::Full`] beyond `max_bytes` (the length is as before),
     /// [`DeviceError::ReadOnly`], [`DeviceError::Io`].
-    fn grow(&self, len_bytes: u64) -> Result<(), DeviceError>;
+    fn extend(&self, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// Makes the pages of `offset..offset + len` resident and writable ahead of the stores, which then do not fault.
-    /// Contents stay. Best effort: does nothing where the system cannot, and never beyond `len_bytes`.
+    /// Puts disk space behind `offset..offset + len`: later writes there do not fail for want of
+    /// space. Contents stay.
+    ///
+    /// Best effort on a copy-on-write file system, where `write` may still answer
+    /// [`DeviceError::Full`]. Does nothing where the file system cannot allocate ahead.
+    ///
+    /// # Errors
+    /// [`DeviceError::Full`] if the disk or the quota does not allow it,
+    /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`].
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
+
+    /// Gives the disk space of `offset..offset + len` back; the range reads as zero afterwards.
+    /// After a power failure before the next `sync` it may have its old content again.
+    ///
+    /// Does nothing where the file system cannot; the content of the range is then unspecified.
+    ///
+    /// # Errors
+    /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`].
+    fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
+
+    /// Writes the parts one after the other, beginning at `offset`. Up to 8 parts cost one call of
+    /// the system.
+    ///
+    /// # Errors
+    /// [`DeviceError::Full`] if the range was not reserved and there is no space,
+    /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`]. A beginning of
+    /// the bytes may have been written, except with `Truncated` and `ReadOnly`.
+    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError>;
+
+    /// Reads `into.len()` bytes at `offset` by a call, so that an unreadable sector is an error and
+    /// not a signal.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`], [`DeviceError::Truncated`]. The content of `into` is then unspecified.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Waits until everything written before the call is on stable storage.
+    ///
+    /// # Errors
+    /// [`DeviceError::Io`]. What reached the disk is then unknown, and a later success says nothing
+    /// about it, since the system may have dropped the pages it could not write: they must be
+    /// written again. [`DeviceError::ReadOnly`].
+    fn sync(&self) -> Result<(), DeviceError>;
+
+    /// Makes the pages of `offset..offset + len` resident for reading. Best effort, and never
+    /// beyond `len_bytes`.
     fn populate(&self, offset: u64, len: u64);
 
     /// Says how the memory will be read from now on. Best effort, and a hint alone.
     fn expect_reads(&self, _pattern: ReadPattern) {}
 
-    /// Begins to bring `offset..offset + len` into memory and does not wait for it. Best effort, and never beyond
-    /// `len_bytes`.
+    /// Begins to bring `offset..offset + len` into memory and does not wait for it. Best effort,
+    /// and never beyond `len_bytes`.
     fn prefetch(&self, _offset: u64, _len: u64) {}
 
-    /// Copies bytes out that lie below `len_bytes`, for a look at a few places before all is read in order: what the
-    /// system had to read for it does not stay in memory, where it would break up what is read in large pieces later. False if they could not be had, and `bytes` is not to be used then.
-    fn peek(&self, offset: u64, bytes: &mut [u8]) -> bool {
-        let end = offset.checked_add(bytes.len() as u64);
-        let inside = end.is_some_and(|end| end <= self.len_bytes());
-        if inside {
-            // SAFETY: inside the device, as was just compared; `bytes` is the caller's alone.
-            unsafe {
-                let from = self.base().as_ptr().add(offset as usize);
-                from.copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len());
-            }
-        }
-        inside
-    }
+    /// Returns memory of [`STAGING_BYTES`] that outlives the process, but not a power failure.
+    /// Aligned to 4 KiB, the same for the device's life, zero where nothing was ever stored. `None`
+    /// if the device has none: every append is then written at once.
+    ///
+    /// Valid for reads all over, and for writes where [`reserve_staging`](Self::reserve_staging)
+    /// has returned `Ok`.
+    fn staging(&self) -> Option<NonNull<u8>>;
 
-    /// Returns when everything stored before the call is on stable storage.
+    /// Puts disk space behind a range of the staging memory and makes it resident, so that stores
+    /// into it neither fail nor fault. Contents stay.
     ///
     /// # Errors
-    /// [`DeviceError::Io`]. What reached the disk is then unknown, and a later success says nothing about it, since
-    /// the system may have dropped the pages it could not write: a caller must not go on as if nothing had happened.
-    fn sync(&self) -> Result<(), DeviceError>;
+    /// [`DeviceError::Full`]; [`DeviceError::Io`], also for a range outside of the staging memory
+    /// or if there is none.
+    fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// For messages: the path, or what else it is.
+    /// Returns the disk space taken, the staging memory included, in bytes.
+    fn allocated_bytes(&self) -> u64;
+
+    /// Returns a number of the machine's boot: the same until the machine starts again, then
+    /// another one. 0 if the system does not tell.
+    fn boot(&self) -> u64;
+
+    /// Returns the path, or what else the device is, for messages.
     fn describe(&self) -> String;
 }
 
 /// What the tests of the devices share.
 #[cfg(test)]
 mod testing {
-    use super::{Device, Header, Member};
+    use super::{Device, FORMAT_VERSION, Header, Member};
 
     pub(super) fn header(max_bytes: u64) -> Header {
         Header {
+            version: FORMAT_VERSION,
             device_id: 77,
             member: Member {
                 namespace: "test".into(),
@@ -130,22 +204,10 @@ mod testing {
         }
     }
 
-    pub(super) fn put(device: &dyn Device, offset: u64, bytes: &[u8]) {
-        assert!(offset + bytes.len() as u64 <= device.len_bytes());
-        // SAFETY: inside the device, as was just asserted, and nobody else has it.
-        unsafe {
-            device
-                .base()
-                .as_ptr()
-                .add(offset as usize)
-                .copy_from(bytes.as_ptr(), bytes.len())
-        };
-    }
-
     pub(super) fn get(device: &dyn Device, offset: u64, len: usize) -> Vec<u8> {
         assert!(offset + len as u64 <= device.len_bytes());
         let mut bytes = vec![0; len];
-        // SAFETY: inside the device, as was just asserted, and nobody else stores.
+        // SAFETY: inside the device, as was just asserted, and nobody else writes.
         unsafe {
             device
                 .base()
