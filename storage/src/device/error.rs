@@ -2,7 +2,7 @@
 
 use super::header::FORMAT_VERSION;
 
-/// Why a device cannot grow.
+/// Why there is no space on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FullCause {
     /// The file system has no space left.
@@ -40,14 +40,15 @@ pub enum DeviceError {
         source: std::io::Error,
     },
 
-    /// The device cannot grow. Its length is as before.
-    #[error("device {path} cannot grow from {len_bytes} to {wanted_bytes} bytes: {cause}")]
+    /// There is no space for a part of the device, or of its staging memory. Its length is as
+    /// before.
+    #[error("device {path} has no space from byte {len_bytes} to {wanted_bytes}: {cause}")]
     Full {
         /// The device.
         path: String,
-        /// Its length in bytes.
+        /// Where the refused part begins, in bytes; for an extension the device's length.
         len_bytes: u64,
-        /// The length asked for.
+        /// Where the refused part ends, in bytes; for an extension the length asked for.
         wanted_bytes: u64,
         /// What is in the way.
         cause: FullCause,
@@ -104,7 +105,7 @@ pub enum DeviceError {
 
     /// The device is of a format that this version does not read.
     #[error(
-        "device {path} has format version {found}, this program reads version {supported}: use a program of that version",
+        "device {path} has format version {found}, this program reads versions 1 to {supported}: use a program of that version",
         supported = FORMAT_VERSION
     )]
     UnsupportedVersion {
@@ -123,7 +124,8 @@ pub enum DeviceError {
         reason: &'static str,
     },
 
-    /// The device is shorter than its header, or than it was when it was last synced.
+    /// The device is shorter than its header, than it was when it was last synced, or than the part
+    /// asked for.
     #[error(
         "device {path} is cut off: {len_bytes} bytes, expected at least {expected_bytes}: restore it from a backup"
     )]
