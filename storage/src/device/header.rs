@@ -1,31 +1,45 @@
 //! The header of a device: what it is (written once) and how far it is safe (rewritten).
 //!
 //! ```text
-//!    0  magic "SPIKELET"           40  u8  key hash          4096  u64 sequence
-//!    8  u32 format version         41  u8  device index      4104  u64 durable log sequence number
-//!   12  u32 block size             42  u8  device count      4112  u64 snapshot of the clean close, or 0
-//!   16  u64 device id              43  u8  namespace length  4120  u64 length that is safe
+//!    0  magic "SPIKELET"           40  u8  key hash          4096  a copy of the state
+//!    8  u32 format version         41  u8  device index      8192  the other copy
+//!   12  u32 block size             42  u8  device count
+//!   16  u64 device id              43  u8  namespace length  the rest of 64 KiB is zero
 //!   24  u64 maximum size           44  namespace, zero padded
-//!   32  u64 creation, unix ms      75  zero                  4128  u64 checksum of 4096..4128
-//!                                 120  u64 checksum         8192  the other copy of 4096..4136
-//!                                      of 8..120
+//!   32  u64 creation, unix ms      75  zero
+//!                                 120  u64 checksum of 8..120
+//!
+//! a state of format 2                           a state of format 1
+//!    0  u64 checksum of the rest                   0  u64 sequence
+//!    8  u64 sequence                               8  u64 durable log sequence number
+//!   16  u64 durable log sequence number           16  u64 snapshot of the clean close, or 0
+//!   24  u64 snapshot of the clean close, or 0     24  u64 length that is safe
+//!   32  u64 length that is safe                   32  u64 checksum of 0..32
+//!   40  u64 next block sequence number
+//!   48  u64 boot
+//!   56  u32 used blocks
+//!   60  u32 count of the extents that follow, at most 65
+//!   64  each: u32 block, u32 durable units of 16 bytes, u64 incarnation
 //! ```
-//! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum are the same in every
-//! version, so a damaged version number is told from a newer one. The two copies of the state are written in turn, each
-//! within one disk sector: a torn write leaves the other. The rest of the 64 KiB is zero. A single flipped bit is undone
-//! wherever a checksum covers it.
+//! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
+//! static header are the same in every version, so a damaged version number is told from a newer
+//! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
+//! the other. A single flipped bit is undone wherever a checksum covers it.
+//!
+//! Which format a state has is told by its checksum alone, since a device of format 1 keeps its
+//! states when its header becomes one of format 2.
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
+use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, STAGING_LANES_MAX};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 use crate::log::bit_repair::before_one_flip;
 
-/// The version of the format that this program writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the format that this program writes. It reads this one and those before it.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The longest name of a namespace, in bytes; Aerospike's limit.
 pub const NAMESPACE_BYTES_MAX: usize = 31;
@@ -40,13 +54,27 @@ const CHECKSUM_AT: usize = 120;
 
 /// The copies of the state lie on pages of their own, which are written back on their own.
 const STATE_AT: [u64; 2] = [4096, 8192];
-const STATE_BYTES: usize = 40;
-const STATE_WORDS: usize = STATE_BYTES / 8;
-const STATE_CHECKSUM_AT: usize = 32;
 
-/// Tells the checksum of a state from that of anything else.
-const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-stat");
+/// What a state of format 1 takes, and where its checksum lies.
+const OLD_STATE_BYTES: usize = 40;
+const OLD_STATE_CHECKSUM_AT: usize = 32;
 
+/// What a state takes without its extents.
+const STATE_FIXED_BYTES: usize = 64;
+const EXTENT_BYTES: usize = 16;
+const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
+
+/// How many extents a state can list: an open block for each region of the staging memory.
+pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
+
+/// Tell the checksum of a state from that of anything else.
+const OLD_STATE_SEED: u64 = u64::from_le_bytes(*b"dev-stat");
+const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta2");
+
+/// As many bytes of a device as a state can take.
+type StateBytes = [u8; STATE_BYTES_MAX];
+
+const _: () = assert!(STATE_BYTES_MAX <= 4096);
 const _: () = assert!(NAMESPACE_AT + NAMESPACE_BYTES_MAX <= CHECKSUM_AT);
 const _: () = assert!(CHECKSUM_AT + 8 == STATIC_BYTES);
 const _: () = assert!(DEVICES_MAX <= u8::MAX as usize);
@@ -64,9 +92,13 @@ pub struct Member {
     pub key_hash: u8,
 }
 
-/// The static header: what a device is. Written when it is created and never again.
+/// The static header: what a device is. Written when it is created, and again when its format
+/// version rises.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
+    /// The version of the device's format: [`FORMAT_VERSION`] in a new device, or an earlier one
+    /// that was read.
+    pub version: u32,
     /// Tells the device from every other one; see [`new_device_id`].
     pub device_id: u64,
     /// Where it belongs.
@@ -88,7 +120,8 @@ impl Header {
     /// Tells whether the device is the one that was to be opened.
     ///
     /// # Errors
-    /// [`DeviceError::WrongNamespace`], [`DeviceError::WrongPosition`] or [`DeviceError::WrongKeyHash`], naming `path`.
+    /// [`DeviceError::WrongNamespace`], [`DeviceError::WrongPosition`] or
+    /// [`DeviceError::WrongKeyHash`], naming `path`.
     pub fn check_member(&self, expected: &Member, path: &str) -> Result<(), DeviceError> {
         let found = &self.member;
         let path = path.to_owned();
@@ -130,6 +163,10 @@ impl Header {
                 rule,
             })
         };
+        if self.version != FORMAT_VERSION {
+            let rule = format!("a new device has version {FORMAT_VERSION}");
+            return refuse("format version", self.version.to_string(), rule);
+        }
         let Member {
             namespace,
             index,
@@ -165,7 +202,7 @@ impl Header {
         } = &self.member;
         let mut bytes = [0; STATIC_BYTES];
         put(&mut bytes, 0, &MAGIC);
-        put(&mut bytes, VERSION_AT, &FORMAT_VERSION.to_le_bytes());
+        put(&mut bytes, VERSION_AT, &self.version.to_le_bytes());
         put(&mut bytes, 12, &(BLOCK_BYTES as u32).to_le_bytes());
         put(&mut bytes, 16, &self.device_id.to_le_bytes());
         put(&mut bytes, 24, &self.max_bytes.to_le_bytes());
@@ -181,8 +218,8 @@ impl Header {
         bytes
     }
 
-    /// The header in the first bytes of a device of `len_bytes`; bytes that a shorter one lacks are zero. If one bit
-    /// of it is flipped, the header as it was.
+    /// The header in the first bytes of a device of `len_bytes`; bytes that a shorter one lacks are
+    /// zero. If one bit of it is flipped, the header as it was.
     pub(super) fn decode(
         bytes: &[u8; STATIC_BYTES],
         len_bytes: u64,
@@ -233,7 +270,7 @@ impl Header {
             return Err(damaged("its checksum does not match"));
         }
         let found = u32::from_le_bytes(take(bytes, VERSION_AT));
-        if found != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&found) {
             return Err(DeviceError::UnsupportedVersion {
                 path: path(),
                 found,
@@ -250,6 +287,7 @@ impl Header {
             .ok_or_else(|| damaged("its namespace is not a name"))?
             .to_owned();
         let header = Self {
+            version: FORMAT_VERSION,
             device_id: u64::from_le_bytes(take(bytes, 16)),
             member: Member {
                 namespace,
@@ -261,49 +299,127 @@ impl Header {
             created_unix_ms: u64::from_le_bytes(take(bytes, 32)),
         };
         match header.validate("") {
-            Ok(()) => Ok(header),
+            Ok(()) => Ok(Self {
+                version: found,
+                ..header
+            }),
             Err(_) => Err(damaged("its values are out of range")),
         }
     }
 }
 
 /// How far a device is safe: rewritten as the store goes on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct State {
-    /// One more than that of the state before it; a new device has 0. It chooses which copy is overwritten.
+    /// One more than that of the state before it; a new device has 0. It chooses which copy is
+    /// overwritten.
     pub sequence: u64,
     /// Every entry up to this log sequence number was on stable storage when the state was written.
     pub durable_lsn: u64,
-    /// 0 while the store is in use; after a clean close the id of the index snapshot that matches the device.
+    /// 0 while the store is in use; after a clean close the id of the index snapshot that matches
+    /// the device.
     pub clean_close: u64,
-    /// The device's length, in bytes, that had been synced when the state was written: a shorter device was cut off.
+    /// The device's length, in bytes, that had been synced when the state was written: a shorter
+    /// device was cut off.
     pub len_bytes: u64,
+    /// Blocks with a lower sequence number that are not among `open` are durable to their end. 0 in
+    /// a state of format 1.
+    pub next_block: u64,
+    /// How many blocks of this device, from the first on, have had a header written. `u32::MAX` in
+    /// a state of format 1, which does not tell.
+    pub used_blocks: u32,
+    /// The [`boot`](Device::boot) of the machine when the state was written; 0 if unknown.
+    pub boot: u64,
+    /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
+    pub open: Vec<DurableExtent>,
+}
+
+/// How far a block is on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DurableExtent {
+    /// The block's number on its device, from 0.
+    pub block: u32,
+    /// Which life of the block is meant: blocks are used again.
+    pub incarnation: u64,
+    /// The durable length from the block's start on, in units of 16 bytes.
+    pub durable_units: u32,
 }
 
 impl State {
-    fn encode(&self) -> [u8; STATE_BYTES] {
-        let mut bytes = [0; STATE_BYTES];
-        put(&mut bytes, 0, &self.sequence.to_le_bytes());
-        put(&mut bytes, 8, &self.durable_lsn.to_le_bytes());
-        put(&mut bytes, 16, &self.clean_close.to_le_bytes());
-        put(&mut bytes, 24, &self.len_bytes.to_le_bytes());
-        let checksum = state_checksum(&bytes);
-        put(&mut bytes, STATE_CHECKSUM_AT, &checksum);
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; STATE_FIXED_BYTES + self.open.len() * EXTENT_BYTES];
+        put(&mut bytes, 8, &self.sequence.to_le_bytes());
+        put(&mut bytes, 16, &self.durable_lsn.to_le_bytes());
+        put(&mut bytes, 24, &self.clean_close.to_le_bytes());
+        put(&mut bytes, 32, &self.len_bytes.to_le_bytes());
+        put(&mut bytes, 40, &self.next_block.to_le_bytes());
+        put(&mut bytes, 48, &self.boot.to_le_bytes());
+        put(&mut bytes, 56, &self.used_blocks.to_le_bytes());
+        put(&mut bytes, 60, &(self.open.len() as u32).to_le_bytes());
+        for (index, extent) in self.open.iter().enumerate() {
+            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+            put(&mut bytes, at, &extent.block.to_le_bytes());
+            put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
+            put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
+        }
+        let (checksum, content) = bytes.split_at_mut(8);
+        checksum.copy_from_slice(&state_checksum(content));
         bytes
     }
 
-    fn decode_exactly(bytes: &[u8; STATE_BYTES]) -> Option<Self> {
-        (state_checksum(bytes) == take(bytes, STATE_CHECKSUM_AT)).then(|| Self {
+    /// Returns the state of either format in these bytes, if its checksum holds.
+    fn decode_exactly(bytes: &StateBytes) -> Option<Self> {
+        Self::decode_new(bytes).or_else(|| Self::decode_old(&take(bytes, 0)))
+    }
+
+    /// Returns the state as it was before one bit of it was flipped.
+    fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
+        // The shorter format first: its trials cost little.
+        before_one_flip(&take(bytes, 0), Self::decode_old)
+            .or_else(|| before_one_flip(bytes, Self::decode_new))
+    }
+
+    fn decode_new(bytes: &StateBytes) -> Option<Self> {
+        let count = u32::from_le_bytes(take(bytes, 60)) as usize;
+        if count > OPEN_EXTENTS_MAX {
+            return None;
+        }
+        let own = bytes.get(..STATE_FIXED_BYTES + count * EXTENT_BYTES)?;
+        let (checksum, content) = own.split_first_chunk()?;
+        if state_checksum(content) != *checksum {
+            return None;
+        }
+        let open = (0..count).map(|index| {
+            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+            DurableExtent {
+                block: u32::from_le_bytes(take(own, at)),
+                durable_units: u32::from_le_bytes(take(own, at + 4)),
+                incarnation: u64::from_le_bytes(take(own, at + 8)),
+            }
+        });
+        Some(Self {
+            sequence: u64::from_le_bytes(take(own, 8)),
+            durable_lsn: u64::from_le_bytes(take(own, 16)),
+            clean_close: u64::from_le_bytes(take(own, 24)),
+            len_bytes: u64::from_le_bytes(take(own, 32)),
+            next_block: u64::from_le_bytes(take(own, 40)),
+            boot: u64::from_le_bytes(take(own, 48)),
+            used_blocks: u32::from_le_bytes(take(own, 56)),
+            open: open.collect(),
+        })
+    }
+
+    fn decode_old(bytes: &[u8; OLD_STATE_BYTES]) -> Option<Self> {
+        let content: [u8; OLD_STATE_CHECKSUM_AT] = take(bytes, 0);
+        let checksum = xxh3_64_with_seed(&content, OLD_STATE_SEED).to_le_bytes();
+        (checksum == take(bytes, OLD_STATE_CHECKSUM_AT)).then(|| Self {
             sequence: u64::from_le_bytes(take(bytes, 0)),
             durable_lsn: u64::from_le_bytes(take(bytes, 8)),
             clean_close: u64::from_le_bytes(take(bytes, 16)),
             len_bytes: u64::from_le_bytes(take(bytes, 24)),
+            used_blocks: u32::MAX,
+            ..Self::default()
         })
-    }
-
-    /// The state in these bytes, as it was if one bit of them is flipped.
-    fn decode(bytes: &[u8; STATE_BYTES]) -> Option<Self> {
-        Self::decode_exactly(bytes).or_else(|| before_one_flip(bytes, Self::decode_exactly))
     }
 }
 
@@ -311,76 +427,142 @@ impl State {
 ///
 /// # Errors
 /// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or
-/// [`DeviceError::UnsupportedVersion`].
+/// [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if its sector cannot be read.
 pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
     Header::decode(
-        &static_bytes(device),
+        &static_bytes(device)?,
         device.len_bytes(),
         &device.describe(),
     )
 }
 
-fn static_bytes(device: &dyn Device) -> [u8; STATIC_BYTES] {
-    to_bytes(load(device, 0).unwrap_or([0; STATIC_BYTES / 8]))
+/// Reads the bytes of the static header; those that a shorter device lacks are zero.
+fn static_bytes(device: &dyn Device) -> Result<[u8; STATIC_BYTES], DeviceError> {
+    let mut found = vec![0; device.len_bytes().min(STATIC_BYTES as u64) as usize];
+    device.read(0, &mut found)?;
+    Ok(take(&found, 0))
 }
 
-/// Writes the static header anew where it is not as `header` has it: what [`read_header`] had to correct.
-pub(crate) fn mend_header(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
-    if static_bytes(device) == header.encode() {
+/// Writes the static header anew with the present format version, and syncs it; does nothing if the
+/// device has exactly that. Called when a device is opened to write: `header` is what
+/// [`read_header`] returned, so that a bit that it had to correct is corrected on the device, too.
+///
+/// # Errors
+/// Those of [`Device::write`] and [`Device::sync`].
+pub(crate) fn upgrade(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
+    let present = Header {
+        version: FORMAT_VERSION,
+        ..header.clone()
+    };
+    let bytes = present.encode();
+    if static_bytes(device)? == bytes {
         return Ok(());
     }
-    store(device, 0, &header.encode())
+    device.write(0, &[&bytes])?;
+    // A program that reads format 1 alone must not meet blocks of format 2 behind the old header.
+    device.sync()
 }
 
-/// The places of the header that are not as they were written: offset, length in bytes, and what they are. For `verify`.
+/// Finds the places of the header that are not as they were written: offset, length in bytes, and
+/// what they are. For `verify`.
 pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)> {
     let mut parts = Vec::new();
-    if read_header(device).is_ok_and(|header| header.encode() != static_bytes(device)) {
+    let intact = static_bytes(device).is_ok_and(|bytes| {
+        // What is no header at all is an error of the opening, not damage of a part.
+        read_header(device).map_or(true, |header| header.encode() == bytes)
+    });
+    if !intact {
         parts.push((0, STATIC_BYTES as u64, "device header"));
     }
     for offset in STATE_AT {
-        let bytes: Option<[u8; STATE_BYTES]> = load::<STATE_WORDS>(device, offset).map(to_bytes);
-        // A copy that was never written is zero.
-        if bytes.is_some_and(|bytes| {
-            bytes != [0; STATE_BYTES] && State::decode_exactly(&bytes).is_none()
-        }) {
-            parts.push((offset, STATE_BYTES as u64, "state of the device"));
+        let damaged = read_copy(device, offset).is_none_or(|bytes| {
+            // A copy that was never written is zero.
+            bytes != [0; STATE_BYTES_MAX] && State::decode_exactly(&bytes).is_none()
+        });
+        if damaged && offset + STATE_BYTES_MAX as u64 <= device.len_bytes() {
+            parts.push((offset, STATE_BYTES_MAX as u64, "state of the device"));
         }
     }
     parts
 }
 
-/// Writes the headers of a new device: the state first, so that a device with a static header has one.
+/// Writes the headers of a new device: the state first, so that a device with a static header has
+/// one.
 pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
     write_state(device, &State::default())?;
-    store(device, 0, &header.encode())
+    device.write(0, &[&header.encode()])
 }
 
-/// The newest intact copy of the state, or `None` if both are damaged: then nothing is known to be durable, the store
-/// was not closed cleanly, and all blocks must be looked at.
+/// Reads the newest copy of the state, or `None` if both are damaged or unreadable: then nothing is
+/// known to be durable, the store was not closed cleanly, and all blocks must be looked at.
+///
+/// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
+/// about a millisecond.
 #[must_use]
 pub fn read_state(device: &dyn Device) -> Option<State> {
-    STATE_AT
-        .into_iter()
-        .filter_map(|offset| load::<STATE_WORDS>(device, offset))
-        .filter_map(|words| State::decode(&to_bytes(words)))
-        .max_by_key(|state| state.sequence)
+    let copies = STATE_AT.map(|offset| read_copy(device, offset));
+    let mut newest: Option<State> = None;
+    let mut damaged = Vec::new();
+    for bytes in copies.into_iter().flatten() {
+        match State::decode_exactly(&bytes) {
+            Some(state) => newest = newer(newest, state),
+            None if bytes != [0; STATE_BYTES_MAX] => damaged.push(bytes),
+            None => {}
+        }
+    }
+    damaged
+        .iter()
+        .filter_map(State::decode_flipped)
+        .fold(newest, newer)
 }
 
-/// Stores a state over the older of the two copies. It is durable after the next sync.
+/// Returns the state with the higher sequence number, of equals the first.
+fn newer(first: Option<State>, second: State) -> Option<State> {
+    match first {
+        Some(first) if first.sequence >= second.sequence => Some(first),
+        _ => Some(second),
+    }
+}
+
+/// Reads a copy of the state; `None` if it cannot be read.
+fn read_copy(device: &dyn Device, offset: u64) -> Option<StateBytes> {
+    let mut bytes = [0; STATE_BYTES_MAX];
+    device.read(offset, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Writes a state over the older of the two copies. It is durable after the next sync.
 ///
 /// `state.sequence` is one more than that of the last state written or read.
 ///
 /// # Errors
-/// [`DeviceError::Truncated`] if the device has no header.
+/// [`DeviceError::BadOption`] if it lists more than [`OPEN_EXTENTS_MAX`] extents,
+/// [`DeviceError::Truncated`] if the device has no header, and those of [`Device::write`].
 pub fn write_state(device: &dyn Device, state: &State) -> Result<(), DeviceError> {
+    if state.open.len() > OPEN_EXTENTS_MAX {
+        return Err(DeviceError::BadOption {
+            path: device.describe(),
+            option: "open blocks",
+            value: state.open.len().to_string(),
+            rule: format!("a state lists at most {OPEN_EXTENTS_MAX}"),
+        });
+    }
     let [even, odd] = STATE_AT;
     let offset = if state.sequence.is_multiple_of(2) {
         even
     } else {
         odd
     };
-    store(device, offset, &state.encode())
+    device.write(offset, &[&state.encode()])
+}
+
+/// Returns a hash of the id that Linux gives to each boot of the machine; 0 if the system gives
+/// none.
+pub(super) fn boot_id() -> u64 {
+    static BOOT: OnceLock<u64> = OnceLock::new();
+    *BOOT.get_or_init(|| {
+        std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| xxh3_64(&id).max(1))
+    })
 }
 
 fn static_checksum(bytes: &[u8; STATIC_BYTES]) -> [u8; 8] {
@@ -389,9 +571,9 @@ fn static_checksum(bytes: &[u8; STATIC_BYTES]) -> [u8; 8] {
     xxh3_64(&content).to_le_bytes()
 }
 
-fn state_checksum(bytes: &[u8; STATE_BYTES]) -> [u8; 8] {
-    let content: [u8; STATE_CHECKSUM_AT] = take(bytes, 0);
-    xxh3_64_with_seed(&content, STATE_SEED).to_le_bytes()
+/// Computes the checksum of a state of format 2 from what follows it.
+fn state_checksum(content: &[u8]) -> [u8; 8] {
+    xxh3_64_with_seed(content, STATE_SEED).to_le_bytes()
 }
 
 /// Copies `value` to `at`; both are constants of the layout.
@@ -411,53 +593,6 @@ fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
         .zip(bytes.iter().skip(at))
         .for_each(|(to, from)| *to = *from);
     value
-}
-
-fn to_bytes<const W: usize, const N: usize>(words: [u64; W]) -> [u8; N] {
-    const { assert!(W * 8 == N) };
-    let mut bytes = [0; N];
-    bytes
-        .iter_mut()
-        .zip(words.into_iter().flat_map(u64::to_ne_bytes))
-        .for_each(|(to, from)| *to = from);
-    bytes
-}
-
-/// The memory of the device's header at a multiple of 8, as words that may be shared between threads.
-fn words(device: &dyn Device, offset: u64, count: usize) -> Option<&[AtomicU64]> {
-    let end = offset + 8 * count as u64;
-    debug_assert!(offset.is_multiple_of(8) && end <= HEADER_BYTES);
-    (end <= device.len_bytes()).then(|| {
-        // SAFETY: the range is inside the device, whose base is aligned to 4 KiB and valid for the device's life, and
-        // the offset is a multiple of 8. The header is touched through these functions alone once the device is made,
-        // hence only by atomic operations.
-        unsafe {
-            let first = device.base().add(offset as usize).cast::<AtomicU64>();
-            std::slice::from_raw_parts(first.as_ptr(), count)
-        }
-    })
-}
-
-fn load<const W: usize>(device: &dyn Device, offset: u64) -> Option<[u64; W]> {
-    let mut values = [0; W];
-    for (value, word) in values.iter_mut().zip(words(device, offset, W)?) {
-        *value = word.load(Ordering::Relaxed);
-    }
-    Some(values)
-}
-
-fn store(device: &dyn Device, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-    let (values, rest) = bytes.as_chunks::<8>();
-    debug_assert!(rest.is_empty());
-    let words = words(device, offset, values.len()).ok_or_else(|| DeviceError::Truncated {
-        path: device.describe(),
-        len_bytes: device.len_bytes(),
-        expected_bytes: HEADER_BYTES,
-    })?;
-    for (word, value) in words.iter().zip(values) {
-        word.store(u64::from_ne_bytes(*value), Ordering::Relaxed);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

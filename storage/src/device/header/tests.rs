@@ -5,6 +5,7 @@ use crate::device::SimulatedDevice;
 
 fn header() -> Header {
     Header {
+        version: FORMAT_VERSION,
         device_id: 0x0807_0605_0403_0201,
         member: Member {
             namespace: "users".into(),
@@ -34,7 +35,7 @@ fn with(at: usize, value: &[u8]) -> [u8; STATIC_BYTES] {
 fn the_static_header_is_laid_out_byte_for_byte() {
     let mut expected = Vec::new();
     expected.extend(b"SPIKELET");
-    expected.extend([1, 0, 0, 0]); // version
+    expected.extend([2, 0, 0, 0]); // version
     expected.extend([0, 0, 0x80, 0]); // block size
     expected.extend([1, 2, 3, 4, 5, 6, 7, 8]); // device id
     expected.extend([0, 0, 0, 0x40, 0, 0, 0, 0]); // maximum size
@@ -47,7 +48,45 @@ fn the_static_header_is_laid_out_byte_for_byte() {
     assert_eq!(decode(&header().encode()).unwrap(), header());
 }
 
-const VECTOR_CHECKSUM: u64 = 0x0aa5_a442_2cad_a76a;
+const VECTOR_CHECKSUM: u64 = 0x3e0b_2b91_1606_fced;
+
+#[test]
+fn the_static_header_of_format_1_is_the_same_but_for_its_version() {
+    let old = Header {
+        version: 1,
+        ..header()
+    };
+    let mut expected = header().encode();
+    expected[VERSION_AT] = 1;
+    expected[CHECKSUM_AT..].copy_from_slice(&VECTOR_OLD_CHECKSUM.to_le_bytes());
+    assert_eq!(old.encode(), expected);
+    assert_eq!(decode(&expected).unwrap(), old);
+}
+
+const VECTOR_OLD_CHECKSUM: u64 = 0x0aa5_a442_2cad_a76a;
+
+fn state(sequence: u64, extents: u32) -> State {
+    let extent = |index| DurableExtent {
+        block: index * 3,
+        incarnation: 1_u64 << (index % 64),
+        durable_units: 1000 - index,
+    };
+    State {
+        sequence,
+        durable_lsn: sequence * 10,
+        clean_close: sequence % 2,
+        len_bytes: HEADER_BYTES,
+        next_block: 12,
+        used_blocks: 4,
+        boot: 99,
+        open: (0..extents).map(extent).collect(),
+    }
+}
+
+/// The bytes at which a state lies.
+fn page(content: &[u8]) -> StateBytes {
+    take(content, 0)
+}
 
 #[test]
 fn the_state_is_laid_out_byte_for_byte() {
@@ -56,15 +95,97 @@ fn the_state_is_laid_out_byte_for_byte() {
         durable_lsn: 0x0102,
         clean_close: 7,
         len_bytes: 0x0304_0000,
+        next_block: 5,
+        used_blocks: 0x0605,
+        boot: 0x0102_0304_0506_0708,
+        open: vec![
+            DurableExtent {
+                block: 3,
+                incarnation: 0x0900,
+                durable_units: 0x080000,
+            },
+            DurableExtent {
+                block: 4,
+                incarnation: 1,
+                durable_units: 2,
+            },
+        ],
     };
-    let mut expected = vec![2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+    let mut expected = Vec::from(VECTOR_STATE_CHECKSUM.to_le_bytes());
+    expected.extend([2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
     expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
-    expected.extend(VECTOR_STATE_CHECKSUM.to_le_bytes());
-    assert_eq!(state.encode().as_slice(), expected);
-    assert_eq!(State::decode(&state.encode()), Some(state));
+    expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
+    expected.extend([5, 6, 0, 0, 2, 0, 0, 0]);
+    expected.extend([3, 0, 0, 0, 0, 0, 8, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
+    expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(state.encode(), expected);
+    assert_eq!(State::decode_exactly(&page(&expected)), Some(state));
 }
 
-const VECTOR_STATE_CHECKSUM: u64 = 0xdec0_00a9_c42a_1f6d;
+const VECTOR_STATE_CHECKSUM: u64 = 0x09ff_bb80_d458_49ef;
+
+/// The bytes of a state as format 1 has them.
+fn old_state() -> Vec<u8> {
+    let mut bytes = vec![2, 0, 0, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0];
+    bytes.extend([7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 3, 0, 0, 0, 0]);
+    bytes.extend(VECTOR_OLD_STATE_CHECKSUM.to_le_bytes());
+    bytes
+}
+
+const VECTOR_OLD_STATE_CHECKSUM: u64 = 0xdec0_00a9_c42a_1f6d;
+
+#[test]
+fn a_state_of_format_1_is_read() {
+    let expected = State {
+        sequence: 2,
+        durable_lsn: 0x0102,
+        clean_close: 7,
+        len_bytes: 0x0304_0000,
+        next_block: 0,
+        used_blocks: u32::MAX,
+        boot: 0,
+        open: Vec::new(),
+    };
+    assert_eq!(
+        State::decode_exactly(&page(&old_state())),
+        Some(expected.clone())
+    );
+    for bit in 0..OLD_STATE_BYTES * 8 {
+        let mut bytes = page(&old_state());
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(State::decode_exactly(&bytes), None, "bit {bit}");
+        assert_eq!(
+            State::decode_flipped(&bytes),
+            Some(expected.clone()),
+            "bit {bit}"
+        );
+    }
+}
+
+#[test]
+fn a_device_of_format_1_is_read_and_becomes_one_of_format_2() {
+    let device = SimulatedDevice::new(&header()).unwrap();
+    let old = Header {
+        version: 1,
+        ..header()
+    };
+    device.overwrite(0, &old.encode());
+    for at in STATE_AT {
+        device.zero(at..at + STATE_BYTES_MAX as u64);
+    }
+    device.overwrite(STATE_AT[0], &old_state());
+    assert_eq!(read_header(&device).unwrap(), old);
+    assert_eq!(damaged_parts(&device), []);
+    upgrade(&device, &old).unwrap();
+    let device = device.crash(1).unwrap();
+    assert_eq!(read_header(&device).unwrap(), header());
+    assert_eq!(read_state(&device).unwrap().clean_close, 7, "the old state");
+    write_state(&device, &state(3, 2)).unwrap();
+    assert_eq!(read_state(&device), Some(state(3, 2)));
+    let writes = device.writes();
+    upgrade(&device, &header()).unwrap();
+    assert_eq!(device.writes(), writes, "nothing left to do");
+}
 
 #[test]
 fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
@@ -85,20 +206,74 @@ fn every_flipped_bit_of_the_static_header_is_undone_and_two_are_damage() {
 
 #[test]
 fn every_flipped_bit_of_a_state_is_undone_and_two_are_detected() {
-    let state = State {
-        sequence: 4,
-        durable_lsn: 99,
-        clean_close: 0,
-        len_bytes: HEADER_BYTES,
-    };
-    for bit in 0..STATE_BYTES * 8 {
-        let mut bytes = state.encode();
+    let state = state(4, 3);
+    let own_bytes = state.encode().len();
+    for bit in 0..own_bytes * 8 {
+        // An older and longer state lay here before.
+        let mut bytes = [0xa5; STATE_BYTES_MAX];
+        put(&mut bytes, 0, &state.encode());
         bytes[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(State::decode(&bytes), Some(state), "bit {bit}");
-        bytes[(bit / 8 + 3) % STATE_BYTES] ^= 4;
-        assert_eq!(State::decode(&bytes), None, "bit {bit} and another");
+        assert_eq!(State::decode_exactly(&bytes), None, "bit {bit}");
+        assert_eq!(
+            State::decode_flipped(&bytes),
+            Some(state.clone()),
+            "bit {bit}"
+        );
+        bytes[(bit / 8 + 3) % own_bytes] ^= 4;
+        if bit % 7 == 0 {
+            assert_eq!(State::decode_flipped(&bytes), None, "{bit} and another");
+        }
     }
-    assert_eq!(State::decode(&[0; STATE_BYTES]), None);
+    assert_eq!(State::decode_exactly(&[0; STATE_BYTES_MAX]), None);
+}
+
+#[test]
+fn a_state_lists_an_open_block_for_each_lane_and_not_more() {
+    let device = SimulatedDevice::new(&header()).unwrap();
+    let full = state(1, OPEN_EXTENTS_MAX as u32);
+    write_state(&device, &full).unwrap();
+    assert_eq!(read_state(&device), Some(full));
+    let error = write_state(&device, &state(2, OPEN_EXTENTS_MAX as u32 + 1)).unwrap_err();
+    assert!(matches!(error, DeviceError::BadOption { .. }), "{error}");
+}
+
+#[test]
+fn a_torn_state_leaves_the_one_before() {
+    for seed in 0..200 {
+        let device = SimulatedDevice::new(&header()).unwrap();
+        for sequence in 1..5 {
+            write_state(&device, &state(sequence, 65)).unwrap();
+            device.sync().unwrap();
+        }
+        write_state(&device, &state(5, 40)).unwrap();
+        let found = read_state(&device.crash(seed).unwrap()).unwrap();
+        assert!(
+            found == state(4, 65) || found == state(5, 40),
+            "seed {seed}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn sectors_that_cannot_be_read_are_errors_or_damage() {
+    let device = SimulatedDevice::new(&header()).unwrap();
+    write_state(&device, &state(1, 1)).unwrap();
+    device.fail_read(STATE_AT[1]..STATE_AT[1] + 1);
+    assert_eq!(read_state(&device), Some(State::default()));
+    let unreadable = (8192, STATE_BYTES_MAX as u64, "state of the device");
+    assert_eq!(damaged_parts(&device), [unreadable]);
+    device.fail_read(100..101);
+    let error = read_header(&device).unwrap_err();
+    assert!(
+        matches!(error, DeviceError::Io { action: "read", .. }),
+        "{error}"
+    );
+    assert_eq!(
+        damaged_parts(&device),
+        [(0, 128, "device header"), unreadable]
+    );
+    device.fail_read(STATE_AT[0]..STATE_AT[0] + 1);
+    assert_eq!(read_state(&device), None);
 }
 
 #[test]
@@ -138,15 +313,15 @@ fn a_device_shorter_than_its_header_is_cut_off() {
 
 #[test]
 fn a_newer_format_version_is_named() {
-    let error = decode(&with(VERSION_AT, &[2])).unwrap_err();
+    let error = decode(&with(VERSION_AT, &[3])).unwrap_err();
     assert!(
-        matches!(error, DeviceError::UnsupportedVersion { found: 2, .. }),
+        matches!(error, DeviceError::UnsupportedVersion { found: 3, .. }),
         "{error}"
     );
     assert!(
         error
             .to_string()
-            .contains("version 2, this program reads version 1"),
+            .contains("version 3, this program reads versions 1 to 2"),
         "{error}"
     );
 }
@@ -173,7 +348,8 @@ fn values_that_cannot_be_are_damage_even_with_a_matching_checksum() {
 #[test]
 fn a_device_cannot_be_created_with_values_out_of_range() {
     type Change = fn(&mut Header);
-    let cases: [(&str, Change); 6] = [
+    let cases: [(&str, Change); 7] = [
+        ("format version", |header| header.version = 1),
         ("namespace", |header| header.member.namespace.clear()),
         ("namespace", |header| {
             header.member.namespace = "n".repeat(32)
@@ -231,25 +407,28 @@ fn the_newest_state_wins_and_a_torn_one_falls_back_to_the_one_before() {
     assert_eq!(read_state(&device), Some(State::default()));
     let mut before = State::default();
     for sequence in 1..=4 {
-        let state = State {
-            sequence,
-            durable_lsn: sequence * 10,
-            clean_close: sequence % 2,
-            len_bytes: HEADER_BYTES,
-        };
+        let state = state(sequence, 5 - sequence as u32);
         write_state(&device, &state).unwrap();
-        assert_eq!(read_state(&device), Some(state));
+        assert_eq!(read_state(&device), Some(state.clone()));
         let at = STATE_AT[(sequence % 2) as usize];
         device.flip_bit(at + 9, 3);
-        assert_eq!(read_state(&device), Some(state), "state {sequence} flipped");
+        assert_eq!(
+            read_state(&device),
+            Some(state.clone()),
+            "state {sequence} flipped"
+        );
         device.flip_bit(at + 19, 5);
-        assert_eq!(read_state(&device), Some(before), "state {sequence} torn");
+        assert_eq!(
+            read_state(&device),
+            Some(before.clone()),
+            "state {sequence} torn"
+        );
         device.flip_bit(at + 9, 3);
         device.flip_bit(at + 19, 5);
         before = state;
     }
     for at in STATE_AT {
-        device.zero(at..at + STATE_BYTES as u64 / 2);
+        device.zero(at..at + 32);
     }
     assert_eq!(read_state(&device), None, "both damaged");
 }
@@ -261,10 +440,13 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
     assert_eq!(damaged_parts(&device), []);
     device.flip_bit(20, 1);
     device.flip_bit(4096, 0);
-    let parts = [(0, 128, "device header"), (4096, 40, "state of the device")];
+    let parts = [
+        (0, 128, "device header"),
+        (4096, STATE_BYTES_MAX as u64, "state of the device"),
+    ];
     assert_eq!(damaged_parts(&device), parts);
     assert_eq!(read_header(&device).unwrap(), header());
-    mend_header(&device, &header()).unwrap();
+    upgrade(&device, &header()).unwrap();
     assert_eq!(damaged_parts(&device), parts[1..]);
     device.flip_bit(20, 1);
     device.flip_bit(90, 1);
