@@ -6,45 +6,82 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::header::write_header;
+use super::header::{boot_id, write_header};
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header};
+
+/// The unit in which memory and disk space are taken and given back.
+pub(super) const PAGE_BYTES: u64 = 4096;
 
 /// A device in anonymous memory: gone with the process.
 ///
-/// Memory is taken as it is first stored to, not when the device grows.
+/// Memory is taken as it is first written, and given back by [`release`](Device::release). There is
+/// no staging memory: a write is a copy already.
 #[derive(Debug)]
 pub struct MemoryDevice {
     mapping: MmapRaw,
+    written: PageSet,
     max_bytes: u64,
     len_bytes: AtomicU64,
 }
 
 impl MemoryDevice {
-    /// A new device with this header, [`HEADER_BYTES`] long. Reserves address space for `header.max_bytes`.
+    /// Makes a device with this header, [`HEADER_BYTES`] long. Reserves address space for
+    /// `header.max_bytes`.
     ///
     /// # Errors
-    /// [`DeviceError::BadOption`] for a header that cannot be, [`DeviceError::Io`] if the system has not that much
-    /// address space.
+    /// [`DeviceError::BadOption`] for a header that cannot be, [`DeviceError::Io`] if the system
+    /// has not that much address space.
     pub fn new(header: &Header) -> Result<Self, DeviceError> {
         header.validate("memory")?;
-        let mapping = map_anonymous(header.max_bytes)
-            .map_err(DeviceError::io("memory", "reserve address space for"))?;
+        let no_space = || DeviceError::io("memory", "reserve address space for");
+        let mapping = map_anonymous(header.max_bytes).map_err(no_space())?;
         #[cfg(target_os = "linux")]
         // Best effort: fewer TLB misses where huge pages are to be had.
         let _ = mapping.advise(memmap2::Advice::HugePage);
-        let len_bytes = AtomicU64::new(HEADER_BYTES);
         let device = Self {
             mapping,
+            written: PageSet::new(header.max_bytes).map_err(no_space())?,
             max_bytes: header.max_bytes,
-            len_bytes,
+            len_bytes: AtomicU64::new(HEADER_BYTES),
         };
         write_header(&device, header)?;
         Ok(device)
     }
+
+    fn zero(&self, offset: u64, len: u64) {
+        // SAFETY: the callers have compared the range with the length; that nobody reads it is the
+        // caller's part of `release`.
+        unsafe {
+            base_of(&self.mapping)
+                .add(offset as usize)
+                .write_bytes(0, len as usize);
+        }
+    }
+
+    /// Gives whole pages back, which are zero afterwards.
+    fn give_back(&self, offset: u64, len: u64) {
+        #[cfg(target_os = "linux")]
+        {
+            // SAFETY: the pages lie inside the mapping, which is private and anonymous: they read
+            // as zero from now on. That nobody reads them meanwhile is the caller's part of
+            // `release`.
+            let given_back = unsafe {
+                self.mapping.unchecked_advise_range(
+                    memmap2::UncheckedAdvice::DontNeed,
+                    offset as usize,
+                    len as usize,
+                )
+            };
+            if given_back.is_ok() {
+                return;
+            }
+        }
+        self.zero(offset, len);
+    }
 }
 
-// SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved; the length only rises, by
-// `grow`, and not above `max_bytes`.
+// SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved; the
+// length only rises, by `extend`, and not above `max_bytes`.
 unsafe impl Device for MemoryDevice {
     fn base(&self) -> NonNull<u8> {
         base_of(&self.mapping)
@@ -58,9 +95,62 @@ unsafe impl Device for MemoryDevice {
         self.len_bytes.load(Ordering::Acquire)
     }
 
-    fn grow(&self, len_bytes: u64) -> Result<(), DeviceError> {
+    fn extend(&self, len_bytes: u64) -> Result<(), DeviceError> {
         check_maximum(self, len_bytes)?;
         self.len_bytes.fetch_max(len_bytes, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        check_range(self, offset, len)
+    }
+
+    fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        check_range(self, offset, len)?;
+        let end = offset + len;
+        let first = offset.next_multiple_of(PAGE_BYTES);
+        let last = end / PAGE_BYTES * PAGE_BYTES;
+        if first >= last {
+            self.zero(offset, len);
+            return Ok(());
+        }
+        self.zero(offset, first - offset);
+        self.give_back(first, last - first);
+        self.zero(last, end - last);
+        self.written.remove(first / PAGE_BYTES, last / PAGE_BYTES);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
+        let len = total_len(parts);
+        check_range(self, offset, len)?;
+        let mut at = offset;
+        for part in parts {
+            // SAFETY: inside the device, as was just compared. What is not yet written is not read
+            // by others, and `part` cannot overlap it, since nobody has a writable slice of the
+            // device.
+            unsafe {
+                let to = base_of(&self.mapping).add(at as usize);
+                to.copy_from_nonoverlapping(NonNull::from(*part).cast(), part.len());
+            }
+            at += part.len() as u64;
+        }
+        self.written
+            .insert(offset / PAGE_BYTES, at.div_ceil(PAGE_BYTES));
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        check_range(self, offset, into.len() as u64)?;
+        // SAFETY: inside the device, as was just compared; `into` is the caller's alone.
+        unsafe {
+            let from = base_of(&self.mapping).add(offset as usize);
+            from.copy_to_nonoverlapping(NonNull::from(&mut *into).cast(), into.len());
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
         Ok(())
     }
 
@@ -68,8 +158,20 @@ unsafe impl Device for MemoryDevice {
         populate(&self.mapping, self.len_bytes(), offset, len);
     }
 
-    fn sync(&self) -> Result<(), DeviceError> {
-        Ok(())
+    fn staging(&self) -> Option<NonNull<u8>> {
+        None
+    }
+
+    fn reserve_staging(&self, _offset: u64, _len: u64) -> Result<(), DeviceError> {
+        Err(no_staging(self))
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        self.written.len() * PAGE_BYTES
+    }
+
+    fn boot(&self) -> u64 {
+        boot_id()
     }
 
     fn describe(&self) -> String {
@@ -77,9 +179,73 @@ unsafe impl Device for MemoryDevice {
     }
 }
 
-/// Zeroed memory of the process, rounded up to whole pages, taken when it is first touched.
+/// A set of pages by number, which several threads change at a time.
+#[derive(Debug)]
+struct PageSet {
+    /// A bit a page. Memory is taken for those parts alone that were ever touched.
+    bits: MmapRaw,
+    len: AtomicU64,
+}
+
+impl PageSet {
+    fn new(max_bytes: u64) -> io::Result<Self> {
+        Ok(Self {
+            bits: map_anonymous(max_bytes.div_ceil(PAGE_BYTES).div_ceil(8))?,
+            len: AtomicU64::new(0),
+        })
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: a mapping of whole pages, zero at first, lives as long as the set and is touched
+        // through this function alone.
+        unsafe {
+            std::slice::from_raw_parts(base_of(&self.bits).cast().as_ptr(), self.bits.len() / 8)
+        }
+    }
+
+    fn insert(&self, first: u64, end: u64) {
+        for (word, mask) in self.masks(first, end) {
+            if word.load(Ordering::Relaxed) & mask != mask {
+                let before = word.fetch_or(mask, Ordering::Relaxed);
+                let added = u64::from((mask & !before).count_ones());
+                self.len.fetch_add(added, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn remove(&self, first: u64, end: u64) {
+        for (word, mask) in self.masks(first, end) {
+            let before = word.fetch_and(!mask, Ordering::Relaxed);
+            let removed = u64::from((mask & before).count_ones());
+            self.len.fetch_sub(removed, Ordering::Relaxed);
+        }
+    }
+
+    /// The words of `first..end`, each with the bits in question.
+    fn masks(&self, first: u64, end: u64) -> impl Iterator<Item = (&AtomicU64, u64)> {
+        let skipped = first / 64;
+        let taken = end.div_ceil(64).saturating_sub(skipped);
+        self.words()
+            .iter()
+            .enumerate()
+            .skip(skipped as usize)
+            .take(taken as usize)
+            .map(move |(index, word)| {
+                let start = index as u64 * 64;
+                let low = first.saturating_sub(start);
+                let high = (end - start).min(64);
+                (word, (u64::MAX << low) & (u64::MAX >> (64 - high)))
+            })
+    }
+}
+
+/// Maps zeroed memory of the process, rounded up to whole pages, taken when it is first touched.
 pub(super) fn map_anonymous(max_bytes: u64) -> io::Result<MmapRaw> {
-    let len = address_space(max_bytes.next_multiple_of(4096))?;
+    let len = address_space(max_bytes.next_multiple_of(PAGE_BYTES))?;
     Ok(MmapOptions::new()
         .len(len)
         .no_reserve_swap()
@@ -87,7 +253,7 @@ pub(super) fn map_anonymous(max_bytes: u64) -> io::Result<MmapRaw> {
         .into())
 }
 
-/// A length of a mapping, which on a small machine may be too much.
+/// Converts the length of a mapping, which on a small machine may be too much.
 pub(super) fn address_space(bytes: u64) -> io::Result<usize> {
     usize::try_from(bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
 }
@@ -110,16 +276,44 @@ pub(super) fn check_maximum(device: &dyn Device, wanted_bytes: u64) -> Result<()
     })
 }
 
-/// Makes the pages of a range below `len_bytes` resident and writable; does nothing where the system cannot.
+/// Refuses a range that ends beyond the length of the device.
+pub(super) fn check_range(device: &dyn Device, offset: u64, len: u64) -> Result<(), DeviceError> {
+    let len_bytes = device.len_bytes();
+    match offset.checked_add(len) {
+        Some(end) if end <= len_bytes => Ok(()),
+        end => Err(DeviceError::Truncated {
+            path: device.describe(),
+            len_bytes,
+            expected_bytes: end.unwrap_or(u64::MAX),
+        }),
+    }
+}
+
+/// Returns the error of [`Device::reserve_staging`] where there is no such memory.
+pub(super) fn no_staging(device: &dyn Device) -> DeviceError {
+    DeviceError::Io {
+        path: device.describe(),
+        action: "reserve staging memory of",
+        source: io::ErrorKind::Unsupported.into(),
+    }
+}
+
+/// Adds up the lengths of the parts of a write.
+pub(super) fn total_len(parts: &[&[u8]]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
+
+/// Makes the pages of a range below `len_bytes` resident for reading; does nothing where the system
+/// cannot.
 pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64) {
     let end = offset.saturating_add(len).min(len_bytes);
     if offset >= end {
         return;
     }
     #[cfg(target_os = "linux")]
-    // Kernels before 5.14 do not know the advice; the stores then fault, as they would without it.
+    // Kernels before 5.14 do not know the advice; the reads then fault, as they would without it.
     let _ = mapping.advise_range(
-        memmap2::Advice::PopulateWrite,
+        memmap2::Advice::PopulateRead,
         offset as usize,
         (end - offset) as usize,
     );
@@ -130,8 +324,14 @@ pub(super) fn populate(mapping: &MmapRaw, len_bytes: u64, offset: u64, len: u64)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::testing::{get, header, put};
+    use crate::device::testing::{get, header};
     use crate::device::{BLOCK_BYTES, read_header};
+
+    fn device_of_one_block() -> MemoryDevice {
+        let device = MemoryDevice::new(&header(HEADER_BYTES + BLOCK_BYTES)).unwrap();
+        device.extend(HEADER_BYTES + BLOCK_BYTES).unwrap();
+        device
+    }
 
     #[test]
     fn memory_grows_at_a_stable_address_and_is_zero() {
@@ -141,25 +341,24 @@ mod tests {
         assert_eq!(read_header(&device).unwrap(), header(64 << 30));
         for blocks in 1..=3 {
             let len_bytes = HEADER_BYTES + blocks * BLOCK_BYTES;
-            device.grow(len_bytes).unwrap();
-            device.grow(HEADER_BYTES).unwrap();
+            device.extend(len_bytes).unwrap();
+            device.extend(HEADER_BYTES).unwrap();
             assert_eq!(
                 (device.len_bytes(), device.base()),
                 (len_bytes, base),
                 "never shrinks"
             );
             assert_eq!(get(&device, len_bytes - 1, 1), [0]);
-            put(&device, len_bytes - 1, &[1]);
+            device.write(len_bytes - 1, &[&[1]]).unwrap();
         }
         device.sync().unwrap();
     }
 
     #[test]
     fn memory_does_not_grow_past_its_maximum() {
-        let max_bytes = HEADER_BYTES + BLOCK_BYTES;
-        let device = MemoryDevice::new(&header(max_bytes)).unwrap();
-        device.grow(max_bytes).unwrap();
-        match device.grow(max_bytes + 1) {
+        let device = device_of_one_block();
+        let max_bytes = device.max_bytes();
+        match device.extend(max_bytes + 1) {
             Err(DeviceError::Full {
                 cause,
                 wanted_bytes,
@@ -174,10 +373,85 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_a_write_follow_each_other() {
+        let device = device_of_one_block();
+        device
+            .write(HEADER_BYTES + 5, &[b"one", b"", b"two"])
+            .unwrap();
+        assert_eq!(get(&device, HEADER_BYTES + 4, 8), b"\0onetwo\0");
+        let mut read = [0; 3];
+        device.read(HEADER_BYTES + 8, &mut read).unwrap();
+        assert_eq!(&read, b"two");
+    }
+
+    #[test]
+    fn ranges_beyond_the_end_are_refused() {
+        let device = device_of_one_block();
+        let end = device.len_bytes();
+        let attempts = [
+            device.write(end - 1, &[b"a", b"b"]),
+            device.write(u64::MAX, &[b"ab"]),
+            device.read(end - 1, &mut [0; 2]),
+            device.reserve(end - 1, 2),
+            device.release(end - 1, 2),
+        ];
+        for attempt in attempts {
+            match attempt {
+                Err(DeviceError::Truncated { len_bytes, .. }) => assert_eq!(len_bytes, end),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(get(&device, end - 1, 1), [0], "nothing was written");
+    }
+
+    #[test]
+    fn what_is_released_is_zero_and_no_longer_counted() {
+        let device = device_of_one_block();
+        let empty = device.allocated_bytes();
+        assert_eq!(empty, 2 * PAGE_BYTES, "the static header and a state");
+        let content = vec![7; 10 * PAGE_BYTES as usize];
+        device.write(HEADER_BYTES + 100, &[&content]).unwrap();
+        assert_eq!(device.allocated_bytes(), empty + 11 * PAGE_BYTES);
+        device.release(HEADER_BYTES + 200, 8 * PAGE_BYTES).unwrap();
+        assert_eq!(device.allocated_bytes(), empty + 4 * PAGE_BYTES);
+        let found = get(&device, HEADER_BYTES + 100, content.len());
+        let released = 100..100 + 8 * PAGE_BYTES as usize;
+        for (at, byte) in found.iter().enumerate() {
+            assert_eq!(*byte == 0, released.contains(&at), "byte {at}");
+        }
+        device.release(HEADER_BYTES + 110, 5).unwrap();
+        assert_eq!(
+            get(&device, HEADER_BYTES + 109, 7),
+            [7, 0, 0, 0, 0, 0, 7],
+            "less than a page"
+        );
+    }
+
+    #[test]
+    fn a_page_set_counts_each_page_once() {
+        let set = PageSet::new(1 << 30).unwrap();
+        set.insert(3, 3);
+        assert_eq!(set.len(), 0);
+        set.insert(60, 200);
+        set.insert(63, 65);
+        set.insert(199, 201);
+        assert_eq!(set.len(), 141);
+        set.remove(0, 64);
+        set.remove(128, 192);
+        assert_eq!(set.len(), 141 - 4 - 64);
+    }
+
+    #[test]
+    fn memory_has_no_staging() {
+        let device = device_of_one_block();
+        assert!(device.staging().is_none());
+        assert!(device.reserve_staging(0, 1).is_err());
+    }
+
+    #[test]
     fn populating_changes_no_content_and_stays_inside() {
-        let device = MemoryDevice::new(&header(HEADER_BYTES + BLOCK_BYTES)).unwrap();
-        device.grow(HEADER_BYTES + BLOCK_BYTES).unwrap();
-        put(&device, HEADER_BYTES + 5, &[9]);
+        let device = device_of_one_block();
+        device.write(HEADER_BYTES + 5, &[&[9]]).unwrap();
         device.populate(HEADER_BYTES, BLOCK_BYTES);
         device.populate(HEADER_BYTES + 3, u64::MAX);
         device.populate(u64::MAX, 1);
