@@ -1,7 +1,7 @@
 //! A device in a file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io::{self, IoSlice, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -9,30 +9,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
-#[cfg(target_os = "linux")]
-use rustix::fs::{Advice, fadvise};
 use rustix::fs::{FallocateFlags, fallocate};
-#[cfg(target_os = "linux")]
-use std::num::NonZeroU64;
 
-use super::header::{STATIC_BYTES, write_header};
-use super::memory::{address_space, base_of, check_maximum, populate};
-use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, ReadPattern};
+use super::header::{STATIC_BYTES, boot_id, write_header};
+use super::memory::{
+    address_space, base_of, check_maximum, check_range, no_staging, populate, total_len,
+};
+use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, ReadPattern, read_state};
+use staging::Staging;
 
-/// What one write of zeros holds, where the file system cannot allocate.
-const ZEROS_BYTES: usize = 1 << 20;
+mod staging;
 
-/// The pages of the file in the system's memory.
-#[cfg(target_os = "linux")]
-const PAGE_BYTES: u64 = 4096;
+/// The parts that one call of the system writes.
+const PARTS_MAX: usize = 8;
 
-/// The system begins to read no more than its read-ahead at one request, and 128 KiB is the least of those in use.
+/// The system begins to read no more than its read-ahead at one request, and 128 KiB is the least
+/// of those in use.
 const REQUEST_BYTES: u64 = 128 << 10;
 
 /// A device in a file, locked as long as it is open.
 ///
-/// A file that is open to write is locked against every other opener, one that is open to read against writers. The
-/// lock is advisory: nothing keeps another program from truncating the file, after which the process gets a signal.
+/// A file that is open to write is locked against every other opener, one that is open to read
+/// against writers. The lock is advisory: nothing keeps another program from truncating the file,
+/// after which the process gets a signal when it reads the mapping beyond the new end.
+///
+/// # Staging
+///
+/// Beside the device lies its staging memory, a file with the same name and `.staging` behind it.
+/// After a kill it holds entries that are not in the device yet, so the two are moved and copied
+/// together. A device that was closed needs no staging file; a new one is made when it is opened to
+/// write.
+///
+/// On a copy-on-write file system a store into mapped memory can fail for want of space, which ends
+/// the process. There is staging memory if copying on write can be turned off for its file (btrfs),
+/// else none. A file that a killed store left, copied from elsewhere, is used all the same until
+/// the store was closed once.
 #[derive(Debug)]
 pub struct FileDevice {
     path: String,
@@ -41,7 +52,8 @@ pub struct FileDevice {
     mapping: MmapRaw,
     max_bytes: u64,
     len_bytes: AtomicU64,
-    growing: Mutex<()>,
+    extending: Mutex<()>,
+    staging: Option<Staging>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,12 +63,15 @@ enum Access {
 }
 
 impl FileDevice {
-    /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or one whose creation
-    /// was interrupted, is taken over. The file is durable on return; costs a sync of it and of its directory.
+    /// Creates the file with this header, [`HEADER_BYTES`] long, and locks it. An empty file, or
+    /// one whose creation was interrupted, is taken over. The file is durable on return; costs a
+    /// sync of it and of its directory. Disk space is taken for the pages of the header that are
+    /// written, and none for the staging file, which is emptied.
     ///
     /// # Errors
     /// [`DeviceError::AlreadyExists`] if there is a file with content, [`DeviceError::Locked`],
-    /// [`DeviceError::BadOption`] for a header that cannot be, [`DeviceError::Full`], [`DeviceError::Io`].
+    /// [`DeviceError::BadOption`] for a header that cannot be, [`DeviceError::Full`],
+    /// [`DeviceError::Io`].
     pub fn create(path: &Path, header: &Header) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
         header.validate(&name)?;
@@ -73,21 +88,26 @@ impl FileDevice {
         if len_bytes > HEADER_BYTES || start.iter().any(|byte| *byte != 0) {
             return Err(DeviceError::AlreadyExists { path: name });
         }
-        let device = Self::map(name, file, header.max_bytes, len_bytes)?;
-        device.grow(HEADER_BYTES)?;
+        let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
+        // What another device of this name left must not be taken for this one's.
+        device.staging = Staging::open_empty(path)?;
+        device.extend(HEADER_BYTES)?;
         write_header(&device, header)?;
-        device.sync()?;
+        device
+            .file
+            .sync_all()
+            .map_err(DeviceError::io(&device.path, "sync"))?;
         sync_directory(path).map_err(DeviceError::io(&device.path, "sync the directory of"))?;
         Ok(device)
     }
 
-    /// Opens a file that was made by [`create`](Self::create), and locks it. Holes in it, as a sparse copy has them,
-    /// are allocated.
+    /// Opens a file that was made by [`create`](Self::create), and locks it. Creates its staging
+    /// file if that is missing.
     ///
     /// # Errors
     /// [`DeviceError::Locked`], [`DeviceError::NotADevice`], [`DeviceError::Truncated`],
     /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`], [`DeviceError::Full`],
-    /// [`DeviceError::Io`].
+    /// [`DeviceError::Io`], also for a staging file that cannot be read.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
@@ -99,15 +119,17 @@ impl FileDevice {
         lock(&file, Access::Write, &name)?;
         let (start, len_bytes) = read_start(&file, &name)?;
         let header = Header::decode(&start, len_bytes, &name)?;
-        fill_holes(&file, len_bytes)
-            .map_err(|source| refused(source, &name, len_bytes, len_bytes))?;
-        Self::map(name, file, header.max_bytes, len_bytes)
+        let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
+        let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
+        device.staging = Staging::open(path, was_closed)?;
+        Ok(device)
     }
 
-    /// Opens a file to read, as offline tools do: the file is not changed, other readers are let in, writers are not.
+    /// Opens a file to read, as offline tools do: the file is not changed, other readers are let
+    /// in, writers are not.
     ///
-    /// What is stored into the memory is seen by this device alone and is gone with it; `grow` and `sync` are refused.
-    /// `max_bytes` is the length of the file.
+    /// What changes the device is refused. `max_bytes` is the length of the file. If there is a
+    /// staging file, the staging memory is a copy of it, which is gone with the device.
     ///
     /// # Errors
     /// As [`open`](Self::open).
@@ -117,29 +139,10 @@ impl FileDevice {
         lock(&file, Access::Read, &name)?;
         let (start, len_bytes) = read_start(&file, &name)?;
         let header = Header::decode(&start, len_bytes, &name)?;
-        let len_bytes = len_bytes.min(header.max_bytes);
-        let mapping = address_space(len_bytes)
-            .and_then(|len| {
-                // SAFETY: the file is locked against writers of this crate, and the mapping is used by raw pointers
-                // alone.
-                unsafe {
-                    MmapOptions::new()
-                        .len(len)
-                        .no_reserve_swap()
-                        .map_copy(&file)
-                }
-            })
-            .map_err(DeviceError::io(&name, "map"))?;
-        let device = Self {
-            path: name,
-            file,
-            access: Access::Read,
-            mapping: mapping.into(),
-            max_bytes: len_bytes,
-            len_bytes: AtomicU64::new(len_bytes),
-            growing: Mutex::new(()),
-        };
-        device.expect_reads(ReadPattern::Scattered);
+        let max_bytes = len_bytes.min(header.max_bytes);
+        let mut device = Self::map(name, file, max_bytes, len_bytes)?;
+        device.access = Access::Read;
+        device.staging = Staging::copy(path)?;
         Ok(device)
     }
 
@@ -156,30 +159,41 @@ impl FileDevice {
         false
     }
 
-    /// Maps a locked file over its maximum size, most of which may lie beyond its end.
+    /// Maps a locked file for reading over its maximum size, most of which may lie beyond its end.
     fn map(path: String, file: File, max_bytes: u64, len_bytes: u64) -> Result<Self, DeviceError> {
         let mapping = address_space(max_bytes)
-            .and_then(|len| MmapOptions::new().len(len).map_raw(&file))
+            .and_then(|len| MmapOptions::new().len(len).map_raw_read_only(&file))
             .map_err(DeviceError::io(&path, "map"))?;
-        // What somebody appended beyond the maximum is not the device's.
-        let len_bytes = AtomicU64::new(len_bytes.min(max_bytes));
-        let growing = Mutex::new(());
         let device = Self {
             path,
             file,
             access: Access::Write,
             mapping,
             max_bytes,
-            len_bytes,
-            growing,
+            // What somebody appended beyond the maximum is not the device's.
+            len_bytes: AtomicU64::new(len_bytes.min(max_bytes)),
+            extending: Mutex::new(()),
+            staging: None,
         };
         device.expect_reads(ReadPattern::Scattered);
         Ok(device)
     }
+
+    fn check_writable(&self, action: &'static str) -> Result<(), DeviceError> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(DeviceError::ReadOnly {
+                path: self.describe(),
+                action,
+            }),
+        }
+    }
 }
 
-// SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved. The length only rises, after
-// the file has been extended to it, and the file is locked against others that could shorten it.
+// SAFETY: the mapping covers `max_bytes`, lives as long as the device and is never moved. The
+// length only rises, after the file has been extended to it, and the file is locked against others
+// that could shorten it. The staging memory is a mapping of STAGING_BYTES, over a file of that
+// length.
 unsafe impl Device for FileDevice {
     fn base(&self) -> NonNull<u8> {
         base_of(&self.mapping)
@@ -193,33 +207,70 @@ unsafe impl Device for FileDevice {
         self.len_bytes.load(Ordering::Acquire)
     }
 
-    fn grow(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
-        if self.access == Access::Read {
-            return Err(DeviceError::ReadOnly {
-                path: self.describe(),
-                action: "grow",
-            });
-        }
+    fn extend(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
+        self.check_writable("extend")?;
         check_maximum(self, wanted_bytes)?;
-        let _one_at_a_time = self.growing.lock();
+        let _one_at_a_time = self.extending.lock();
         let len_bytes = self.len_bytes();
         if wanted_bytes <= len_bytes {
             return Ok(());
         }
-        if let Err(source) = extend(&self.file, len_bytes, wanted_bytes) {
-            // What was allocated before the disk was full goes back; if that fails too, the next growth finds it.
-            let _ = self.file.set_len(len_bytes);
-            return Err(refused(source, &self.path, len_bytes, wanted_bytes));
-        }
+        self.file.set_len(wanted_bytes).map_err(refused(
+            &self.path,
+            "extend",
+            len_bytes,
+            wanted_bytes,
+        ))?;
         self.len_bytes.store(wanted_bytes, Ordering::Release);
         Ok(())
     }
 
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_writable("reserve space of")?;
+        check_range(self, offset, len)?;
+        allocate(&self.file, offset, len).map_err(refused(
+            &self.path,
+            "reserve space of",
+            offset,
+            offset + len,
+        ))
+    }
+
+    fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.check_writable("release space of")?;
+        check_range(self, offset, len)?;
+        punch(&self.file, offset, len).map_err(DeviceError::io(&self.path, "release space of"))
+    }
+
+    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
+        self.check_writable("write")?;
+        let len = total_len(parts);
+        check_range(self, offset, len)?;
+        write_parts(&self.file, offset, parts).map_err(refused(
+            &self.path,
+            "write",
+            offset,
+            offset + len,
+        ))
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        check_range(self, offset, into.len() as u64)?;
+        self.file
+            .read_exact_at(into, offset)
+            .map_err(DeviceError::io(&self.path, "read"))
+    }
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        self.check_writable("sync")?;
+        // Covers what was written, the length of the file, and where its parts lie.
+        self.file
+            .sync_data()
+            .map_err(DeviceError::io(&self.path, "sync"))
+    }
+
     fn populate(&self, offset: u64, len: u64) {
-        // A page of a read-only device would become a copy of its own.
-        if self.access == Access::Write {
-            populate(&self.mapping, self.len_bytes(), offset, len);
-        }
+        populate(&self.mapping, self.len_bytes(), offset, len);
     }
 
     fn expect_reads(&self, pattern: ReadPattern) {
@@ -227,22 +278,11 @@ unsafe impl Device for FileDevice {
             ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,
             // What lies around a page will be asked for soon, too, and can stay.
             ReadPattern::Scattered => memmap2::Advice::Normal,
-            // Not `Sequential`, with which less is read at once and what was read is let go: half as quick.
+            // Not `Sequential`, with which less is read at once and what was read is let go: half
+            // as quick.
             ReadPattern::InOrder => memmap2::Advice::Normal,
         };
         let _ = self.mapping.advise(advice);
-    }
-
-    fn peek(&self, offset: u64, bytes: &mut [u8]) -> bool {
-        let read = self.file.read_exact_at(bytes, offset).is_ok();
-        #[cfg(target_os = "linux")]
-        {
-            let page = offset / PAGE_BYTES * PAGE_BYTES;
-            let len = (offset + bytes.len() as u64 - page).next_multiple_of(PAGE_BYTES);
-            // Lets pages go that were read alone: not those of larger pieces, nor mapped or changed ones.
-            let _ = fadvise(&self.file, page, NonZeroU64::new(len), Advice::DontNeed);
-        }
-        read
     }
 
     fn prefetch(&self, offset: u64, len: u64) {
@@ -257,17 +297,24 @@ unsafe impl Device for FileDevice {
         }
     }
 
-    fn sync(&self) -> Result<(), DeviceError> {
-        if self.access == Access::Read {
-            return Err(DeviceError::ReadOnly {
-                path: self.describe(),
-                action: "sync",
-            });
+    fn staging(&self) -> Option<NonNull<u8>> {
+        self.staging.as_ref().map(Staging::base)
+    }
+
+    fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        match &self.staging {
+            Some(staging) => staging.reserve(offset, len),
+            None => Err(no_staging(self)),
         }
-        // Covers the dirty pages of the mapping and the length of the file.
-        self.file
-            .sync_data()
-            .map_err(DeviceError::io(&self.path, "sync"))
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        let staging = self.staging.as_ref().map_or(0, Staging::allocated_bytes);
+        allocated_bytes(&self.file) + staging
+    }
+
+    fn boot(&self) -> u64 {
+        boot_id()
     }
 
     fn describe(&self) -> String {
@@ -277,8 +324,8 @@ unsafe impl Device for FileDevice {
 
 impl Drop for FileDevice {
     fn drop(&mut self) {
-        // Closing the file would do, were it not for processes that are being started at this moment: until they run
-        // their program, they share the open file, and with it the lock.
+        // Closing the file would do, were it not for processes that are being started at this
+        // moment: until they run their program, they share the open file, and with it the lock.
         let _ = self.file.unlock();
     }
 }
@@ -319,59 +366,83 @@ fn read_start(file: &File, path: &str) -> Result<([u8; STATIC_BYTES], u64), Devi
     Ok((start, metadata.len()))
 }
 
-/// Extends the file from `from` to `to` bytes, with disk space behind every one.
-fn extend(file: &File, from: u64, to: u64) -> io::Result<()> {
-    match allocate(file, from, to) {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            let zeros = vec![0; ZEROS_BYTES];
-            let mut at = from;
-            while at < to {
-                let len = (to - at).min(ZEROS_BYTES as u64);
-                file.write_all_at(zeros.get(..len as usize).unwrap_or(&zeros), at)?;
-                at += len;
-            }
-            Ok(())
+/// Writes the parts one after the other, all of them.
+fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
+    let mut at = offset;
+    for parts in parts.chunks(PARTS_MAX) {
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+        for (slice, part) in slices.iter_mut().zip(parts) {
+            *slice = IoSlice::new(part);
         }
-        done => done,
+        let mut left = slices.as_mut_slice();
+        // Leaves out what is empty at the beginning.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            let written = rustix::io::retry_on_intr(|| rustix::io::pwritev(file, left, at))?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            at += written as u64;
+            IoSlice::advance_slices(&mut left, written);
+        }
     }
+    Ok(())
 }
 
-/// Gives disk space to the holes of a file, into which a store could otherwise fail.
-fn fill_holes(file: &File, len_bytes: u64) -> io::Result<()> {
-    // `blocks` counts 512 bytes whatever the file system.
-    if file.metadata()?.blocks() * 512 >= len_bytes {
+/// Puts disk space behind a range; does nothing where the file system cannot.
+fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    if len == 0 {
         return Ok(());
     }
-    match allocate(file, 0, len_bytes) {
-        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        done => done,
+    let allocate = || fallocate(file, FallocateFlags::empty(), offset, len);
+    ok_if_unsupported(rustix::io::retry_on_intr(allocate))
+}
+
+/// Gives the disk space of a range back; does nothing where the file system cannot.
+fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    if len > 0 {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let punch = || fallocate(file, flags, offset, len);
+        return ok_if_unsupported(rustix::io::retry_on_intr(punch));
+    }
+    let _ = (file, offset, len);
+    Ok(())
+}
+
+fn ok_if_unsupported(done: rustix::io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+        done => Ok(done?),
     }
 }
 
-fn allocate(file: &File, from: u64, to: u64) -> io::Result<()> {
-    let allocate = || fallocate(file, FallocateFlags::empty(), from, to - from);
-    Ok(rustix::io::retry_on_intr(allocate)?)
+/// Returns the disk space that a file takes, in bytes; 0 if the system does not tell.
+fn allocated_bytes(file: &File) -> u64 {
+    // `blocks` counts 512 bytes whatever the file system.
+    file.metadata()
+        .map_or(0, |metadata| metadata.blocks() * 512)
 }
 
-/// The error of an allocation.
-fn refused(source: io::Error, path: &str, len_bytes: u64, wanted_bytes: u64) -> DeviceError {
-    let path = path.to_owned();
-    let cause = match source.kind() {
-        io::ErrorKind::StorageFull => FullCause::Disk,
-        io::ErrorKind::QuotaExceeded => FullCause::Quota,
-        _ => {
-            return DeviceError::Io {
-                path,
-                action: "allocate space for",
-                source,
-            };
+/// For `map_err`: the error of what may need disk space for the bytes `from..to`.
+fn refused(
+    path: &str,
+    action: &'static str,
+    from: u64,
+    to: u64,
+) -> impl FnOnce(io::Error) -> DeviceError {
+    move |source| {
+        let cause = match source.kind() {
+            io::ErrorKind::StorageFull => FullCause::Disk,
+            io::ErrorKind::QuotaExceeded => FullCause::Quota,
+            _ => return DeviceError::io(path, action)(source),
+        };
+        DeviceError::Full {
+            path: path.to_owned(),
+            len_bytes: from,
+            wanted_bytes: to,
+            cause,
         }
-    };
-    DeviceError::Full {
-        path,
-        len_bytes,
-        wanted_bytes,
-        cause,
     }
 }
 

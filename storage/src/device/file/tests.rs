@@ -1,7 +1,7 @@
 //! Files as they are created, opened again, copied, cut off and locked.
 
 use super::*;
-use crate::device::testing::{self, get, put};
+use crate::device::testing::{self, get};
 use crate::device::{BLOCK_BYTES, State, read_header, read_state, write_state};
 
 fn header() -> Header {
@@ -19,9 +19,9 @@ fn what_was_stored_is_there_after_reopening_and_growing() {
             (device.len_bytes(), device.max_bytes()),
             (HEADER_BYTES, header().max_bytes)
         );
-        device.grow(end).unwrap();
+        device.extend(end).unwrap();
         device.populate(HEADER_BYTES, BLOCK_BYTES);
-        put(&device, end - 5, b"hello");
+        device.write(end - 5, &[b"hel", b"lo"]).unwrap();
         write_state(
             &device,
             &State {
@@ -38,8 +38,8 @@ fn what_was_stored_is_there_after_reopening_and_growing() {
     assert_eq!(read_state(&device).unwrap().durable_lsn, 9);
     assert_eq!(device.len_bytes(), end);
     let base = device.base();
-    device.grow(header().max_bytes).unwrap();
-    device.grow(end).unwrap();
+    device.extend(header().max_bytes).unwrap();
+    device.extend(end).unwrap();
     assert_eq!(
         (device.len_bytes(), device.base()),
         (header().max_bytes, base),
@@ -50,33 +50,89 @@ fn what_was_stored_is_there_after_reopening_and_growing() {
 }
 
 #[test]
-fn what_has_grown_has_disk_space_behind_it() {
+fn only_what_is_written_or_reserved_takes_disk_space() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("device");
     let device = FileDevice::create(&path, &header()).unwrap();
-    device.grow(HEADER_BYTES + BLOCK_BYTES).unwrap();
-    let metadata = std::fs::metadata(&path).unwrap();
-    assert_eq!(metadata.len(), HEADER_BYTES + BLOCK_BYTES);
-    assert!(metadata.blocks() * 512 >= metadata.len());
+    device.extend(HEADER_BYTES + BLOCK_BYTES).unwrap();
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().len(),
+        HEADER_BYTES + BLOCK_BYTES
+    );
+    let fresh = device.allocated_bytes();
+    assert!(fresh <= 16 << 10, "{fresh}");
+    device.reserve(HEADER_BYTES, 1 << 20).unwrap();
+    device.reserve(HEADER_BYTES, 0).unwrap();
+    let reserved = device.allocated_bytes();
+    assert!(reserved >= fresh + (1 << 20), "{reserved}");
+    device.write(HEADER_BYTES, &[&[7; 1 << 16]]).unwrap();
+    device.sync().unwrap();
+    assert!(device.allocated_bytes() < reserved + (64 << 10));
+    device.release(HEADER_BYTES + 10, (1 << 20) - 10).unwrap();
+    device.release(HEADER_BYTES, 0).unwrap();
+    assert!(device.allocated_bytes() <= fresh + (64 << 10));
+    assert_eq!(get(&device, HEADER_BYTES + 8, 4), [7, 7, 0, 0]);
+    assert_eq!(get(&device, HEADER_BYTES + (1 << 16) - 1, 2), [0, 0]);
 }
 
 #[test]
-fn the_holes_of_a_sparse_copy_are_allocated_when_it_is_opened() {
+fn a_write_of_many_parts_is_seen_by_reads_and_in_the_mapping() {
+    let directory = tempfile::tempdir().unwrap();
+    let device = FileDevice::create(&directory.path().join("device"), &header()).unwrap();
+    device.extend(HEADER_BYTES + BLOCK_BYTES).unwrap();
+    let contents: Vec<Vec<u8>> = (0..30_u8)
+        .map(|part| vec![part; usize::from(part) % 7 * 1000])
+        .collect();
+    let parts: Vec<&[u8]> = contents.iter().map(Vec::as_slice).collect();
+    let expected = contents.concat();
+    device.write(HEADER_BYTES + 3, &parts).unwrap();
+    device.write(HEADER_BYTES + 3, &[]).unwrap();
+    device.write(HEADER_BYTES + 3, &[b"", b""]).unwrap();
+    assert_eq!(get(&device, HEADER_BYTES + 3, expected.len()), expected);
+    let mut read = vec![0; expected.len()];
+    device.read(HEADER_BYTES + 3, &mut read).unwrap();
+    assert_eq!(read, expected);
+    device.populate(0, u64::MAX);
+    device.prefetch(HEADER_BYTES, u64::MAX);
+}
+
+#[test]
+fn ranges_beyond_the_end_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let device = FileDevice::create(&directory.path().join("device"), &header()).unwrap();
+    let attempts = [
+        device.write(HEADER_BYTES - 1, &[b"a", b"b"]),
+        device.read(HEADER_BYTES - 1, &mut [0; 2]),
+        device.reserve(HEADER_BYTES, 1),
+        device.release(u64::MAX, 2),
+    ];
+    for attempt in attempts {
+        let error = attempt.unwrap_err();
+        assert!(matches!(error, DeviceError::Truncated { .. }), "{error}");
+    }
+    assert_eq!(device.file.metadata().unwrap().len(), HEADER_BYTES);
+}
+
+#[test]
+fn a_file_cut_off_underneath_is_an_error_of_reads() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("device");
-    drop(FileDevice::create(&path, &header()).unwrap());
+    let device = FileDevice::create(&path, &header()).unwrap();
+    device.extend(HEADER_BYTES + BLOCK_BYTES).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    file.set_len(HEADER_BYTES + BLOCK_BYTES).unwrap();
-    let device = FileDevice::open(&path).unwrap();
-    assert_eq!(device.len_bytes(), HEADER_BYTES + BLOCK_BYTES);
-    assert!(file.metadata().unwrap().blocks() * 512 >= device.len_bytes());
+    file.set_len(HEADER_BYTES).unwrap();
+    let error = device.read(HEADER_BYTES, &mut [0; 8]).unwrap_err();
+    assert!(
+        matches!(error, DeviceError::Io { action: "read", .. }),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_file_does_not_grow_past_its_maximum() {
     let directory = tempfile::tempdir().unwrap();
     let device = FileDevice::create(&directory.path().join("device"), &header()).unwrap();
-    let error = device.grow(header().max_bytes + 1).unwrap_err();
+    let error = device.extend(header().max_bytes + 1).unwrap_err();
     assert!(
         matches!(
             error,
@@ -140,17 +196,20 @@ fn a_read_only_device_never_changes_its_file() {
         let device = FileDevice::open_read_only(&path).unwrap();
         assert_eq!(read_header(&device).unwrap(), header());
         assert_eq!(device.max_bytes(), HEADER_BYTES);
-        put(&device, 4096, &[0xff; 64]);
         device.populate(0, HEADER_BYTES);
-        let grown = device.grow(HEADER_BYTES + BLOCK_BYTES);
-        assert!(matches!(
-            grown,
-            Err(DeviceError::ReadOnly { action: "grow", .. })
-        ));
-        assert!(matches!(
+        let refused = [
+            device.extend(HEADER_BYTES + BLOCK_BYTES),
+            device.reserve(0, 1),
+            device.release(0, 1),
+            device.write(4096, &[&[0xff; 64]]),
             device.sync(),
-            Err(DeviceError::ReadOnly { action: "sync", .. })
-        ));
+        ];
+        for attempt in refused {
+            assert!(
+                matches!(attempt, Err(DeviceError::ReadOnly { .. })),
+                "{attempt:?}"
+            );
+        }
     }
     assert!(std::fs::read(&path).unwrap() == before);
 }
@@ -246,7 +305,7 @@ fn foreign_cut_off_and_missing_files_are_told_apart() {
 
 #[test]
 fn a_full_disk_and_a_used_up_quota_are_errors_of_their_own() {
-    let refused = |kind: io::ErrorKind| refused(kind.into(), "here", 1, 2);
+    let refused = |kind: io::ErrorKind| refused("here", "write", 1, 2)(kind.into());
     assert!(matches!(
         refused(io::ErrorKind::StorageFull),
         DeviceError::Full {

@@ -1,0 +1,244 @@
+//! The staging memory of a device in a file: a file of its own, mapped shared.
+
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+#[cfg(target_os = "linux")]
+use memmap2::MmapOptions;
+use memmap2::MmapRaw;
+
+use super::super::memory::{base_of, map_anonymous};
+use super::super::{DeviceError, STAGING_BYTES};
+use super::{allocate, allocated_bytes, refused};
+
+/// What is read at a time.
+const READ_BYTES: usize = 64 << 10;
+
+/// Memory of [`STAGING_BYTES`].
+#[derive(Debug)]
+pub(super) struct Staging {
+    /// The path of the file.
+    path: String,
+    /// The file whose pages the memory is, or `None` for a copy of it.
+    file: Option<File>,
+    memory: MmapRaw,
+}
+
+impl Staging {
+    /// Opens the staging file of a new device and forgets what it holds. `None` if stores into its
+    /// memory could fail.
+    pub(super) fn open_empty(device: &Path) -> Result<Option<Self>, DeviceError> {
+        Self::open_file(device, true, true)
+    }
+
+    /// Opens the staging file, and creates it if it is missing. `None` if stores into its memory
+    /// could fail.
+    ///
+    /// After `was_closed` nobody needs what it holds, and it may be emptied.
+    pub(super) fn open(device: &Path, was_closed: bool) -> Result<Option<Self>, DeviceError> {
+        Self::open_file(device, false, was_closed)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_file(_: &Path, _: bool, _: bool) -> Result<Option<Self>, DeviceError> {
+        // Whether a file is copied on write is not to be found out here.
+        Ok(None)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn open_file(
+        device: &Path,
+        is_new: bool,
+        was_closed: bool,
+    ) -> Result<Option<Self>, DeviceError> {
+        let path = path_of(device).map_err(DeviceError::io(
+            &device.display().to_string(),
+            "find the staging file of",
+        ))?;
+        let name = path.display().to_string();
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(is_new)
+            .open(&path)
+            .map_err(refused(&name, "open", 0, STAGING_BYTES))?;
+        let metadata = file.metadata().map_err(DeviceError::io(&name, "look at"))?;
+        if !metadata.is_file() {
+            return Err(DeviceError::NotADevice {
+                path: name,
+                found: "its staging file is not a regular file",
+            });
+        }
+        let mut len_bytes = metadata.len();
+        if !stays_in_place(&file, len_bytes == 0) && (len_bytes == 0 || was_closed) {
+            file.set_len(0).map_err(DeviceError::io(&name, "empty"))?;
+            len_bytes = 0;
+            if !stays_in_place(&file, true) {
+                let _ = std::fs::remove_file(&path);
+                return Ok(None);
+            }
+        }
+        if len_bytes < STAGING_BYTES {
+            file.set_len(STAGING_BYTES)
+                .map_err(refused(&name, "extend", 0, STAGING_BYTES))?;
+        }
+        // A sector that cannot be read is to be an error here, not a signal later.
+        for_each_data(&file, |_, _| ()).map_err(DeviceError::io(&name, "read"))?;
+        let memory = MmapOptions::new()
+            .len(STAGING_BYTES as usize)
+            .map_raw(&file)
+            .map_err(DeviceError::io(&name, "map"))?;
+        Ok(Some(Self {
+            path: name,
+            file: Some(file),
+            memory,
+        }))
+    }
+
+    /// Copies the staging file into memory of this process. `None` if there is no such file.
+    pub(super) fn copy(device: &Path) -> Result<Option<Self>, DeviceError> {
+        let name = device.display().to_string();
+        let path = path_of(device).map_err(DeviceError::io(&name, "find the staging file of"))?;
+        let name = path.display().to_string();
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(DeviceError::io(&name, "open"))?,
+        };
+        let memory =
+            map_anonymous(STAGING_BYTES).map_err(DeviceError::io(&name, "take memory for"))?;
+        for_each_data(&file, |at, bytes| {
+            // SAFETY: `for_each_data` gives ranges inside of STAGING_BYTES, which the mapping
+            // covers, and nobody else has the mapping yet.
+            unsafe {
+                let to = base_of(&memory).add(at as usize);
+                to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len());
+            }
+        })
+        .map_err(DeviceError::io(&name, "read"))?;
+        Ok(Some(Self {
+            path: name,
+            file: None,
+            memory,
+        }))
+    }
+
+    pub(super) fn base(&self) -> NonNull<u8> {
+        base_of(&self.memory)
+    }
+
+    /// Puts disk space behind a range and makes it resident and writable. A copy needs neither.
+    pub(super) fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let end = match offset.checked_add(len) {
+            Some(end) if end <= STAGING_BYTES => end,
+            _ => {
+                let source = io::ErrorKind::InvalidInput.into();
+                return Err(DeviceError::io(&self.path, "reserve space of")(source));
+            }
+        };
+        let (Some(file), 1..) = (&self.file, len) else {
+            return Ok(());
+        };
+        allocate(file, offset, len).map_err(refused(
+            &self.path,
+            "reserve space of",
+            offset,
+            end,
+        ))?;
+        #[cfg(target_os = "linux")]
+        match self.memory.advise_range(
+            memmap2::Advice::PopulateWrite,
+            offset as usize,
+            len as usize,
+        ) {
+            // Kernels before 5.14 do not know the advice: stores fault there, but have their space.
+            Err(error) if error.kind() != io::ErrorKind::InvalidInput => {
+                return Err(refused(&self.path, "make resident", offset, end)(error));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn allocated_bytes(&self) -> u64 {
+        self.file.as_ref().map_or(0, allocated_bytes)
+    }
+}
+
+/// Returns where the staging file of a device lies: beside the file itself, by whatever link that
+/// was named.
+fn path_of(device: &Path) -> io::Result<PathBuf> {
+    let mut path: OsString = std::fs::canonicalize(device)?.into();
+    path.push(".staging");
+    Ok(path.into())
+}
+
+/// Reads what the file holds up to [`STAGING_BYTES`], holes left out, and gives each piece with its
+/// offset.
+fn for_each_data(file: &File, mut take: impl FnMut(u64, &[u8])) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
+    let mut at = 0;
+    while let Some(start) = next_data(file, at)?.filter(|start| *start < STAGING_BYTES) {
+        let wanted = (STAGING_BYTES - start).min(READ_BYTES as u64) as usize;
+        let (into, _) = buffer.split_at_mut(wanted);
+        let read = match file.read_at(into, start) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            break;
+        }
+        let (bytes, _) = buffer.split_at(read);
+        take(start, bytes);
+        at = start + read as u64;
+    }
+    Ok(())
+}
+
+/// Finds the first byte from `at` on that is not in a hole. `None` if there is none.
+fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
+    #[cfg(target_os = "linux")]
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(at)) {
+        Ok(start) => return Ok(Some(start)),
+        Err(rustix::io::Errno::NXIO) => return Ok(None),
+        // A file system without holes.
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let _ = file;
+    Ok(Some(at))
+}
+
+/// Returns whether the file's blocks are overwritten in place once they are allocated, so that
+/// stores into mapped memory find space. Turns copying on write off for an empty file where that is
+/// possible.
+#[cfg(target_os = "linux")]
+fn stays_in_place(file: &File, is_empty: bool) -> bool {
+    use rustix::fs::{IFlags, fstatfs, ioctl_getflags, ioctl_setflags};
+
+    const BTRFS: u32 = 0x9123_683e;
+    const BCACHEFS: u32 = 0xca45_1a4e;
+    const ZFS: u32 = 0x2fc1_2fc1;
+    const OVERLAYFS: u32 = 0x794c_7630;
+
+    let Ok(system) = fstatfs(file) else {
+        return false;
+    };
+    // Only the low 32 bits are the same on all machines.
+    let kind = system.f_type as u32;
+    let copies = [BTRFS, BCACHEFS, ZFS].contains(&kind);
+    if is_empty && (copies || kind == OVERLAYFS) {
+        // An overlay passes the request on to the file system below; one that never copies refuses
+        // it.
+        let _ = ioctl_getflags(file).and_then(|flags| ioctl_setflags(file, flags | IFlags::NOCOW));
+    }
+    !copies || ioctl_getflags(file).is_ok_and(|flags| flags.contains(IFlags::NOCOW))
+}
+
+#[cfg(test)]
+mod tests;
