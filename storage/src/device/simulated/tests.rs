@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::device::BLOCK_BYTES;
-use crate::device::testing::header;
+use crate::device::testing::{get, header};
 
-/// Where the tests store, and how much is enough of it.
-const FIRST: usize = (HEADER_BYTES / SECTOR_BYTES) as usize;
+/// How much the tests write behind the header.
 const SECTORS: usize = 64;
+const SECTOR_LEN: usize = SECTOR_BYTES as usize;
 
 fn empty() -> SimulatedDevice {
     SimulatedDevice::new(&header(HEADER_BYTES + BLOCK_BYTES)).unwrap()
@@ -17,7 +17,7 @@ fn empty() -> SimulatedDevice {
 /// A device with room for the sectors of the tests, grown and synced.
 fn device() -> SimulatedDevice {
     let device = empty();
-    device.grow(end_of(SECTORS)).unwrap();
+    device.extend(end_of(SECTORS)).unwrap();
     device.sync().unwrap();
     device
 }
@@ -27,7 +27,13 @@ fn end_of(sectors: usize) -> u64 {
 }
 
 fn fill(device: &SimulatedDevice, sector: usize, byte: u8) {
-    device.store(FIRST + sector, &[byte; SECTOR_LEN]);
+    device
+        .write(end_of(sector), &[&[byte; SECTOR_LEN]])
+        .unwrap();
+}
+
+fn sector(device: &SimulatedDevice, sector: usize) -> Vec<u8> {
+    get(device, end_of(sector), SECTOR_LEN)
 }
 
 fn fill_all(device: &SimulatedDevice, byte: u8) {
@@ -36,7 +42,7 @@ fn fill_all(device: &SimulatedDevice, byte: u8) {
 
 /// The byte of which a sector consists, if it is one.
 fn content(device: &SimulatedDevice, sector: usize) -> Option<u8> {
-    let bytes = device.load(FIRST + sector);
+    let bytes = self::sector(device, sector);
     bytes
         .iter()
         .all(|byte| *byte == bytes[0])
@@ -151,13 +157,13 @@ fn growth_that_was_not_synced_may_be_lost() {
     let lengths = [end_of(0), end_of(1), end_of(2), end_of(3)];
     lengths
         .iter()
-        .for_each(|len_bytes| device.grow(*len_bytes).unwrap());
+        .for_each(|len_bytes| device.extend(*len_bytes).unwrap());
     fill(&device, 2, 7);
     let crashes: Vec<SimulatedDevice> = (0..64).map(|seed| device.crash(seed).unwrap()).collect();
     for crashed in &crashes {
         assert!(lengths.contains(&crashed.len_bytes()));
         let lost = crashed.len_bytes() < end_of(3);
-        crashed.grow(end_of(3)).unwrap();
+        crashed.extend(end_of(3)).unwrap();
         let found = content(crashed, 2);
         assert!(
             found == Some(0) || (found == Some(7) && !lost),
@@ -203,11 +209,13 @@ fn what_a_failed_sync_gave_up_is_not_written_by_the_next_one() {
 }
 
 #[test]
-fn a_full_disk_refuses_growth_and_changes_nothing() {
-    let device = empty();
-    device.set_space_bytes(end_of(2));
-    device.grow(end_of(2)).unwrap();
-    match device.grow(end_of(3)) {
+fn a_full_disk_refuses_reservations_and_writes_but_no_extension() {
+    let device = device();
+    let taken = device.allocated_bytes();
+    device.set_space_bytes(taken + 2 * PAGE_BYTES);
+    device.reserve(end_of(0), PAGE_BYTES).unwrap();
+    assert_eq!(device.allocated_bytes(), taken + PAGE_BYTES);
+    match device.reserve(end_of(0), 3 * PAGE_BYTES) {
         Err(DeviceError::Full {
             cause,
             len_bytes,
@@ -215,14 +223,22 @@ fn a_full_disk_refuses_growth_and_changes_nothing() {
             ..
         }) => {
             assert_eq!(cause, FullCause::Disk);
-            assert_eq!((len_bytes, wanted_bytes), (end_of(2), end_of(3)));
+            assert_eq!((len_bytes, wanted_bytes), (end_of(0), end_of(24)));
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(device.len_bytes(), end_of(2));
-    device.set_space_bytes(end_of(4));
-    device.grow(end_of(3)).unwrap();
-    let error = device.grow(device.max_bytes() + 1).unwrap_err();
+    assert_eq!(device.reserved_bytes(), PAGE_BYTES);
+    let error = device.write(end_of(0), &[&[1; 3 * PAGE_LEN]]).unwrap_err();
+    assert!(matches!(error, DeviceError::Full { .. }), "{error}");
+    assert_eq!(count(&device, 1), 16, "what there was space for");
+    device.write(end_of(3), &[&[2; SECTOR_LEN]]).unwrap();
+    assert!(device.reserve_staging(0, 1).is_err());
+    device.release(end_of(8), PAGE_BYTES).unwrap();
+    device.reserve_staging(0, 1).unwrap();
+    assert_eq!(device.allocated_bytes(), taken + 2 * PAGE_BYTES);
+    assert!(device.reserve(end_of(8), 1).is_err());
+    device.extend(device.max_bytes()).unwrap();
+    let error = device.extend(device.max_bytes() + 1).unwrap_err();
     assert!(
         matches!(
             error,
@@ -236,6 +252,199 @@ fn a_full_disk_refuses_growth_and_changes_nothing() {
 }
 
 #[test]
+fn released_pages_are_zero_at_once_and_old_or_zero_after_a_crash() {
+    let device = device();
+    fill_all(&device, 1);
+    device.sync().unwrap();
+    device.release(end_of(1), end_of(33) - end_of(1)).unwrap();
+    assert_eq!(count(&device, 0), 32);
+    assert_eq!(count(&device.kill().unwrap(), 0), 32);
+    for seed in 0..32 {
+        let crashed = device.crash(seed).unwrap();
+        for page in 1..4 {
+            let zeros = (8 * page..8 * page + 8)
+                .filter(|sector| content(&crashed, *sector) == Some(0))
+                .count();
+            assert!(zeros == 0 || zeros == 8, "seed {seed}: {zeros} of a page");
+        }
+        assert_eq!(count(&crashed, 0) + count(&crashed, 1), SECTORS);
+    }
+    fill(&device, 9, 2);
+    device.sync().unwrap();
+    let crashed = device.crash(3).unwrap();
+    assert_eq!((count(&crashed, 0), count(&crashed, 2)), (31, 1));
+    assert_eq!(crashed.allocated_bytes(), device.allocated_bytes());
+}
+
+#[test]
+fn a_crash_leaves_whole_pages_where_the_disk_writes_pages() {
+    let device = device();
+    fill_all(&device, 1);
+    let torn = |atomicity| {
+        (0..64).any(|seed| {
+            let crashed = device.crash_with(seed, atomicity).unwrap();
+            (0..SECTORS / 8).any(|page| {
+                let kept = (8 * page..8 * page + 8)
+                    .filter(|sector| content(&crashed, *sector) == Some(1))
+                    .count();
+                kept != 0 && kept != 8
+            })
+        })
+    };
+    assert!(torn(Atomicity::Sector512));
+    assert!(!torn(Atomicity::Page4096));
+}
+
+#[test]
+fn a_rewrite_with_equal_bytes_reaches_the_disk_that_a_failed_sync_kept_them_from() {
+    let device = device();
+    fill_all(&device, 1);
+    device.fail_sync(1, 1);
+    device.sync().unwrap_err();
+    device.sync().unwrap();
+    assert!(count(&device.crash(0).unwrap(), 1) < SECTORS);
+    let reopened = device.kill().unwrap();
+    fill_all(&reopened, 1);
+    reopened.sync().unwrap();
+    assert_eq!(count(&reopened.crash(0).unwrap(), 1), SECTORS);
+}
+
+#[test]
+fn a_failed_write_stores_a_beginning_of_its_bytes() {
+    let mut kept = BTreeSet::new();
+    for sectors in 1..=SECTORS {
+        let device = device();
+        device.fail_write(2);
+        fill(&device, 0, 9);
+        let error = device
+            .write(end_of(0), &[&vec![1; sectors * SECTOR_LEN]])
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                DeviceError::Io {
+                    action: "write",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        let all = get(&device, end_of(0), sectors * SECTOR_LEN);
+        let ones = all.iter().take_while(|byte| **byte == 1).count();
+        assert!(all[ones..].iter().all(|byte| *byte != 1));
+        assert_eq!(device.written_bytes(), (SECTOR_LEN + ones) as u64);
+        kept.insert(ones * 4 / all.len());
+        fill(&device, 0, 7);
+        assert_eq!(device.writes(), 3);
+    }
+    assert!(kept.len() >= 4, "{kept:?}");
+}
+
+#[test]
+fn unreadable_sectors_are_errors_of_reads_until_they_are_mended() {
+    let device = device();
+    fill_all(&device, 3);
+    device.fail_read(end_of(2)..end_of(3));
+    let mut bytes = [0; SECTOR_LEN];
+    device.read(end_of(1), &mut bytes).unwrap();
+    device.read(end_of(3), &mut bytes).unwrap();
+    for found in [&device, &device.kill().unwrap()] {
+        let error = found.read(end_of(1) + 1, &mut bytes).unwrap_err();
+        assert!(
+            matches!(error, DeviceError::Io { action: "read", .. }),
+            "{error}"
+        );
+        assert_eq!(content(found, 2), Some(3), "the mapping keeps the bytes");
+    }
+    device.mend_reads();
+    device.read(end_of(2), &mut bytes).unwrap();
+    assert_eq!(bytes, [3; SECTOR_LEN]);
+    assert!(matches!(
+        device.read(end_of(SECTORS) - 1, &mut bytes),
+        Err(DeviceError::Truncated { .. })
+    ));
+}
+
+fn store_staging(device: &SimulatedDevice, byte: u8) {
+    // SAFETY: the first two pages have been reserved, and nobody else has the device.
+    unsafe {
+        device.staging().unwrap().write_bytes(byte, 2 * PAGE_LEN);
+    }
+}
+
+fn staging_sectors(device: &SimulatedDevice) -> Vec<u8> {
+    let mut bytes = vec![0; 2 * PAGE_LEN];
+    load(device.staging.as_ref().unwrap(), 0, &mut bytes);
+    bytes
+        .chunks(SECTOR_LEN)
+        .map(|sector| {
+            assert!(sector.iter().all(|byte| *byte == sector[0]));
+            sector[0]
+        })
+        .collect()
+}
+
+#[test]
+fn staging_survives_a_kill_and_not_a_crash() {
+    let device = device();
+    device.reserve_staging(0, 2 * PAGE_BYTES).unwrap();
+    store_staging(&device, 1);
+    (0..20).for_each(|seed| device.writeback(seed));
+    store_staging(&device, 2);
+    let killed = device.kill().unwrap();
+    assert_eq!(staging_sectors(&killed), [2; 16]);
+    assert_eq!(killed.boot(), device.boot());
+    let mut found = BTreeSet::new();
+    for seed in 0..64 {
+        let crashed = device.crash(seed).unwrap();
+        assert_ne!(crashed.boot(), device.boot());
+        let sectors = staging_sectors(&crashed);
+        assert_eq!(staging_sectors(&device.crash(seed).unwrap()), sectors);
+        let pages = device.crash_with(seed, Atomicity::Page4096).unwrap();
+        let (first, second) = (staging_sectors(&pages), staging_sectors(&pages));
+        assert!(first[..8].iter().all(|byte| *byte == first[0]));
+        assert!(second[8..].iter().all(|byte| *byte == second[8]));
+        found.extend(sectors);
+    }
+    assert_eq!(found, BTreeSet::from([0, 1, 2]));
+}
+
+#[test]
+fn a_device_may_have_no_staging() {
+    let device = SimulatedDevice::without_staging(&header(HEADER_BYTES + BLOCK_BYTES)).unwrap();
+    let found = [device.kill().unwrap(), device.crash(0).unwrap(), device];
+    for device in found {
+        assert!(device.staging().is_none());
+        assert!(device.reserve_staging(0, 1).is_err());
+    }
+    let device = empty();
+    assert!(device.staging().is_some());
+    assert!(device.reserve_staging(STAGING_BYTES, 1).is_err());
+}
+
+#[test]
+fn bytes_are_inverted_overwritten_and_sectors_swapped_in_memory_and_on_the_disk() {
+    let device = device();
+    fill_all(&device, 1);
+    fill(&device, 1, 2);
+    device.sync().unwrap();
+    device.invert_byte(end_of(2));
+    let number = |sector| end_of(sector) / SECTOR_BYTES;
+    device.swap_sectors(number(0), number(1));
+    device.overwrite(end_of(3) + 5, b"over");
+    device.overwrite(device.len_bytes() - 1, b"the end");
+    for found in [device.kill().unwrap(), device.crash(1).unwrap(), device] {
+        assert_eq!((content(&found, 0), content(&found, 1)), (Some(2), Some(1)));
+        assert_eq!(sector(&found, 2)[..2], [0xfe, 1]);
+        assert_eq!(sector(&found, 3)[4..10], *b"\x01over\x01");
+        assert_eq!(
+            found.snapshot_range(end_of(SECTORS) - 2..u64::MAX),
+            b"\x01t"
+        );
+    }
+}
+
+#[test]
 fn damage_is_in_memory_and_on_the_disk() {
     let device = device();
     fill_all(&device, 0xff);
@@ -244,9 +453,9 @@ fn damage_is_in_memory_and_on_the_disk() {
     device.zero(end_of(1) + 500..end_of(3));
     device.flip_bit(u64::MAX, 0);
     for found in [device.kill().unwrap(), device.crash(1).unwrap(), device] {
-        let flipped = found.load(FIRST);
+        let flipped = sector(&found, 0);
         assert_eq!((flipped[2], flipped[3], flipped[4]), (0xff, 0xef, 0xff));
-        let partly = found.load(FIRST + 1);
+        let partly = sector(&found, 1);
         assert!(partly[..500].iter().all(|byte| *byte == 0xff));
         assert!(partly[500..].iter().all(|byte| *byte == 0));
         assert_eq!(
@@ -269,16 +478,16 @@ fn what_was_cut_off_is_gone_for_good() {
         end_of(1) + 100,
         "a longer length cuts nothing"
     );
-    device.grow(end_of(SECTORS)).unwrap();
+    device.extend(end_of(SECTORS)).unwrap();
     let mut all: Vec<SimulatedDevice> = (0..32).map(|seed| device.crash(seed).unwrap()).collect();
     for crashed in &all {
-        crashed.grow(end_of(SECTORS)).unwrap();
+        crashed.extend(end_of(SECTORS)).unwrap();
     }
     device.sync().unwrap();
     all.extend([device.kill().unwrap(), device.crash(1).unwrap(), device]);
     for found in all {
         assert_eq!(content(&found, 0), Some(5));
-        let partly = found.load(FIRST + 1);
+        let partly = sector(&found, 1);
         assert!(partly[..100].iter().all(|byte| *byte == 5));
         assert!(partly[100..].iter().all(|byte| *byte == 0));
         assert_eq!(count(&found, 0), SECTORS - 2);
@@ -289,9 +498,9 @@ fn what_was_cut_off_is_gone_for_good() {
 fn syncs_and_the_bytes_they_wrote_are_counted() {
     let device = empty();
     assert_eq!((device.syncs(), device.synced_bytes()), (0, 0));
-    device.grow(end_of(4)).unwrap();
+    device.extend(end_of(4)).unwrap();
     fill(&device, 0, 1);
-    fill(&device, 3, 1);
+    fill(&device, 3, 0);
     device.sync().unwrap();
     assert_eq!(
         (device.syncs(), device.synced_bytes()),
