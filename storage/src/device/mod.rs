@@ -109,8 +109,9 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// [`DeviceError::Full`]. Does nothing where the file system cannot allocate ahead.
     ///
     /// # Errors
-    /// [`DeviceError::Full`] if the disk or the quota does not allow it,
-    /// [`DeviceError::Truncated`], [`DeviceError::ReadOnly`], [`DeviceError::Io`].
+    /// [`DeviceError::Full`] if the disk or the quota does not allow it (a part of the range may
+    /// have its space all the same), [`DeviceError::Truncated`], [`DeviceError::ReadOnly`],
+    /// [`DeviceError::Io`].
     fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
     /// Gives the disk space of `offset..offset + len` back; the range reads as zero afterwards.
