@@ -31,7 +31,7 @@ const LUT_MASK: u64 = (1 << LUT_BITS) - 1;
 const SPAN_MASK: u32 = (1 << 20) - 1;
 
 /// What an entry is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
     /// A whole record.
@@ -44,16 +44,19 @@ pub(crate) enum Kind {
     Metadata = 4,
     /// Nothing: it only spans the rest of a block.
     Filler = 5,
+    /// An entry that counts for nothing: recovery has taken it back, since what it needs was lost before it was durable.
+    Void = 6,
 }
 
 impl Kind {
-    const fn from_bits(bits: u32) -> Option<Self> {
+    pub(crate) const fn from_bits(bits: u32) -> Option<Self> {
         match bits {
             1 => Some(Self::Record),
             2 => Some(Self::Tombstone),
             3 => Some(Self::Commit),
             4 => Some(Self::Metadata),
             5 => Some(Self::Filler),
+            6 => Some(Self::Void),
             _ => None,
         }
     }
@@ -63,6 +66,8 @@ impl Kind {
 pub(crate) const FLAG_KEYED: u8 = 1;
 /// The entry counts only if its group's commit entry is there.
 pub(crate) const FLAG_GROUPED: u8 = 2;
+/// Older versions of the record may be of another set.
+pub(crate) const FLAG_CHANGED_SET: u8 = 4;
 
 /// A log sequence number: 48 bits, rising with every entry of a namespace. The newest valid entry of a digest wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -77,7 +82,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    const fn seed(self) -> u64 {
+    pub(crate) const fn seed(self) -> u64 {
         self.device_id
             ^ self.incarnation.wrapping_mul(0x9e37_79b9_7f4a_7c15)
             ^ self.offset.wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
@@ -193,6 +198,30 @@ impl Header {
     }
 }
 
+/// A header that stands for no record: it only spans a piece of a block.
+pub(crate) const fn filler() -> Header {
+    Header {
+        kind: Kind::Filler,
+        flags: 0,
+        span_units: 0,
+        lsn: Lsn(0),
+        generation: 0,
+        last_update_ms: 0,
+        void_time: 0,
+        set_id: 0,
+        digest: Digest::new([0; Digest::LEN]),
+        body_bytes: 0,
+    }
+}
+
+/// The header of a record about which nothing is known yet: sequence number and sizes are filled in by the log.
+pub(crate) const fn blank_header() -> Header {
+    Header {
+        kind: Kind::Record,
+        ..filler()
+    }
+}
+
 /// The header that one flipped bit turned into `raw`, as it lay there and decoded, if there is one.
 pub(crate) fn corrected(raw: &RawHeader, place: Place) -> Option<(RawHeader, Header)> {
     before_one_flip(raw, |trial| {
@@ -237,6 +266,12 @@ fn digest_of(raw: &RawHeader) -> Digest {
     let mut bytes = [0; Digest::LEN];
     bytes.copy_from_slice(&raw[24..44]);
     Digest::new(bytes)
+}
+
+/// The length of the body, as the header says.
+#[inline]
+pub(crate) fn body_bytes_of(raw: &RawHeader) -> u64 {
+    u64_at(raw, 16) >> LUT_BITS
 }
 
 /// A record's entry, lent from the log without a copy.
@@ -313,6 +348,11 @@ impl<'a> EntryView<'a> {
 
     pub(crate) fn span_units(&self) -> u32 {
         u32_at(self.raw, 48) & SPAN_MASK
+    }
+
+    /// The check of the body, as the header has it.
+    pub(crate) fn body_check(&self) -> u32 {
+        u32_at(self.raw, 4)
     }
 
     pub(crate) fn kind_is(&self, kind: Kind) -> bool {

@@ -1,0 +1,395 @@
+//! The directory of a block: which records have entries in it, apart from the entries themselves.
+//!
+//! It grows from the end of the block downwards, a sector of 512 bytes after the other, and is written with every flush.
+//! Nobody reads it as long as all is well. Where entries can no longer be read it tells whose they were, so that exactly
+//! these records answer with an error, and no older version of them is taken for the present one.
+//!
+//! ```text
+//! sector k lies at 8 MiB - 512 * (k + 1)
+//!   0 u64  xxh3_64 of bytes 8..512, seeded with the place of the sector
+//!   8 u16  number of lines, 1..=41
+//!  10 u16  k
+//!  12 u32  where the entry of the first line lies, in 16-byte units from the start of the block
+//!  16      lines of 12 bytes: u64 log sequence number (48 bits) | kind (4 bits) | 12 bits of the identity, u32 the other 24 bits
+//! ```
+//! The identity of a record is its partition and its tag; of a commit entry, the low 36 bits of the group's number.
+
+use crate::device::BLOCK_BYTES;
+use crate::digest::Digest;
+use crate::location::UNIT_BYTES;
+use crate::log::entry::{Header, Kind, LSN_BITS, Lsn, Place};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// A sector of the directory: what a disk writes whole or not at all.
+pub(crate) const SECTOR_BYTES: usize = 512;
+const LINES_AT: usize = 16;
+const LINE_BYTES: usize = 12;
+/// Lines in a sector.
+pub(crate) const LINES: usize = (SECTOR_BYTES - LINES_AT) / LINE_BYTES;
+
+/// Tells the checksum of a sector from that of anything else.
+const SECTOR_SEED: u64 = u64::from_le_bytes(*b"block-di");
+
+const IDENTITY_LOW_BITS: u32 = 12;
+
+pub(crate) type Sector = [u8; SECTOR_BYTES];
+
+/// What the directory says of one entry.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Line {
+    pub(crate) lsn: Lsn,
+    pub(crate) kind: Kind,
+    /// Partition (12 bits, low) and tag (24 bits) of a record; the low 36 bits of a group's number.
+    pub(crate) identity: u64,
+}
+
+impl Line {
+    /// The line of an entry. `group`: the number that a commit entry makes whole.
+    pub(crate) fn of(header: &Header, group: Option<u64>) -> Self {
+        let identity = match header.kind {
+            Kind::Commit => group.unwrap_or_default() & ((1 << 36) - 1),
+            _ => identity_of(&header.digest),
+        };
+        Self {
+            lsn: header.lsn,
+            kind: header.kind,
+            identity,
+        }
+    }
+
+    fn encode(self) -> [u8; LINE_BYTES] {
+        let low = self.identity & ((1 << IDENTITY_LOW_BITS) - 1);
+        let word = self.lsn.0 | ((self.kind as u64) << LSN_BITS) | (low << (LSN_BITS + 4));
+        let high = (self.identity >> IDENTITY_LOW_BITS) as u32;
+        let mut bytes = [0; LINE_BYTES];
+        let (first, second) = bytes.split_at_mut(8);
+        first.copy_from_slice(&word.to_le_bytes());
+        second.copy_from_slice(&high.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; LINE_BYTES]) -> Option<Self> {
+        let (word, high) = bytes.split_first_chunk::<8>()?;
+        let word = u64::from_le_bytes(*word);
+        let high = u32::from_le_bytes(*high.first_chunk::<4>()?);
+        Some(Self {
+            lsn: Lsn(word & ((1 << LSN_BITS) - 1)),
+            kind: Kind::from_bits((word >> LSN_BITS) as u32 & 15)?,
+            identity: (word >> (LSN_BITS + 4)) | (u64::from(high) << IDENTITY_LOW_BITS),
+        })
+    }
+}
+
+/// Partition and tag of a digest: 36 bits.
+pub(crate) fn identity_of(digest: &Digest) -> u64 {
+    let [a, b, ..] = digest.as_bytes();
+    let partition = u64::from(*a) | (u64::from(*b & 0x0f) << 8);
+    partition | (u64::from(digest.tag()) << IDENTITY_LOW_BITS)
+}
+
+/// Partition and tag again, of an identity.
+pub(crate) fn split_identity(identity: u64) -> (usize, u32) {
+    let partition = identity as usize & ((1 << IDENTITY_LOW_BITS) - 1);
+    (
+        partition % crate::digest::PARTITIONS,
+        (identity >> IDENTITY_LOW_BITS) as u32 & 0x00ff_ffff,
+    )
+}
+
+/// How many bytes the directory of so many entries takes.
+pub(crate) const fn directory_bytes(entries: usize) -> u64 {
+    (entries.div_ceil(LINES) * SECTOR_BYTES) as u64
+}
+
+/// The directory of a block that is being filled.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    /// Whose block it is: `offset` is that of the block.
+    block: Place,
+    /// Sectors from the end of the block downwards: the first is the last in memory, as on the device.
+    entries: usize,
+    /// Complete sectors that are on the device need not stay here; those from this number on are kept.
+    kept_from: usize,
+    kept: Vec<Sector>,
+    /// Whether there is a line that is not on the device.
+    is_dirty: bool,
+}
+
+impl Directory {
+    pub(crate) fn new(block: Place) -> Self {
+        Self {
+            block,
+            entries: 0,
+            kept_from: 0,
+            kept: Vec::new(),
+            is_dirty: false,
+        }
+    }
+
+    /// How many bytes it takes at most with one more entry, and ended.
+    pub(crate) const fn bytes_with_one_more(&self) -> u64 {
+        directory_bytes(self.entries + 3)
+    }
+
+    pub(crate) const fn bytes(&self) -> u64 {
+        directory_bytes(self.entries)
+    }
+
+    /// How many bytes are not on the device as they are now.
+    pub(crate) const fn pending_bytes(&self) -> u64 {
+        (self.kept.len() * SECTOR_BYTES) as u64
+    }
+
+    /// Adds the line of an entry that begins `at_units` 16-byte units after the start of the block.
+    pub(crate) fn push(&mut self, line: Line, at_units: u32) {
+        let position = self.entries % LINES;
+        if position == 0 {
+            let mut sector = [0; SECTOR_BYTES];
+            put(
+                &mut sector,
+                10,
+                &((self.entries / LINES) as u16).to_le_bytes(),
+            );
+            put(&mut sector, 12, &at_units.to_le_bytes());
+            self.kept.push(sector);
+        }
+        self.entries += 1;
+        self.is_dirty = true;
+        if let Some(sector) = self.kept.last_mut() {
+            put(sector, 8, &((position + 1) as u16).to_le_bytes());
+            put(sector, LINES_AT + position * LINE_BYTES, &line.encode());
+        }
+    }
+
+    /// Adds the lines that end the directory of a closed block: one or two fillers, so that its last sector is seen to be
+    /// the last.
+    pub(crate) fn end(&mut self, at_units: u32) {
+        let filler = Line {
+            lsn: Lsn(0),
+            kind: Kind::Filler,
+            identity: 0,
+        };
+        self.push(filler, at_units);
+        if self.entries.is_multiple_of(LINES) {
+            self.push(filler, at_units);
+        }
+    }
+
+    /// The sectors that are not on the device as they are now, as they lie there, and where they begin in the block.
+    /// `None`: all are.
+    pub(crate) fn pending(&mut self) -> Option<(u64, Vec<u8>)> {
+        if !self.is_dirty {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(self.kept.len() * SECTOR_BYTES);
+        let kept_from = self.kept_from;
+        for (at, sector) in self.kept.iter_mut().enumerate().rev() {
+            let number = kept_from + at;
+            let check = sector_check(sector, self.block, number);
+            put(sector, 0, &check.to_le_bytes());
+            bytes.extend_from_slice(sector);
+        }
+        let sectors = self.kept_from + self.kept.len();
+        Some((BLOCK_BYTES - (sectors * SECTOR_BYTES) as u64, bytes))
+    }
+
+    /// What [`Directory::pending`] returned is on the device. A sector that has room is kept to be written again.
+    pub(crate) fn written(&mut self) {
+        self.is_dirty = false;
+        let partial = !self.entries.is_multiple_of(LINES);
+        let last = self.kept.pop();
+        self.kept_from += self.kept.len() + usize::from(!partial && last.is_some());
+        self.kept.clear();
+        self.kept.extend(last.filter(|_| partial));
+    }
+}
+
+/// What can be read of the directory of a block.
+#[derive(Debug, Default)]
+pub(crate) struct ReadDirectory {
+    /// Lines of all sectors that hold, in the order of their entries.
+    pub(crate) lines: Vec<Line>,
+    /// For each sector that holds: number, unit where its first entry begins, lines.
+    sectors: Vec<(usize, u32, usize)>,
+}
+
+impl ReadDirectory {
+    /// Reads all sectors of a block's directory that hold. `tail` is the end of the block, `block` the block's place.
+    pub(crate) fn read(tail: &[u8], block: Place) -> Self {
+        let mut read = Self::default();
+        let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
+        for (number, sector) in sectors.iter().rev().enumerate() {
+            let holds = u64_at(sector, 0) == Some(sector_check(sector, block, number));
+            let Some(count) = u16_at(sector, 8).filter(|_| holds) else {
+                continue;
+            };
+            let (_, lines) = sector.split_at(LINES_AT);
+            let (lines, _) = lines.as_chunks::<LINE_BYTES>();
+            let lines = lines.iter().take(usize::from(count));
+            let before = read.lines.len();
+            read.lines.extend(lines.filter_map(Line::decode));
+            let first = u32_at(sector, 12).unwrap_or_default();
+            read.sectors
+                .push((number, first, read.lines.len() - before));
+        }
+        read
+    }
+
+    /// Whether every entry that began between these units of the block (`from` included) has its line here.
+    pub(crate) fn covers(&self, from: u32, to: u32) -> bool {
+        // A gap is covered if it lies between the first entries of sectors that follow one another without one missing.
+        let mut at = self
+            .sectors
+            .iter()
+            .rposition(|(_, first, _)| *first <= from);
+        while let Some((number, _, lines)) = at.and_then(|at| self.sectors.get(at)) {
+            match at.and_then(|at| self.sectors.get(at + 1)) {
+                // The last one that is known: complete, there may have been another.
+                None => return *lines < LINES,
+                Some((next, _, _)) if *next != number + 1 => return false,
+                Some((_, first, _)) if *first >= to => return true,
+                Some(_) => at = at.map(|at| at + 1),
+            }
+        }
+        false
+    }
+
+    /// The lowest byte of the block that a sector was found in.
+    pub(crate) fn begins_at(&self) -> u64 {
+        let sectors = self.sectors.last().map_or(0, |(number, ..)| number + 1);
+        BLOCK_BYTES - (sectors * SECTOR_BYTES) as u64
+    }
+}
+
+fn sector_check(sector: &Sector, block: Place, number: usize) -> u64 {
+    let (_, content) = sector.split_at(8);
+    let seed = SECTOR_SEED ^ block.seed() ^ (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    xxh3_64_with_seed(content, seed)
+}
+
+fn put(sector: &mut Sector, at: usize, value: &[u8]) {
+    if let Some(target) = sector.get_mut(at..at + value.len()) {
+        target.copy_from_slice(value);
+    }
+}
+
+fn u16_at(sector: &Sector, at: usize) -> Option<u16> {
+    let bytes = sector.get(at..)?.first_chunk::<2>()?;
+    Some(u16::from_le_bytes(*bytes))
+}
+
+fn u32_at(sector: &Sector, at: usize) -> Option<u32> {
+    let bytes = sector.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(sector: &Sector, at: usize) -> Option<u64> {
+    let bytes = sector.get(at..)?.first_chunk::<8>()?;
+    Some(u64::from_le_bytes(*bytes))
+}
+
+/// The unit of a block in which a byte offset of it lies.
+pub(crate) const fn unit_of(in_block: u64) -> u32 {
+    (in_block / UNIT_BYTES) as u32
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            device_id: 7,
+            incarnation: 9,
+            offset: 65_536,
+        }
+    }
+
+    fn line(number: u64) -> Line {
+        Line {
+            lsn: Lsn(1000 + number),
+            kind: if number.is_multiple_of(3) {
+                Kind::Tombstone
+            } else {
+                Kind::Record
+            },
+            identity: number.wrapping_mul(0x1_2345_6789) & ((1 << 36) - 1),
+        }
+    }
+
+    /// The end of a block with the directory of so many entries, 10 units each from unit 64 on, flushed every `flush`.
+    fn written(entries: u64, flush: u64) -> Vec<u8> {
+        let mut block = vec![0; BLOCK_BYTES as usize];
+        let mut directory = Directory::new(place());
+        for number in 0..entries {
+            directory.push(line(number), 64 + 10 * number as u32);
+            if number % flush == flush - 1 || number == entries - 1 {
+                let (at, bytes) = directory.pending().unwrap();
+                block[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
+                directory.written();
+            }
+        }
+        assert_eq!(directory.bytes(), directory_bytes(entries as usize));
+        block
+    }
+
+    #[test]
+    fn every_line_comes_back_however_often_it_was_flushed() {
+        for flush in [1, 7, 41, 1000] {
+            for entries in [1, 40, 41, 42, 500] {
+                let read = ReadDirectory::read(&written(entries, flush), place());
+                let expected: Vec<Line> = (0..entries).map(line).collect();
+                assert_eq!(
+                    read.lines, expected,
+                    "{entries} entries, flushed every {flush}"
+                );
+                let end = BLOCK_BYTES - directory_bytes(entries as usize);
+                assert_eq!(read.begins_at(), end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_gap_is_covered_unless_a_sector_in_question_is_lost() {
+        let mut block = written(200, 1000);
+        let whole = ReadDirectory::read(&block, place());
+        assert!(whole.covers(64, 100) && whole.covers(500, 2000) && whole.covers(2000, 4000));
+        // Sector 2 begins with entry 82.
+        let at = BLOCK_BYTES as usize - 3 * SECTOR_BYTES;
+        block[at + 100] ^= 0xff;
+        let damaged = ReadDirectory::read(&block, place());
+        assert_eq!(damaged.lines.len(), 200 - LINES);
+        let unit = |entry: u32| 64 + 10 * entry;
+        assert!(damaged.covers(unit(0), unit(40)) && damaged.covers(unit(130), unit(140)));
+        assert!(!damaged.covers(unit(70), unit(90)) && !damaged.covers(unit(90), unit(100)));
+    }
+
+    #[test]
+    fn a_directory_of_another_life_or_block_is_not_believed() {
+        let block = written(50, 50);
+        let other_life = Place {
+            incarnation: 11,
+            ..place()
+        };
+        let other_block = Place {
+            offset: 65_536 + BLOCK_BYTES,
+            ..place()
+        };
+        for place in [other_life, other_block] {
+            assert_eq!(ReadDirectory::read(&block, place).lines, []);
+        }
+    }
+
+    #[test]
+    fn an_identity_gives_back_partition_and_tag() {
+        let mut bytes = [0; Digest::LEN];
+        for round in 0..=255u8 {
+            for (at, byte) in (0..).zip(&mut bytes) {
+                *byte = round.wrapping_mul(31).wrapping_add(83u8.wrapping_mul(at)) ^ 0x5a;
+            }
+            let digest = Digest::new(bytes);
+            let expected = (digest.partition(), digest.tag());
+            assert_eq!(split_identity(identity_of(&digest)), expected);
+        }
+    }
+}
