@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
-use std::time::Duration;
+use std::task::Waker;
+use std::time::{Duration, Instant};
 
 /// What a power failure may cost. A process that is killed loses nothing acknowledged under any of them: what is
 /// acknowledged lies in a shared mapping and belongs to the operating system.
@@ -44,6 +45,12 @@ struct Progress {
     completed: u64,
     running: bool,
     failure: Option<String>,
+    /// Tasks that wait for a sequence number to become durable.
+    wakers: Vec<(u64, Waker)>,
+    /// The highest number that a task waits for: the background syncs for it.
+    requested_lsn: u64,
+    /// Nobody syncs in the background any more.
+    ended: bool,
 }
 
 /// Runs one sync at a time for everybody who asks, and remembers the first failure for ever: a failed sync is never
@@ -52,20 +59,17 @@ struct Progress {
 pub(crate) struct Syncer {
     progress: Mutex<Progress>,
     done: Condvar,
+    /// Told when a task begins to wait.
+    asked: Condvar,
     failed: AtomicBool,
-    /// Everything up to here may be covered by a sync that has started: somebody may be promised it. Written by whoever
-    /// runs the sync; rises, but for a moment at the start of each sync in which it is the largest number.
-    promised_lsn: AtomicU64,
     /// Everything up to here was complete before a sync that succeeded.
     durable_lsn: AtomicU64,
 }
 
-/// The sequence numbers a sync deals in, read when it starts.
+/// What a sync covers, read when it starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Horizon {
-    /// The highest number given out.
-    pub(crate) issued: u64,
-    /// Every entry up to here is complete in memory.
+    /// Every entry up to here has been handed to the devices.
     pub(crate) complete: u64,
 }
 
@@ -74,8 +78,8 @@ impl Syncer {
     /// `sync` is run without any lock.
     pub(crate) fn sync(
         &self,
-        horizon: impl Fn() -> Horizon,
-        sync: impl Fn() -> std::result::Result<(), String>,
+        horizon: impl Fn() -> std::result::Result<Horizon, String>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
     ) -> std::result::Result<(), String> {
         let mut progress = self.progress.lock();
         let needed = progress.started + 1;
@@ -94,25 +98,28 @@ impl Syncer {
             progress.started += 1;
             let number = progress.started;
             drop(progress);
-            // From before the horizon is read until it is known, everything counts as promised: a version of which the
-            // horizon knows must not be recycled in favour of one that the sync may miss.
-            self.promised_lsn.store(u64::MAX, Ordering::SeqCst);
-            let at = horizon();
-            self.promised_lsn.store(at.issued, Ordering::SeqCst);
-            let result = sync();
+            let result = horizon().and_then(|at| sync(at).map(|()| at));
             progress = self.progress.lock();
             progress.running = false;
-            match result {
-                Ok(()) => {
+            let awake = match result {
+                Ok(at) => {
                     progress.completed = number;
                     self.durable_lsn.fetch_max(at.complete, Ordering::SeqCst);
+                    let reached = |(lsn, _): &mut (u64, Waker)| *lsn <= at.complete;
+                    progress.wakers.extract_if(.., reached).collect()
                 }
                 Err(failure) => {
                     progress.failure = Some(failure);
                     self.failed.store(true, Ordering::SeqCst);
+                    std::mem::take(&mut progress.wakers)
                 }
-            }
+            };
             self.done.notify_all();
+            if !awake.is_empty() {
+                drop(progress);
+                awake.into_iter().for_each(|(_, waker)| waker.wake());
+                progress = self.progress.lock();
+            }
         }
     }
 
@@ -132,22 +139,69 @@ impl Syncer {
         self.progress.lock().failure.clone()
     }
 
-    pub(crate) fn promised_lsn(&self) -> u64 {
-        self.promised_lsn.load(Ordering::SeqCst)
-    }
-
     pub(crate) fn durable_lsn(&self) -> u64 {
         self.durable_lsn.load(Ordering::SeqCst)
     }
 
-    /// After recovery: everything that was found is on the device already.
-    pub(crate) fn start_from(&self, issued: u64, durable: u64) {
-        self.promised_lsn.store(issued, Ordering::SeqCst);
-        self.durable_lsn.store(durable, Ordering::SeqCst);
+    /// After recovery: what was found up to this number is on the devices.
+    pub(crate) fn start_from(&self, durable_lsn: u64) {
+        self.durable_lsn.store(durable_lsn, Ordering::SeqCst);
     }
 
     /// How many syncs have succeeded.
     pub(crate) fn completed(&self) -> u64 {
         self.progress.lock().completed
+    }
+
+    /// Has a task woken when everything up to this number is durable, or a sync has failed. False: there is nobody who
+    /// syncs in the background.
+    pub(crate) fn wake_at(&self, lsn: u64, waker: &Waker) -> bool {
+        let mut progress = self.progress.lock();
+        if progress.ended {
+            return false;
+        }
+        if progress.failure.is_some() || lsn <= self.durable_lsn() {
+            waker.wake_by_ref();
+            return true;
+        }
+        let known = progress
+            .wakers
+            .iter()
+            .any(|(at, known)| *at == lsn && known.will_wake(waker));
+        if !known {
+            progress.wakers.push((lsn, waker.clone()));
+        }
+        progress.requested_lsn = progress.requested_lsn.max(lsn);
+        self.asked.notify_all();
+        true
+    }
+
+    /// Waits until a task wants more to be durable than is, or until `until`, or until the end. Whether to go on.
+    pub(crate) fn wait_for_request(&self, until: Option<Instant>) -> bool {
+        let mut progress = self.progress.lock();
+        loop {
+            let is_asked =
+                progress.failure.is_none() && progress.requested_lsn > self.durable_lsn();
+            let is_over = until.is_some_and(|until| Instant::now() >= until);
+            if progress.ended || is_asked || is_over {
+                return !progress.ended;
+            }
+            match until {
+                Some(_) => {
+                    self.asked.wait_until(&mut progress, until);
+                }
+                None => self.asked.wait(&mut progress),
+            }
+        }
+    }
+
+    /// Nobody syncs in the background any more: tasks that wait are woken and sync for themselves.
+    pub(crate) fn end(&self) {
+        let mut progress = self.progress.lock();
+        progress.ended = true;
+        let awake = std::mem::take(&mut progress.wakers);
+        self.asked.notify_all();
+        drop(progress);
+        awake.into_iter().for_each(|(_, waker)| waker.wake());
     }
 }

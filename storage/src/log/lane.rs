@@ -1,113 +1,404 @@
 //! Append lanes: each fills a block of its own, so that many writers append at once.
+//!
+//! An entry is assembled by its writer, then copied under the lane's lock: into the lane's staging buffer if it is small,
+//! straight to the device otherwise. A full buffer is flushed by whoever finds it full. Under the lock everything happens
+//! in the order of the bytes, so a block never has a gap.
 
-use crate::log::block::BlockId;
-use crate::log::recycle::{FreeSlot, FreeSlots};
+use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::block::{BlockId, ENTRIES_AT, Phase};
+use crate::log::directory::{Directory, Line, unit_of};
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header, filler};
+use crate::log::space::Purpose;
+use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
+use crate::log::volume::Volume;
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crossbeam_utils::CachePadded;
+use std::cell::Cell;
 
-/// How many writers of one lane may be copying their bytes at the same time. Copying takes about a microsecond.
-pub(crate) const IN_FLIGHT_MAX: usize = 16;
+/// Disk space is put behind a block in pieces: so much at first, then as much again as it has.
+pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
+/// A page of the file system.
+pub(crate) const PAGE_BYTES: u64 = 4096;
+/// What new versions of records leave of the space behind a block, for deletes on a full disk.
+const SLACK_BYTES: u64 = 8 << 10;
+/// After so many full buffers in a row a buffer grows.
+const FULL_BUFFERS_TO_GROW: u32 = 4;
+/// Where nothing is staged the directory goes to the device after so many bytes of it, and at every sync.
+const DIRECTORY_PENDING_MAX: u64 = 32 << 10;
+/// An end shorter than a header is left as it is when a block is closed.
+const FILLER_BYTES_MIN: u64 = (ENTRY_HEADER_BYTES as u64).next_multiple_of(UNIT_BYTES);
 
-/// So many retired slots, or so many of their units (1 MiB), wait together for the readers' epoch to pass. Handing them
-/// over takes a microsecond or two: with so many at a time that is in 1 of 256 overwrites, and not in the 99th percentile.
-#[cfg(not(shuttle))]
-const LIMBO_SLOTS: usize = 256;
-/// The model checker should see slots come back soon.
-#[cfg(shuttle)]
-const LIMBO_SLOTS: usize = 1;
-const LIMBO_UNITS: u32 = (1 << 20) / 16;
+/// An entry as it will lie in the log, in words: header, body, padding.
+#[derive(Debug, Default)]
+pub(crate) struct Assembled {
+    words: Vec<[u8; 8]>,
+    body_bytes: usize,
+}
 
-/// The block that a lane is filling.
-#[derive(Clone, Copy, Debug)]
+thread_local! {
+    static ASSEMBLED: Cell<Vec<[u8; 8]>> = const { Cell::new(Vec::new()) };
+}
+
+/// A thread keeps the memory of entries up to this size (64 KiB).
+const KEPT_WORDS_MAX: usize = 8 << 10;
+
+impl Assembled {
+    /// Room for the header, then the body from its parts.
+    pub(crate) fn new(parts: &[&[u8]], body_bytes: usize) -> Self {
+        let mut words = ASSEMBLED.take();
+        let units = Header::span_for(body_bytes) as usize;
+        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
+        words.clear();
+        words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
+        let bytes = words.as_flattened_mut();
+        let mut at = ENTRY_HEADER_BYTES;
+        for part in parts {
+            if let Some(target) = bytes.get_mut(at..at + part.len()) {
+                target.copy_from_slice(part);
+                at += part.len();
+            }
+        }
+        Self { words, body_bytes }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        8 * self.words.len() as u64
+    }
+
+    fn body(&self) -> &[u8] {
+        let behind = self.words.as_flattened().get(ENTRY_HEADER_BYTES..);
+        behind
+            .and_then(|rest| rest.get(..self.body_bytes))
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Assembled {
+    fn drop(&mut self) {
+        if self.words.capacity() <= KEPT_WORDS_MAX {
+            ASSEMBLED.set(std::mem::take(&mut self.words));
+        }
+    }
+}
+
+/// The block that a lane is filling. Offsets are those in the block.
+#[derive(Debug)]
 pub(crate) struct OpenBlock {
     pub(crate) id: BlockId,
     pub(crate) incarnation: u64,
-    /// Next free byte and end, as offsets in the device.
-    pub(crate) next: u64,
-    pub(crate) end: u64,
+    /// The next free byte.
+    pub(crate) tail: u64,
+    /// Up to here the device has everything.
+    pub(crate) flushed: u64,
+    /// Where the staging buffer's first byte belongs.
+    start: u64,
+    /// Up to here, and from there on, disk space is behind the block.
+    backed_to: u64,
+    backed_from: u64,
+    pub(crate) directory: Directory,
+}
+
+impl OpenBlock {
+    /// A block of which entries reach up to `tail`, all on the device.
+    pub(crate) fn new(volume: &Volume, id: BlockId, incarnation: u64, tail: u64) -> Self {
+        Self {
+            id,
+            incarnation,
+            tail,
+            flushed: tail,
+            start: tail,
+            backed_to: 0,
+            backed_from: BLOCK_BYTES,
+            directory: Directory::new(volume.place(incarnation, id.offset_bytes())),
+        }
+    }
+
+    /// Whether an entry of so many bytes fits between the others and the directory.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        self.tail + bytes + FILLER_BYTES_MIN + self.directory.bytes_with_one_more() <= BLOCK_BYTES
+    }
+
+    /// Puts disk space behind the block up to `to` and for its directory.
+    pub(crate) fn back(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
+        let to = to.min(BLOCK_BYTES);
+        if to > self.backed_to {
+            let wanted = to.max(self.backed_to * 2).max(CHUNK_BYTES).min(BLOCK_BYTES);
+            let wanted = wanted.next_multiple_of(PAGE_BYTES);
+            let from = self.backed_to;
+            let backed = match volume.device().reserve(offset + from, wanted - from) {
+                Ok(()) => wanted,
+                // The last pages of a disk: no more than is needed.
+                Err(DeviceError::Full { .. }) => {
+                    let least = to.next_multiple_of(PAGE_BYTES);
+                    volume.device().reserve(offset + from, least - from)?;
+                    least
+                }
+                Err(other) => return Err(other),
+            };
+            self.backed_to = backed;
+        }
+        let from = BLOCK_BYTES - self.directory.bytes_with_one_more();
+        if from < self.backed_from {
+            let has = BLOCK_BYTES - self.backed_from;
+            let from = from.min(BLOCK_BYTES.saturating_sub(2 * has)) / PAGE_BYTES * PAGE_BYTES;
+            let len = self.backed_from - from;
+            volume.device().reserve(offset + from, len)?;
+            self.backed_from = from;
+        }
+        Ok(())
+    }
 }
 
 /// What a lane owns, under its lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct LaneState {
     pub(crate) open: Option<OpenBlock>,
-    pub(crate) free: FreeSlots,
-    limbo: Vec<FreeSlot>,
-    limbo_units: u32,
     pub(crate) counters: LaneCounters,
+    buffer_bytes: u64,
+    /// How much of the buffer has disk space behind it.
+    reserved_bytes: u64,
+    full_buffers: u32,
+    tenancy: u64,
+}
+
+impl Default for LaneState {
+    fn default() -> Self {
+        Self {
+            open: None,
+            counters: LaneCounters::default(),
+            buffer_bytes: BUFFER_BYTES_MIN,
+            reserved_bytes: 0,
+            full_buffers: 0,
+            tenancy: 0,
+        }
+    }
+}
+
+impl LaneState {
+    /// A lane that has this block open, and no buffer.
+    pub(crate) fn with(open: OpenBlock) -> Self {
+        Self {
+            open: Some(open),
+            ..Self::default()
+        }
+    }
+
+    /// The lane goes on numbering its tenancies after this one, which an earlier opening has left.
+    pub(crate) fn continue_after(&mut self, tenancy: u64) {
+        self.tenancy = self.tenancy.max(tenancy);
+    }
 }
 
 /// What a lane has done since the namespace was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LaneCounters {
-    /// Units of fresh log taken.
+    /// Units of log taken.
     pub(crate) appended_units: u64,
-    /// Units of recycled slots taken.
-    pub(crate) recycled_units: u64,
     pub(crate) entries: u64,
     /// Bytes of headers and bodies that callers asked to store.
     pub(crate) requested_bytes: u64,
-}
-
-impl LaneState {
-    /// Puts a slot aside until no reader can see it. Returns a batch when it is time to hand one to the epoch.
-    pub(crate) fn set_aside(&mut self, slot: FreeSlot) -> Option<Vec<FreeSlot>> {
-        self.limbo.push(slot);
-        self.limbo_units += slot.units;
-        if self.limbo.len() < LIMBO_SLOTS && self.limbo_units < LIMBO_UNITS {
-            return None;
-        }
-        self.limbo_units = 0;
-        Some(std::mem::replace(
-            &mut self.limbo,
-            Vec::with_capacity(LIMBO_SLOTS),
-        ))
-    }
 }
 
 /// One lane.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) state: Mutex<LaneState>,
-    /// For each writer that is copying: a lower bound of its sequence number; 0 = nobody.
-    in_flight: [CachePadded<AtomicU64>; IN_FLIGHT_MAX],
 }
 
-impl Lane {
-    /// The slots of a batch whose epoch has passed.
-    pub(crate) fn absorb(&self, batch: Vec<FreeSlot>) {
-        let mut state = self.state.lock();
-        for slot in batch {
-            state.free.put(slot);
+/// A lane that its caller has locked, with what it writes to.
+#[derive(Debug)]
+pub(crate) struct LockedLane<'a> {
+    pub(crate) number: usize,
+    pub(crate) state: &'a mut LaneState,
+    pub(crate) volume: &'a Volume,
+    pub(crate) staging: Option<&'a Staging>,
+}
+
+impl LockedLane<'_> {
+    /// Appends an entry that fits into the open block. Its sequence number is drawn when nothing can fail any more but a
+    /// write to the device.
+    ///
+    /// An error leaves everything as it was, the staged entries included.
+    pub(crate) fn append(
+        &mut self,
+        purpose: Purpose,
+        header: &mut Header,
+        entry: &mut Assembled,
+        group: Option<u64>,
+        draw_lsn: impl FnOnce(&mut Header),
+    ) -> Result<Option<Location>, DeviceError> {
+        let bytes = entry.bytes();
+        let slack = match purpose {
+            Purpose::Write => SLACK_BYTES,
+            Purpose::Delete | Purpose::Defrag => FILLER_BYTES_MIN,
+        };
+        let is_staged = self.staging.is_some() && bytes <= self.state.buffer_bytes / 4;
+        let Some(open) = self.state.open.as_mut() else {
+            return Ok(None);
+        };
+        open.back(self.volume, open.tail + bytes + slack)?;
+        if is_staged {
+            if open.tail + bytes - open.start > self.state.buffer_bytes {
+                self.flush()?;
+                self.count_full_buffer();
+                self.restart()?;
+            } else if self.state.reserved_bytes < self.state.buffer_bytes {
+                self.restart()?;
+            }
+        } else {
+            self.flush()?;
+        }
+        let Some(open) = self.state.open.as_mut() else {
+            return Ok(None);
+        };
+        let offset = open.id.offset_bytes() + open.tail;
+        draw_lsn(header);
+        header.span_units = (bytes / UNIT_BYTES) as u32;
+        header.body_bytes = entry.body_bytes as u32;
+        let raw = header.encode(self.volume.place(open.incarnation, offset), entry.body());
+        if let Some(target) = entry.words.as_flattened_mut().first_chunk_mut() {
+            *target = raw;
+        }
+        let location = Location::new(open.id.device, offset);
+        let line = Line::of(header, group);
+        let at_units = unit_of(open.tail);
+        match self.staging.filter(|_| is_staged) {
+            Some(staging) => {
+                staging.store(self.number, open.tail - open.start, &entry.words);
+                open.tail += bytes;
+                open.directory.push(line, at_units);
+            }
+            None => {
+                self.volume
+                    .device()
+                    .write(offset, &[entry.words.as_flattened()])?;
+                open.tail += bytes;
+                open.flushed = open.tail;
+                open.directory.push(line, at_units);
+                if self.staging.is_some() {
+                    self.restart()?;
+                } else if open.directory.pending_bytes() >= DIRECTORY_PENDING_MAX {
+                    self.write_directory()?;
+                }
+            }
+        }
+        let counters = &mut self.state.counters;
+        counters.entries += 1;
+        counters.appended_units += bytes / UNIT_BYTES;
+        Ok(Some(location))
+    }
+
+    fn count_full_buffer(&mut self) {
+        let state = &mut *self.state;
+        state.full_buffers += 1;
+        if state.full_buffers >= FULL_BUFFERS_TO_GROW && state.buffer_bytes < BUFFER_BYTES_MAX {
+            state.full_buffers = 0;
+            state.buffer_bytes = (state.buffer_bytes * 2).min(BUFFER_BYTES_MAX);
         }
     }
 
-    /// Announces a writer before it draws its sequence number. None: too many are copying.
-    pub(crate) fn announce(&self, lower_bound: u64) -> Option<usize> {
-        let free = self
-            .in_flight
-            .iter()
-            .position(|slot| slot.load(Ordering::Relaxed) == 0)?;
-        self.in_flight
-            .get(free)?
-            .store(lower_bound, Ordering::Relaxed);
-        Some(free)
-    }
-
-    /// The writer's bytes are complete.
-    pub(crate) fn retract(&self, ticket: usize) {
-        if let Some(slot) = self.in_flight.get(ticket) {
-            slot.store(0, Ordering::Release);
+    /// Begins the buffer anew where the block ends. Everything before is on the device.
+    pub(crate) fn restart(&mut self) -> Result<(), DeviceError> {
+        let (Some(staging), state) = (self.staging, &mut *self.state) else {
+            return Ok(());
+        };
+        let Some(open) = state.open.as_mut() else {
+            return Ok(());
+        };
+        if state.reserved_bytes < state.buffer_bytes {
+            staging.reserve(self.number, state.buffer_bytes)?;
+            state.reserved_bytes = state.buffer_bytes;
         }
+        // Entries that are staged already keep their place.
+        if open.flushed == open.tail {
+            open.start = open.tail;
+            state.tenancy += 1;
+            if let Some(block) = self.volume.block(open.id.index) {
+                let address = staging
+                    .address(self.number)
+                    .wrapping_sub(open.start as usize);
+                block.stage(unit_of(open.flushed), address);
+            }
+            let tenancy = Tenancy {
+                number: state.tenancy,
+                block: open.id,
+                device_id: self.volume.device_id(),
+                incarnation: open.incarnation,
+                start: open.start,
+            };
+            staging.begin(self.number, &tenancy);
+        }
+        Ok(())
     }
 
-    /// The lowest sequence number that may still be incomplete in this lane.
-    pub(crate) fn lowest_in_flight(&self) -> Option<u64> {
-        self.in_flight
-            .iter()
-            .map(|slot| slot.load(Ordering::SeqCst))
-            .filter(|lsn| *lsn != 0)
-            .min()
+    /// Brings what is staged to the device, and the directory. An error leaves it staged.
+    pub(crate) fn flush(&mut self) -> Result<(), DeviceError> {
+        let Some(open) = self.state.open.as_mut() else {
+            return Ok(());
+        };
+        if let Some(staging) = self.staging.filter(|_| open.flushed < open.tail) {
+            let (from, to) = (open.flushed - open.start, open.tail - open.start);
+            let offset = open.id.offset_bytes() + open.flushed;
+            let device = self.volume.device();
+            device.write(offset, &[staging.bytes(self.number, from, to)])?;
+            device.populate(offset, to - from);
+            open.flushed = open.tail;
+            if let Some(block) = self.volume.block(open.id.index) {
+                block.set_flushed(unit_of(open.flushed));
+            }
+        }
+        self.write_directory()
+    }
+
+    fn write_directory(&mut self) -> Result<(), DeviceError> {
+        let Some(open) = self.state.open.as_mut() else {
+            return Ok(());
+        };
+        if let Some((at, bytes)) = open.directory.pending() {
+            let offset = open.id.offset_bytes() + at;
+            self.volume.device().write(offset, &[&bytes])?;
+            open.directory.written();
+        }
+        Ok(())
+    }
+
+    /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
+    /// `closed_at`: the block sequence, for whoever asks for the block's age.
+    pub(crate) fn close(&mut self, closed_at: u64) -> Result<(), DeviceError> {
+        self.flush()?;
+        let Some(open) = self.state.open.as_mut() else {
+            return Ok(());
+        };
+        let device = self.volume.device();
+        let offset = open.id.offset_bytes();
+        open.back(self.volume, open.tail + FILLER_BYTES_MIN)?;
+        open.directory.end(unit_of(open.tail));
+        let end = BLOCK_BYTES - open.directory.bytes();
+        let left = end.saturating_sub(open.tail);
+        if left >= FILLER_BYTES_MIN {
+            let header = Header {
+                span_units: unit_of(left),
+                ..filler()
+            };
+            let place = self.volume.place(open.incarnation, offset + open.tail);
+            device.write(offset + open.tail, &[&header.encode(place, &[])])?;
+        }
+        self.write_directory()?;
+        let Some(open) = self.state.open.take() else {
+            return Ok(());
+        };
+        // What was put behind the block and is not needed goes back.
+        let from = (open.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
+        let to = (end / PAGE_BYTES * PAGE_BYTES).min(open.backed_to.max(open.backed_from));
+        if to > from + CHUNK_BYTES {
+            device.release(offset + from, to - from)?;
+        }
+        if let Some(block) = self.volume.block(open.id.index) {
+            block.set_all_flushed();
+            block.note_closed(unit_of(open.tail - ENTRIES_AT), closed_at);
+            block.set_phase(Phase::Closed);
+        }
+        Ok(())
     }
 }

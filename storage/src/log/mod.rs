@@ -1,32 +1,41 @@
 //! The log of one namespace: devices, blocks, lanes. It places entries and knows which bytes live; what they mean is the
 //! index's business.
+//!
+//! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
+//! `volume.rs` (how it is read), `space.rs`, `durability.rs`, in this order.
 
 pub(crate) mod bit_repair;
 pub(crate) mod block;
+pub(crate) mod directory;
 pub(crate) mod durability;
 pub(crate) mod entry;
 pub(crate) mod group;
 pub(crate) mod lane;
-pub(crate) mod recycle;
 pub(crate) mod space;
+pub(crate) mod staging;
 pub(crate) mod volume;
 
-use crate::device::{BLOCK_BYTES, State, read_state, write_state};
-use crate::digest::Digest;
+use crate::device::{
+    BLOCK_BYTES, Device, DeviceError, DurableExtent, STAGING_LANES_MAX, State, read_state,
+    write_state,
+};
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockUse, ENTRY_UNITS_MAX, Phase,
+    BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
 };
+use crate::log::directory::unit_of;
 use crate::log::durability::{Horizon, Syncer};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn};
-use crate::log::lane::{Lane, LaneCounters, LaneState, OpenBlock};
-use crate::log::recycle::{FreeSlot, rounded};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
+use crate::log::lane::{
+    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES,
+};
 use crate::log::space::{Purpose, Space, lanes_for};
-use crate::log::volume::{Extent, Volume};
+use crate::log::staging::Staging;
+use crate::log::volume::{Entry, Volume};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -44,59 +53,94 @@ pub(crate) struct Appended {
 pub(crate) struct Log {
     namespace: String,
     volumes: Vec<Volume>,
+    staging: Option<Arc<Staging>>,
     /// The lanes of writers, and last the one of defragmentation.
-    lanes: Vec<Arc<Lane>>,
+    lanes: Vec<CachePadded<Lane>>,
     next_lsn: CachePadded<AtomicU64>,
+    /// Rises with every block that is opened or freed.
+    block_sequence: AtomicU64,
     space: Space,
     syncer: Syncer,
     sessions: AtomicU64,
-    state_sequence: Mutex<()>,
+    states: Mutex<States>,
+    /// For each device, one more than the highest block that was ever opened.
+    used_blocks: Vec<AtomicU32>,
+}
+
+/// What the devices' headers say of how far they are durable.
+#[derive(Debug, Default)]
+struct States {
+    /// As noted last, one for each device.
+    noted: Vec<State>,
+    /// What the sync under way will make durable.
+    syncing: Reach,
+}
+
+/// How far the log reached when a sync began.
+#[derive(Debug, Default)]
+struct Reach {
+    next_block: u64,
+    /// For each device: blocks that had a header, and how far the open ones were filled.
+    devices: Vec<(u32, Vec<DurableExtent>)>,
 }
 
 thread_local! {
-    static LANE_HINT: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-static NEXT_HINT: AtomicHint = AtomicHint::new(0);
-type AtomicHint = std::sync::atomic::AtomicUsize;
-
-/// A number for this thread: threads are dealt over the lanes in the order in which they first write.
-fn thread_hint() -> usize {
-    LANE_HINT.with(|hint| {
-        if hint.get() == usize::MAX {
-            hint.set(NEXT_HINT.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-        }
-        hint.get()
-    })
+    static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Log {
-    /// A log over empty or scanned devices; [`Log::start`] tells it what was found. There are fewer lanes than asked for
-    /// where the devices are too small for a block and a reserved block for each.
-    pub(crate) fn new(namespace: String, volumes: Vec<Volume>, write_lanes: usize) -> Self {
+    /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than asked for where the
+    /// devices are too small for a block and a reserved block for each.
+    pub(crate) fn new(
+        namespace: String,
+        volumes: Vec<Volume>,
+        staging: Option<Arc<Staging>>,
+        write_lanes: usize,
+    ) -> Self {
         let session = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             &namespace,
         );
         let blocks: usize = volumes.iter().map(|volume| volume.blocks().len()).sum();
-        let write_lanes = lanes_for(blocks, write_lanes);
+        let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
         Self {
             namespace,
+            used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
-            lanes: (0..=write_lanes).map(|_| Arc::default()).collect(),
+            staging,
+            lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
+            block_sequence: AtomicU64::new(1),
             space: Space::new(blocks, write_lanes),
             syncer: Syncer::default(),
             // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
             sessions: AtomicU64::new((session << 32) | 1),
-            state_sequence: Mutex::default(),
+            states: Mutex::default(),
         }
     }
 
     /// Begins after recovery: blocks in use are marked in their volumes, the others are free.
-    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64) {
+    pub(crate) fn start(&self, last_lsn: u64, durable_lsn: u64, next_block: u64) {
         self.next_lsn.store(last_lsn + 1, Ordering::SeqCst);
-        self.syncer.start_from(last_lsn, durable_lsn);
+        self.block_sequence.fetch_max(next_block, Ordering::SeqCst);
+        self.syncer.start_from(durable_lsn);
+        let tenancies = self.staging().map(Staging::tenancies).unwrap_or_default();
+        for (lane, tenancy) in tenancies {
+            if let Some(lane) = self.lanes.get(lane) {
+                lane.state.lock().continue_after(tenancy.number);
+            }
+        }
+        let mut states = self.states.lock();
+        for (volume, used) in self.volumes.iter().zip(&self.used_blocks) {
+            let known = (0u32..).zip(volume.blocks());
+            let last = known.filter(|(_, block)| block.phase() != Phase::Free);
+            used.fetch_max(
+                last.last().map_or(0, |(index, _)| index + 1),
+                Ordering::SeqCst,
+            );
+            let noted = read_state(volume.device().as_ref()).unwrap_or_default();
+            states.noted.push(noted);
+        }
         self.space.start(&self.volumes);
     }
 
@@ -106,8 +150,7 @@ impl Log {
 
     /// Counts an entry that was found at opening.
     pub(crate) fn count_live(&self, location: Location, units: u32) {
-        let id = BlockId::containing(location.device(), location.offset_bytes());
-        if let Some(block) = self.block(id) {
+        if let Some(block) = self.block_of(location) {
             block.add_live(units);
         }
     }
@@ -120,29 +163,20 @@ impl Log {
         self.volumes.get(location.device())
     }
 
+    pub(crate) fn staging(&self) -> Option<&Staging> {
+        self.staging.as_deref()
+    }
+
     pub(crate) fn space(&self) -> &Space {
         &self.space
-    }
-
-    /// Writes a block ahead for the lanes. Returns whether there was one to prepare.
-    pub(crate) fn prepare_block(&self) -> Result<bool> {
-        Ok(self.space.prepare(&self.volumes)?)
-    }
-
-    /// Tries the disks again that were full.
-    pub(crate) fn retry_growth(&self) {
-        self.space.retry_growth(&self.volumes);
     }
 
     pub(crate) fn syncer(&self) -> &Syncer {
         &self.syncer
     }
 
-    pub(crate) fn entry<'a>(
-        &'a self,
-        location: Location,
-        guard: &'a Guard,
-    ) -> Option<EntryView<'a>> {
+    #[inline]
+    pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
         self.volume(location)?.entry(location, guard)
     }
 
@@ -170,6 +204,15 @@ impl Log {
         self.next_lsn.fetch_add(1, Ordering::SeqCst)
     }
 
+    /// The sequence number that the next block to be opened or freed gets.
+    pub(crate) fn next_block(&self) -> u64 {
+        self.block_sequence.load(Ordering::SeqCst)
+    }
+
+    fn draw_block_sequence(&self) -> u64 {
+        self.block_sequence.fetch_add(1, Ordering::SeqCst)
+    }
+
     /// The header of the entry at a location, if its check holds.
     pub(crate) fn checked_header(
         &self,
@@ -181,31 +224,6 @@ impl Log {
             entry.raw(),
             volume.place(incarnation, location.offset_bytes()),
         )
-    }
-
-    /// Writes the headers anew of blocks that are known to be in use, where they cannot be read: the next recovery needs
-    /// them.
-    pub(crate) fn restore_block_headers(&self) {
-        for volume in &self.volumes {
-            volume.prefetch_block_headers();
-            for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
-                let incarnation = block.incarnation();
-                let is_known = |header: &BlockHeader| header.incarnation == incarnation;
-                let readable = matches!(
-                    volume.block_use(index),
-                    BlockUse::Used { header, .. } if is_known(&header)
-                );
-                // A block that no recovery could make out has no incarnation, and stays as it is.
-                if block.phase() != Phase::Free && incarnation != 0 && !readable {
-                    volume.write_block_header(&BlockHeader {
-                        index,
-                        incarnation,
-                        device_id: volume.device_id(),
-                        opened: Lsn(0),
-                    });
-                }
-            }
-        }
     }
 
     /// Whether both checks of the entry at a location hold.
@@ -223,16 +241,19 @@ impl Log {
         Ok(())
     }
 
-    /// Places a new entry; it counts as live from now on, and nobody sees it before it is published. `header.lsn` is
-    /// drawn here, unless the entry moves (`Purpose::Defrag`) and keeps its own.
+    /// Appends an entry. The header's sequence number and sizes are filled in; an entry that moves keeps its number.
+    /// `group`: the number of the group that a commit entry makes whole.
+    ///
+    /// An error leaves nothing behind.
     pub(crate) fn append(
         &self,
         purpose: Purpose,
         mut header: Header,
         parts: &[&[u8]],
+        group: Option<u64>,
     ) -> Result<Appended> {
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let wanted = ENTRY_HEADER_BYTES as u64 + body_bytes as u64;
+        let wanted = (ENTRY_HEADER_BYTES + body_bytes) as u64;
         let limit = u64::from(ENTRY_UNITS_MAX) * UNIT_BYTES;
         if wanted > limit {
             return Err(Error::TooLarge {
@@ -240,88 +261,57 @@ impl Log {
                 limit,
             });
         }
-        let units = rounded(Header::span_for(body_bytes)).min(ENTRY_UNITS_MAX);
-        let (lane, mut state) = self.lane(purpose)?;
-        let extent = self.take_extent(&mut state, units, purpose)?;
-        state.counters.entries += 1;
-        state.counters.requested_bytes += wanted;
-        let ticket = loop {
-            match lane.announce(self.next_lsn.load(Ordering::SeqCst)) {
-                Some(ticket) => break ticket,
-                None => crate::sync::thread::yield_now(),
+        let mut entry = Assembled::new(parts, body_bytes);
+        let (number, mut state) = self.lane(purpose)?;
+        let volume = self.open_block_for(number, &mut state, entry.bytes(), purpose)?;
+        let mut lane = LockedLane {
+            number,
+            state: &mut state,
+            volume,
+            staging: self.staging(),
+        };
+        let draw = |header: &mut Header| {
+            if purpose != Purpose::Defrag {
+                header.lsn = Lsn(self.next_lsn.fetch_add(1, Ordering::SeqCst));
             }
         };
-        if purpose != Purpose::Defrag {
-            header.lsn = Lsn(self.next_lsn.fetch_add(1, Ordering::SeqCst));
+        let location = lane
+            .append(purpose, &mut header, &mut entry, group, draw)
+            .map_err(|error| self.refused(purpose, error))?
+            .ok_or_else(|| self.no_space())?;
+        // Counted before the lane is unlocked: a block that is closed next has its count.
+        if let Some(block) = self.block_of(location) {
+            block.add_live(header.span_units);
         }
-        drop(state);
-        let filled = self
-            .volume(extent.location)
-            .is_some_and(|volume| volume.fill(&extent, &mut header, parts));
-        lane.retract(ticket);
-        debug_assert!(filled, "an extent lies inside its device");
+        state.counters.requested_bytes += wanted;
         Ok(Appended {
-            location: extent.location,
-            units: extent.units,
+            location,
+            units: header.span_units,
             lsn: header.lsn,
         })
     }
 
-    /// Takes back an entry that was appended and will not be published.
-    pub(crate) fn abandon(&self, appended: &Appended) {
-        if let Some((volume, incarnation)) = self.life_of(appended.location) {
-            let extent = Extent {
-                location: appended.location,
-                units: appended.units,
-                incarnation,
-            };
-            volume.fill(&extent, &mut filler(), &[]);
+    /// The error of an append for want of space, or another one of a device.
+    fn refused(&self, purpose: Purpose, error: DeviceError) -> Error {
+        if !matches!(error, DeviceError::Full { .. }) {
+            return Error::Device(error);
         }
+        self.space.set_disk_full(true);
+        match purpose {
+            Purpose::Write => self.stop_writes(),
+            Purpose::Delete | Purpose::Defrag => self.no_space(),
+        }
+    }
+
+    /// Counts an entry as dead that was appended and will not be published. It stays where it is.
+    pub(crate) fn abandon(&self, appended: &Appended) {
         self.release(appended.location, appended.units);
     }
 
     /// Counts an entry's bytes as dead.
     pub(crate) fn release(&self, location: Location, units: u32) {
-        let id = BlockId::containing(location.device(), location.offset_bytes());
-        if let Some(block) = self
-            .volumes
-            .get(id.device)
-            .and_then(|volume| volume.block(id.index))
-        {
+        if let Some(block) = self.block_of(location) {
             block.sub_live(units);
-        }
-    }
-
-    /// Retires an entry that was superseded by one that is published. If nobody can have been promised it, its slot is
-    /// recycled once no reader can see it.
-    pub(crate) fn retire(
-        &self,
-        location: Location,
-        units: u32,
-        entry: Option<EntryView<'_>>,
-        guard: &Guard,
-    ) {
-        let recyclable = entry.is_some_and(|entry| {
-            entry.lsn().0 > self.syncer.promised_lsn() && entry.flags() & FLAG_GROUPED == 0
-        });
-        let life = self.life_of(location).map(|(_, incarnation)| incarnation);
-        self.release(location, units);
-        if !recyclable {
-            return;
-        }
-        let Some(incarnation) = life else { return };
-        let Ok((lane, mut state)) = self.lane(Purpose::Write) else {
-            return;
-        };
-        if let Some(batch) = state.set_aside(FreeSlot {
-            location,
-            units,
-            incarnation,
-        }) {
-            drop(state);
-            let lane = Arc::clone(lane);
-            guard.defer(move || lane.absorb(batch));
-            guard.flush();
         }
     }
 
@@ -331,133 +321,193 @@ impl Log {
         Some((volume, volume.block(id.index)?.incarnation()))
     }
 
-    fn lane(
-        &self,
-        purpose: Purpose,
-    ) -> Result<(&Arc<Lane>, crate::sync::MutexGuard<'_, LaneState>)> {
+    /// A lane for this thread, locked: the one it had last, or else the first that nobody holds. So threads that never
+    /// meet share the first lane, and further lanes come into use when writers collide.
+    fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
         let (own, others) = self.lanes.split_last().ok_or_else(|| self.no_space())?;
         if purpose == Purpose::Defrag {
-            return Ok((own, own.state.lock()));
+            return Ok((others.len(), own.state.lock()));
         }
-        let hint = thread_hint();
-        // One's own lane, or else the first that is not being used at this moment.
+        let hint = LANE_HINT.get() % others.len();
         for step in 0..others.len() {
-            if let Some(lane) = others.get((hint + step) % others.len())
+            let number = (hint + step) % others.len();
+            if let Some(lane) = others.get(number)
                 && let Some(state) = lane.state.try_lock()
             {
-                return Ok((lane, state));
-            }
-        }
-        let lane = others
-            .get(hint % others.len())
-            .ok_or_else(|| self.no_space())?;
-        Ok((lane, lane.state.lock()))
-    }
-
-    fn take_extent(&self, state: &mut LaneState, units: u32, purpose: Purpose) -> Result<Extent> {
-        while let Some(slot) = state.free.take(units) {
-            let id = BlockId::containing(slot.location.device(), slot.location.offset_bytes());
-            let block = self
-                .volumes
-                .get(id.device)
-                .and_then(|volume| volume.block(id.index));
-            if block.is_some_and(|block| block.claim(slot.units, slot.incarnation)) {
-                state.counters.recycled_units += u64::from(slot.units);
-                return Ok(Extent {
-                    location: slot.location,
-                    units: slot.units,
-                    incarnation: slot.incarnation,
-                });
-            }
-        }
-        loop {
-            if let Some(open) = &mut state.open {
-                let bytes = u64::from(units) * UNIT_BYTES;
-                if open.next + bytes <= open.end {
-                    let location = Location::new(open.id.device, open.next);
-                    open.next += bytes;
-                    let incarnation = open.incarnation;
-                    if let Some(block) = self.block(open.id) {
-                        block.add_live(units);
-                    }
-                    state.counters.appended_units += u64::from(units);
-                    return Ok(Extent {
-                        location,
-                        units,
-                        incarnation,
-                    });
+                if step > 0 {
+                    LANE_HINT.set(number);
                 }
+                return Ok((number, state));
             }
-            let next = self.open_block(purpose)?;
-            if let Some(full) = state.open.replace(next) {
-                self.close_block(full);
+        }
+        let lane = others.get(hint).ok_or_else(|| self.no_space())?;
+        Ok((hint, lane.state.lock()))
+    }
+
+    /// Sees to it that the lane has an open block into which so many bytes fit. Returns its volume.
+    fn open_block_for(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        bytes: u64,
+        purpose: Purpose,
+    ) -> Result<&Volume> {
+        loop {
+            if let Some(open) = &state.open {
+                let volume = self.volumes.get(open.id.device);
+                let volume = volume.ok_or_else(|| self.no_space())?;
+                if open.fits(bytes) {
+                    return Ok(volume);
+                }
+                // First a new one: without it, what is open stays so, and smaller entries may still fit.
+                let next = self.take_block(purpose)?;
+                if let Err(error) = self.close_block(number, state, volume) {
+                    self.space.give_back(next, false);
+                    return Err(self.refused(purpose, error));
+                }
+                self.open_block(number, state, next, purpose)?;
+            } else {
+                let next = self.take_block(purpose)?;
+                self.open_block(number, state, next, purpose)?;
             }
         }
     }
 
-    fn block(&self, id: BlockId) -> Option<&crate::log::block::BlockState> {
+    fn close_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        volume: &Volume,
+    ) -> std::result::Result<(), DeviceError> {
+        let mut lane = LockedLane {
+            number,
+            state,
+            volume,
+            staging: self.staging(),
+        };
+        lane.close(self.next_block())
+    }
+
+    /// Begins a new life of a free block.
+    fn open_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        id: BlockId,
+        purpose: Purpose,
+    ) -> Result<()> {
+        self.try_open_block(number, state, id).map_err(|error| {
+            if state.open.as_ref().is_none_or(|open| open.id != id) {
+                self.space.give_back(id, false);
+            }
+            self.refused(purpose, error)
+        })
+    }
+
+    fn try_open_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        id: BlockId,
+    ) -> std::result::Result<(), DeviceError> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
+        let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
+        let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
+        // The next block must be reachable, since it holds the mirror, and must have space for that.
+        let mirror = volume.mirror_offset(id.index);
+        let holder = BlockId::containing(id.device, mirror).offset_bytes();
+        if volume.device().len_bytes() < holder + PAGE_BYTES {
+            volume.device().extend(holder + PAGE_BYTES)?;
+        }
+        open.back(volume, ENTRIES_AT)?;
+        volume.device().reserve(holder, PAGE_BYTES)?;
+        let header = BlockHeader {
+            format: Format::Two,
+            index: id.index,
+            incarnation,
+            device_id: volume.device_id(),
+            sequence: self.draw_block_sequence(),
+        };
+        volume.write_block_header(&header)?;
+        if let Some(block) = volume.block(id.index) {
+            block.set_sequence(header.sequence);
+            block.begin(incarnation, Phase::Open);
+        }
+        if let Some(used) = self.used_blocks.get(id.device) {
+            used.fetch_max(id.index + 1, Ordering::SeqCst);
+        }
+        self.space.set_disk_full(false);
+        state.open = Some(open);
+        let mut lane = LockedLane {
+            number,
+            state,
+            volume,
+            staging: self.staging(),
+        };
+        match lane.restart() {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // Without staging memory the lane cannot go on; the block is free again in the next life.
+                state.open = None;
+                if let Some(block) = volume.block(id.index) {
+                    block.begin(0, Phase::Free);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Closes a block that recovery has read to its end, so that from then on every byte of it parses. `open` knows its
+    /// directory. Nobody else writes yet.
+    pub(crate) fn seal(&self, open: OpenBlock) -> Result<()> {
+        let volume = self.volumes.get(open.id.device);
+        let volume = volume.ok_or_else(|| self.no_space())?;
+        let mut state = LaneState::with(open);
+        let mut lane = LockedLane {
+            number: 0,
+            state: &mut state,
+            volume,
+            staging: None,
+        };
+        lane.close(self.next_block()).map_err(Error::Device)
+    }
+
+    pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
 
-    /// Ends a lane's block: a filler spans what is left, so that a scan steps over it.
-    fn close_block(&self, open: OpenBlock) {
-        let Some(volume) = self.volumes.get(open.id.device) else {
-            return;
-        };
-        let left = open.end - open.next;
-        if left >= UNIT_BYTES * u64::from(Header::span_for(0)) {
-            let extent = Extent {
-                location: Location::new(open.id.device, open.next),
-                units: (left / UNIT_BYTES) as u32,
-                incarnation: open.incarnation,
-            };
-            volume.fill(&extent, &mut filler(), &[]);
-        }
-        let filled = open.next - open.id.offset_bytes() - BLOCK_HEADER_BYTES;
-        volume.note_filled(open.id.index, (filled / UNIT_BYTES) as u32);
-        if let Some(block) = volume.block(open.id.index) {
-            block.set_phase(Phase::Closed);
-        }
+    fn block_of(&self, location: Location) -> Option<&BlockState> {
+        self.block(BlockId::containing(
+            location.device(),
+            location.offset_bytes(),
+        ))
     }
 
-    /// The blocks that lanes are filling at this moment.
-    pub(crate) fn open_blocks(&self) -> Vec<OpenBlock> {
+    /// The blocks that lanes are filling at this moment, and the offset in the device up to which each is filled.
+    pub(crate) fn open_blocks(&self) -> Vec<(BlockId, u64)> {
         self.lanes
             .iter()
-            .filter_map(|lane| lane.state.lock().open)
+            .filter_map(|lane| {
+                let state = lane.state.lock();
+                let open = state.open.as_ref()?;
+                Some((open.id, open.id.offset_bytes() + open.tail))
+            })
             .collect()
     }
 
     /// Closes the blocks that lanes are filling (at a clean close).
-    pub(crate) fn close_lanes(&self) {
-        for lane in &self.lanes {
-            if let Some(open) = lane.state.lock().open.take() {
-                self.close_block(open);
+    pub(crate) fn close_lanes(&self) -> Result<()> {
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut state = lane.state.lock();
+            let device = state.open.as_ref().map(|open| open.id.device);
+            if let Some(volume) = device.and_then(|device| self.volumes.get(device)) {
+                self.close_block(number, &mut state, volume)
+                    .map_err(Error::Device)?;
             }
         }
-    }
-
-    fn open_block(&self, purpose: Purpose) -> Result<OpenBlock> {
-        let id = self.take_block(purpose)?;
-        let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
-        let volume = self.volumes.get(id.device).ok_or_else(|| self.no_space())?;
-        let header = BlockHeader {
-            index: id.index,
-            incarnation,
-            device_id: volume.device_id(),
-            opened: Lsn(self.last_lsn()),
-        };
-        volume.write_block_header(&header);
-        if let Some(block) = volume.block(id.index) {
-            block.begin(incarnation, Phase::Open);
-        }
-        let start = id.offset_bytes();
-        Ok(OpenBlock {
-            id,
-            incarnation,
-            next: start + BLOCK_HEADER_BYTES,
-            end: start + BLOCK_BYTES,
-        })
+        Ok(())
     }
 
     fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
@@ -469,89 +519,157 @@ impl Log {
             })
     }
 
-    /// Gives blocks back whose entries are all dead, moved and synced, and which no reader can see any more.
-    pub(crate) fn give_back(&self, blocks: &[BlockId]) {
-        for id in blocks {
-            let Some(volume) = self.volumes.get(id.device) else {
-                continue;
-            };
-            volume.write_block_header(&BlockHeader {
-                index: id.index,
-                incarnation: 0,
-                device_id: volume.device_id(),
-                opened: Lsn(0),
-            });
-            if let Some(block) = volume.block(id.index) {
-                block.begin(0, Phase::Free);
-            }
-        }
-        self.space.give_back(blocks);
+    /// How many blocks hold entries.
+    pub(crate) fn used_blocks(&self) -> usize {
+        let blocks = self.volumes.iter().flat_map(Volume::blocks);
+        blocks.filter(|block| block.phase() != Phase::Free).count()
     }
 
-    /// Everything appended before this call is on stable storage when it returns.
+    /// Gives a block back whose entries are all dead, moved and synced, and which no reader can see any more. Its disk
+    /// space goes back, too, unless it will be used again soon.
+    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
+        volume.write_block_header(&BlockHeader {
+            format: Format::Two,
+            index: id.index,
+            incarnation: 0,
+            device_id: volume.device_id(),
+            sequence: self.draw_block_sequence(),
+        })?;
+        let is_backed = self.space.wants_backed(self.used_blocks());
+        if !is_backed {
+            // The first page keeps the header, and the mirror of another one.
+            let offset = id.offset_bytes() + PAGE_BYTES;
+            volume.device().release(offset, BLOCK_BYTES - PAGE_BYTES)?;
+        }
+        if let Some(block) = volume.block(id.index) {
+            block.begin(0, Phase::Free);
+        }
+        self.space.give_back(id, is_backed);
+        self.space.set_disk_full(false);
+        Ok(())
+    }
+
+    /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
+    /// the next sync makes durable).
     pub(crate) fn sync(&self) -> Result<()> {
         self.syncer
-            .sync(|| self.horizon(), || self.sync_devices())
+            .sync(|| self.horizon(), |at| self.sync_devices(at))
             .map_err(|reason| Error::ReadOnly {
                 namespace: self.namespace.clone(),
                 reason,
             })
     }
 
-    /// A sync, then a sync of what it has made certain: after this, recovery knows without looking that every entry up to
-    /// the durable sequence number was complete. Needed before space is used again.
-    /// Returns that number.
+    /// A sync, then a sync of what it has made certain: after this, recovery knows without looking how far every block was
+    /// complete. Needed before space is used again.
+    /// Returns the durable sequence number.
     pub(crate) fn checkpoint(&self) -> Result<u64> {
         self.sync()?;
         let durable_lsn = self.syncer.durable_lsn();
-        self.write_states(0)?;
         self.sync()?;
         Ok(durable_lsn)
     }
 
-    /// Notes in the devices' headers how far the log is durable, and whether it was closed cleanly (the snapshot's id).
-    pub(crate) fn write_states(&self, clean_close: u64) -> Result<()> {
-        let _one_at_a_time = self.state_sequence.lock();
-        let durable_lsn = self.syncer.durable_lsn();
-        for volume in &self.volumes {
-            let device = volume.device().as_ref();
-            let before = read_state(device).unwrap_or_default();
-            let state = State {
-                sequence: before.sequence + 1,
-                durable_lsn,
-                clean_close,
-                len_bytes: volume.synced_bytes().max(before.len_bytes),
+    /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
+    fn horizon(&self) -> std::result::Result<Horizon, String> {
+        let complete = self.last_lsn();
+        let next_block = self.next_block();
+        let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
+            .used_blocks
+            .iter()
+            .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
+            .collect();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut state = lane.state.lock();
+            let Some(device) = state.open.as_ref().map(|open| open.id.device) else {
+                continue;
             };
-            write_state(device, &state)?;
+            let Some(volume) = self.volumes.get(device) else {
+                continue;
+            };
+            LockedLane {
+                number,
+                state: &mut state,
+                volume,
+                staging: self.staging(),
+            }
+            .flush()
+            .map_err(|error| error.to_string())?;
+            if let (Some(open), Some((_, extents))) = (&state.open, devices.get_mut(device)) {
+                extents.push(DurableExtent {
+                    block: open.id.index,
+                    incarnation: open.incarnation,
+                    durable_units: unit_of(open.flushed),
+                });
+            }
+        }
+        self.states.lock().syncing = Reach {
+            next_block,
+            devices,
+        };
+        Ok(Horizon { complete })
+    }
+
+    /// Syncs all devices side by side, then notes what has become durable.
+    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), String> {
+        match self.volumes.as_slice() {
+            [only] => only.sync().map_err(|error| error.to_string())?,
+            several => std::thread::scope(|scope| {
+                let syncs: Vec<_> = several
+                    .iter()
+                    .map(|volume| scope.spawn(move || volume.sync()))
+                    .collect();
+                syncs.into_iter().try_for_each(|sync| match sync.join() {
+                    Ok(done) => done.map_err(|error| error.to_string()),
+                    Err(_) => Err("the thread that synced a device panicked".to_owned()),
+                })
+            })?,
+        }
+        let mut states = self.states.lock();
+        let Reach {
+            next_block,
+            devices,
+        } = std::mem::take(&mut states.syncing);
+        for ((state, volume), (used, open)) in
+            states.noted.iter_mut().zip(&self.volumes).zip(devices)
+        {
+            state.durable_lsn = state.durable_lsn.max(at.complete);
+            state.next_block = next_block;
+            state.used_blocks = used;
+            state.open = open;
+            state.len_bytes = volume.synced_bytes().max(state.len_bytes);
+        }
+        self.write_states(&mut states)
+            .map_err(|error| error.to_string())
+    }
+
+    fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
+        for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
+            state.sequence += 1;
+            state.boot = volume.device().boot();
+            write_state(volume.device().as_ref(), state)?;
         }
         Ok(())
     }
 
-    fn sync_devices(&self) -> std::result::Result<(), String> {
-        self.volumes
-            .iter()
-            .try_for_each(Volume::sync)
-            .map_err(|error| error.to_string())
-    }
-
-    /// The last number given out is read first: whoever drew one before that has announced itself.
-    fn horizon(&self) -> Horizon {
-        let issued = self.last_lsn();
-        let in_flight = self
-            .lanes
-            .iter()
-            .filter_map(|lane| lane.lowest_in_flight())
-            .min();
-        let complete = in_flight.map_or(issued, |lowest| issued.min(lowest.saturating_sub(1)));
-        Horizon { issued, complete }
+    /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
+    pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
+        let mut states = self.states.lock();
+        states
+            .noted
+            .iter_mut()
+            .for_each(|state| state.clean_close = id);
+        self.write_states(&mut states).map_err(Error::Device)
     }
 
     pub(crate) fn counters(&self) -> (LaneCounters, LaneCounters) {
-        let sum = |lanes: &[Arc<Lane>]| {
+        let sum = |lanes: &[CachePadded<Lane>]| {
             lanes.iter().fold(LaneCounters::default(), |mut sum, lane| {
                 let counters = lane.state.lock().counters;
                 sum.appended_units += counters.appended_units;
-                sum.recycled_units += counters.recycled_units;
                 sum.entries += counters.entries;
                 sum.requested_bytes += counters.requested_bytes;
                 sum
@@ -561,7 +679,7 @@ impl Log {
         (sum(writers), sum(defrag))
     }
 
-    fn stop_writes(&self) -> Error {
+    pub(crate) fn stop_writes(&self) -> Error {
         Error::StopWrites {
             namespace: self.namespace.clone(),
             free_blocks: self.space.usage().available_blocks,
@@ -575,18 +693,7 @@ impl Log {
     }
 }
 
-/// An entry that is none, for space between entries.
-pub(crate) fn filler() -> Header {
-    Header {
-        kind: Kind::Filler,
-        flags: 0,
-        span_units: 0,
-        lsn: Lsn(0),
-        generation: 0,
-        last_update_ms: 0,
-        void_time: 0,
-        set_id: 0,
-        digest: Digest::new([0; Digest::LEN]),
-        body_bytes: 0,
-    }
+/// The staging memory of these devices: that of the first.
+pub(crate) fn staging_of(devices: &[Arc<dyn Device>]) -> Option<Arc<Staging>> {
+    devices.first().and_then(Staging::of).map(Arc::new)
 }

@@ -1,24 +1,19 @@
 //! Which blocks are free, who may take the last of them, and when writes are stopped.
 
-use crate::device::{BLOCK_BYTES, DeviceError};
+use crate::device::{BLOCK_BYTES, DeviceError, HEADER_BYTES};
 use crate::log::block::{BlockId, Phase};
 use crate::log::volume::Volume;
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// Blocks kept written ahead for the lanes.
-const READY_BLOCKS: usize = 2;
-/// The same for each lane while writers stream: the system may be slow to find memory for one.
-const READY_BLOCKS_A_LANE: usize = 2;
-/// A device file grows by half of what it has, and by so many blocks at most (64 MiB): one file-system transaction
-/// instead of eight.
-const GROW_BLOCKS_MAX: u32 = 8;
-/// Writers stream if each lane takes a block, and one of them a second one, in so short a time.
-const STREAM_PERIOD: Duration = Duration::from_secs(1);
+/// A device file is extended by so many blocks at a time: an entry in the file system's journal, no disk space.
+const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
+/// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
+const USED_BLOCKS_A_BACKED_ONE: usize = 16;
 
 /// Who asks for space, in rising order of right to the last of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -44,51 +39,39 @@ pub(crate) struct SpaceUse {
 #[derive(Debug)]
 pub(crate) struct Space {
     blocks: Mutex<FreeBlocks>,
-    /// Held by who makes a device grow, which takes milliseconds at times: nobody who finds a block waits for it.
-    /// Taken before `blocks`.
-    growing: Mutex<()>,
-    taken: Condvar,
+    changed: Condvar,
     stop_writes: AtomicBool,
+    /// The disk had no room for a chunk; until somebody finds that it has, new versions are refused.
+    disk_full: AtomicBool,
     /// With no more than these available, writes are stopped.
     reserve_blocks: u64,
-    lanes: usize,
+    /// Rises when a block is given back: whoever waits for space waits for that.
+    freed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct FreeBlocks {
-    /// Allocated, nothing in them.
+    /// Inside the devices' lengths, nothing in them. The last is taken first.
     free: Vec<BlockId>,
-    /// Free and written ahead.
-    ready: VecDeque<BlockId>,
-    /// Blocks that each device can still grow by; none once its disk was full.
-    growable: Vec<u32>,
-    /// The device whose turn it is to grow.
+    /// The same, with disk space behind all of it.
+    backed: VecDeque<BlockId>,
+    /// Blocks that each device can still be extended by.
+    beyond: Vec<u32>,
+    /// The device whose turn it is.
     next_device: usize,
-    /// When the latest blocks were taken, one more than there are lanes.
-    takes: VecDeque<Instant>,
     /// Nobody may wait any more: the namespace ends.
     waits_ended: bool,
 }
 
 impl FreeBlocks {
-    fn allocated(&self) -> u64 {
-        (self.free.len() + self.ready.len()) as u64
+    fn reachable(&self) -> usize {
+        self.free.len() + self.backed.len()
     }
 
     fn available(&self) -> u64 {
-        self.allocated()
-            + self
-                .growable
-                .iter()
-                .map(|blocks| u64::from(*blocks))
-                .sum::<u64>()
+        let beyond: u64 = self.beyond.iter().map(|blocks| u64::from(*blocks)).sum();
+        self.reachable() as u64 + beyond
     }
-}
-
-fn growable(volumes: &[Volume]) -> Vec<u32> {
-    let left =
-        |volume: &Volume| (volume.blocks().len() as u32).saturating_sub(volume.allocated_blocks());
-    volumes.iter().map(left).collect()
 }
 
 /// How many lanes devices with so many blocks can feed: each keeps a block open, dead or alive, and has one reserved for
@@ -100,32 +83,38 @@ pub(crate) fn lanes_for(blocks: usize, wanted: usize) -> usize {
 }
 
 impl Space {
-    /// None yet: [`Space::start`] finds it.
+    /// Nothing is free yet: [`Space::start`] finds it.
     pub(crate) fn new(blocks: usize, lanes: usize) -> Self {
         let reserve_blocks =
             (lanes + EXTRA_RESERVE_BLOCKS).min(blocks.saturating_sub(lanes + 2)) as u64;
         Self {
             blocks: Mutex::default(),
-            growing: Mutex::default(),
-            taken: Condvar::default(),
+            changed: Condvar::default(),
             stop_writes: AtomicBool::new(false),
+            disk_full: AtomicBool::new(false),
             reserve_blocks,
-            lanes,
+            freed: AtomicU64::new(0),
         }
     }
 
     /// After recovery: what is not in use is free.
     pub(crate) fn start(&self, volumes: &[Volume]) {
         let mut blocks = self.blocks.lock();
-        blocks.growable = growable(volumes);
+        blocks.beyond = volumes
+            .iter()
+            .map(|volume| volume.blocks().len() as u32 - volume.reachable_blocks())
+            .collect();
         for volume in volumes {
-            let allocated = (0..volume.allocated_blocks()).zip(volume.blocks());
-            let free = allocated.filter(|(_, block)| block.phase() == Phase::Free);
+            let reachable = (0..volume.reachable_blocks()).zip(volume.blocks());
+            let free = reachable.filter(|(_, block)| block.phase() == Phase::Free);
             blocks
                 .free
                 .extend(free.map(|(index, _)| volume.block_id(index)));
         }
-        blocks.free.reverse();
+        // The lowest of every device is taken first, one device after the other.
+        blocks
+            .free
+            .sort_unstable_by_key(|id| std::cmp::Reverse((id.index, id.device)));
         self.refresh(&blocks);
     }
 
@@ -136,7 +125,15 @@ impl Space {
 
     /// Whether new versions of records are refused.
     pub(crate) fn writes_are_stopped(&self) -> bool {
-        self.stop_writes.load(Ordering::Relaxed)
+        self.stop_writes.load(Ordering::Relaxed) || self.disk_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the disk had room for the last chunk.
+    pub(crate) fn set_disk_full(&self, is_full: bool) {
+        if self.disk_full.load(Ordering::Relaxed) != is_full {
+            self.disk_full.store(is_full, Ordering::Relaxed);
+            self.changed.notify_all();
+        }
     }
 
     /// Takes a free block. None: those that are left are kept for others.
@@ -151,147 +148,43 @@ impl Space {
             Purpose::Defrag => 0,
         };
         let mut blocks = self.blocks.lock();
-        // The reserve is allocated, not only promised: on a full disk it must be there.
-        while blocks.allocated() <= kept {
-            drop(blocks);
-            let grown = self.grow(volumes, kept)?;
-            blocks = self.blocks.lock();
-            if !grown {
-                break;
-            }
+        if blocks.available() <= kept {
+            return Ok(None);
         }
-        let taken = match blocks.allocated() > kept {
-            true => blocks.ready.pop_front().or_else(|| blocks.free.pop()),
-            false => None,
-        };
-        if blocks.takes.len() > self.lanes {
-            blocks.takes.pop_front();
+        if blocks.reachable() == 0 {
+            extend(&mut blocks, volumes)?;
         }
-        blocks.takes.push_back(Instant::now());
+        let taken = blocks.backed.pop_front().or_else(|| blocks.free.pop());
         self.refresh(&blocks);
-        self.taken.notify_all();
+        self.changed.notify_all();
         Ok(taken)
     }
 
-    /// Allocates more of a device, unless more than `kept` blocks are there by the time it is this caller's turn. False:
-    /// the devices, or their disks, are full.
-    fn grow(&self, volumes: &[Volume], kept: u64) -> Result<bool, DeviceError> {
-        let _one_at_a_time = self.growing.lock();
-        if self.blocks.lock().allocated() > kept {
-            return Ok(true);
-        }
-        for _ in 0..volumes.len() {
-            let (turn, growable) = {
-                let mut blocks = self.blocks.lock();
-                let turn = blocks.next_device % volumes.len();
-                blocks.next_device += 1;
-                (turn, blocks.growable.get(turn).copied().unwrap_or_default())
-            };
-            let Some(volume) = volumes.get(turn) else {
-                continue;
-            };
-            let allocated = volume.allocated_blocks();
-            let step = (allocated / 2).clamp(1, GROW_BLOCKS_MAX);
-            // The last blocks of a disk one by one.
-            for step in [step, 1] {
-                let added = step.min(growable);
-                if added == 0 {
-                    break;
-                }
-                let target = allocated + added;
-                match volume.device().grow(volume.block_id(target).offset_bytes()) {
-                    Ok(()) => {
-                        let mut blocks = self.blocks.lock();
-                        if let Some(left) = blocks.growable.get_mut(turn) {
-                            *left -= added;
-                        }
-                        let added = (allocated..target).map(|index| volume.block_id(index));
-                        // The lowest is popped first.
-                        blocks.free.splice(0..0, added.rev());
-                        return Ok(true);
-                    }
-                    Err(DeviceError::Full { .. }) => {}
-                    Err(other) => return Err(other),
-                }
-            }
-            if let Some(left) = self.blocks.lock().growable.get_mut(turn) {
-                *left = 0;
-            }
-        }
-        Ok(false)
+    /// Whether a block that becomes free should keep its disk space, given so many blocks in use.
+    pub(crate) fn wants_backed(&self, used_blocks: usize) -> bool {
+        self.blocks.lock().backed.len() < used_blocks / USED_BLOCKS_A_BACKED_ONE
     }
 
-    /// Adds blocks that are free again.
-    pub(crate) fn give_back(&self, freed: &[BlockId]) {
+    /// Adds a block that is free again. `backed`: with disk space behind all of it.
+    pub(crate) fn give_back(&self, id: BlockId, backed: bool) {
         let mut blocks = self.blocks.lock();
-        blocks.free.extend_from_slice(freed);
+        if backed {
+            blocks.backed.push_back(id);
+        } else {
+            blocks.free.push(id);
+        }
+        self.freed.fetch_add(1, Ordering::SeqCst);
         self.refresh(&blocks);
-        self.taken.notify_all();
+        self.changed.notify_all();
     }
 
-    /// Tries the disks again that were full: somebody may have made room.
-    pub(crate) fn retry_growth(&self, volumes: &[Volume]) {
-        let _not_beside_a_growth = self.growing.lock();
-        let mut blocks = self.blocks.lock();
-        blocks.growable = growable(volumes);
-        self.refresh(&blocks);
-    }
-
-    /// Whether lanes fill their blocks so quickly that the next ones are needed soon.
-    fn is_streaming(&self, blocks: &FreeBlocks) -> bool {
-        let earliest = blocks
-            .takes
-            .front()
-            .filter(|_| blocks.takes.len() > self.lanes);
-        earliest.is_some_and(|taken| taken.elapsed() < STREAM_PERIOD)
-    }
-
-    fn ready_wanted(&self, blocks: &FreeBlocks) -> usize {
-        match self.is_streaming(blocks) {
-            true => READY_BLOCKS.max(READY_BLOCKS_A_LANE * self.lanes),
-            false => READY_BLOCKS,
-        }
-    }
-
-    /// Whether a block should be written ahead. Not near the end of space, where one on its way would be missed.
-    fn wants_prepared(&self, blocks: &FreeBlocks) -> bool {
-        blocks.ready.len() < self.ready_wanted(blocks)
-            && blocks.available() > self.reserve_blocks + 1
-    }
-
-    /// Writes a block ahead for the lanes, and allocates what they will take beside the reserve. Returns whether there
-    /// was one to prepare.
-    pub(crate) fn prepare(&self, volumes: &[Volume]) -> Result<bool, DeviceError> {
-        let wanted = {
-            let blocks = self.blocks.lock();
-            if !self.wants_prepared(&blocks) {
-                return Ok(false);
-            }
-            self.ready_wanted(&blocks) as u64
-        };
-        self.grow(volumes, self.reserve_blocks + wanted)?;
-        let Some(id) = self.blocks.lock().free.pop() else {
-            return Ok(false);
-        };
-        if let Some(volume) = volumes.get(id.device) {
-            volume.device().populate(id.offset_bytes(), BLOCK_BYTES);
-        }
-        let mut blocks = self.blocks.lock();
-        blocks.ready.push_back(id);
-        self.refresh(&blocks);
-        Ok(true)
-    }
-
-    /// Waits until there may be a block to prepare, or until `until`.
-    pub(crate) fn wait_for_demand(&self, until: Instant) {
-        let mut blocks = self.blocks.lock();
-        if !self.wants_prepared(&blocks) && !blocks.waits_ended {
-            self.taken.wait_until(&mut blocks, Some(until));
-        }
+    /// Lets writes try the disk again that was full: somebody may have made room.
+    pub(crate) fn retry_growth(&self) {
+        self.set_disk_full(false);
     }
 
     fn is_tight(&self, blocks: &FreeBlocks) -> bool {
-        blocks.available() <= 2 * self.reserve_blocks
+        blocks.available() <= 2 * self.reserve_blocks || self.disk_full.load(Ordering::Relaxed)
     }
 
     /// Waits until space becomes short (true), or until `until`. False at once if it is short already.
@@ -301,7 +194,7 @@ impl Space {
             return false;
         }
         while !blocks.waits_ended && Instant::now() < until {
-            self.taken.wait_until(&mut blocks, Some(until));
+            self.changed.wait_until(&mut blocks, Some(until));
             if self.is_tight(&blocks) {
                 return true;
             }
@@ -309,10 +202,27 @@ impl Space {
         blocks.waits_ended
     }
 
+    /// How many blocks have been given back since the opening.
+    pub(crate) fn freed(&self) -> u64 {
+        self.freed.load(Ordering::SeqCst)
+    }
+
+    /// Waits until new versions are accepted again (true), or until `until`, or until nobody may wait any more.
+    pub(crate) fn wait_for_room(&self, until: Instant) -> bool {
+        let mut blocks = self.blocks.lock();
+        while self.writes_are_stopped() {
+            if blocks.waits_ended || Instant::now() >= until {
+                return false;
+            }
+            self.changed.wait_until(&mut blocks, Some(until));
+        }
+        true
+    }
+
     /// Ends all waits, present and future ones.
     pub(crate) fn end_waits(&self) {
         self.blocks.lock().waits_ended = true;
-        self.taken.notify_all();
+        self.changed.notify_all();
     }
 
     /// How much room is left.
@@ -326,43 +236,27 @@ impl Space {
     }
 }
 
-#[cfg(all(test, not(shuttle)))]
-mod tests {
-    use super::*;
-    use crate::device::{HEADER_BYTES, Header, Member, MemoryDevice};
-    use std::sync::Arc;
-
-    #[test]
-    fn a_device_grows_by_half_of_what_it_has_and_by_64_mib_at_most() {
-        const BLOCKS: u32 = 64;
-        let header = Header {
-            device_id: 1,
-            member: Member {
-                namespace: "test".into(),
-                index: 0,
-                count: 1,
-                key_hash: 0,
-            },
-            max_bytes: HEADER_BYTES + u64::from(BLOCKS) * BLOCK_BYTES,
-            created_unix_ms: 0,
+/// Extends the device whose turn it is by some blocks, or the next one that can be. Costs no disk space.
+fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError> {
+    for _ in 0..volumes.len() {
+        let turn = blocks.next_device % volumes.len();
+        blocks.next_device += 1;
+        let (Some(volume), Some(beyond)) = (volumes.get(turn), blocks.beyond.get_mut(turn)) else {
+            continue;
         };
-        let device = Arc::new(MemoryDevice::new(&header).unwrap());
-        let volumes = [Volume::new(device, 0, 1)];
-        let space = Space::new(BLOCKS as usize, 1);
-        space.start(&volumes);
-        let mut lengths = vec![0];
-        for index in 0..BLOCKS {
-            let taken = space.take(&volumes, Purpose::Defrag).unwrap().unwrap();
-            assert_eq!(taken.index, index, "the lowest first");
-            let allocated = volumes[0].allocated_blocks();
-            if lengths.last() != Some(&allocated) {
-                lengths.push(allocated);
-            }
+        let added = EXTEND_BLOCKS.min(*beyond);
+        if added == 0 {
+            continue;
         }
-        assert_eq!(
-            lengths,
-            [0, 1, 2, 3, 4, 6, 9, 13, 19, 27, 35, 43, 51, 59, 64]
-        );
-        assert!(space.take(&volumes, Purpose::Defrag).unwrap().is_none());
+        let reachable = volume.reachable_blocks();
+        let end = HEADER_BYTES + u64::from(reachable + added) * BLOCK_BYTES;
+        volume.device().extend(end)?;
+        *beyond -= added;
+        let new = (reachable..reachable + added).rev();
+        blocks
+            .free
+            .splice(0..0, new.map(|index| volume.block_id(index)));
+        return Ok(());
     }
+    Ok(())
 }

@@ -1,16 +1,19 @@
-//! A device with the state of its blocks: the one place where device memory is read and written.
+//! A device with the state of its blocks: the one place where device memory is read.
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
 use crate::epoch::Guard;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, ENTRY_UNITS_MAX,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, HeaderCopy, MIRROR_AT,
+    RawBlockHeader,
 };
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::log::directory::unit_of;
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Place, RawHeader, body_bytes_of};
+use crate::log::staging::Staging;
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, fence};
 
 /// A device, and what its blocks are doing.
 #[derive(Debug)]
@@ -21,8 +24,8 @@ pub(crate) struct Volume {
     number: usize,
     device_id: u64,
     blocks: Box<[BlockState]>,
-    /// The units that entries took in each block that was closed since the opening; 0 = not known.
-    filled_units: Box<[AtomicU32]>,
+    /// Where the ends of open blocks lie.
+    staging: Option<Arc<Staging>>,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
 }
@@ -30,38 +33,77 @@ pub(crate) struct Volume {
 /// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
 /// lines come at the same time instead of one after the other. The rest is fetched by the processor's own guess.
 const PREFETCH_BYTES: u64 = 8 << 10;
-/// From touch to touch: the system brings in at least 64 KiB for each where it is told of reading in order, and maps as
-/// much of what it has.
-const TOUCH_BYTES: usize = 16 << 10;
 /// What [`Volume::entry`] has fetched: three cache lines.
 const SMALL_BYTES: u64 = 3 * 64;
 
-/// A piece of a block that one writer may fill: nobody else reads or writes it until its entry is published.
-#[derive(Debug)]
-pub(crate) struct Extent {
-    pub(crate) location: Location,
-    pub(crate) units: u32,
-    pub(crate) incarnation: u64,
-}
+const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
 
-// SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and stores to its memory
-// are kept apart by who owns an extent.
+// SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and its memory is only read.
 unsafe impl Send for Volume {}
 // SAFETY: as above.
 unsafe impl Sync for Volume {}
 
+/// An entry where it lies, or a copy of one that is still staged.
+#[derive(Debug)]
+pub(crate) enum Entry<'a> {
+    Lent(EntryView<'a>),
+    Copied(CopiedEntry),
+}
+
+impl Entry<'_> {
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        match self {
+            Self::Lent(view) => *view,
+            Self::Copied(copy) => copy.view(),
+        }
+    }
+}
+
+/// The bytes of a staged entry. Their memory is used again by the thread's next copy.
+#[derive(Debug)]
+pub(crate) struct CopiedEntry {
+    words: Vec<[u8; 8]>,
+    body_bytes: usize,
+}
+
+thread_local! {
+    static COPY: Cell<Vec<[u8; 8]>> = const { Cell::new(Vec::new()) };
+}
+
+impl CopiedEntry {
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        let bytes = self.words.as_flattened();
+        match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
+            Some((raw, rest)) => {
+                EntryView::new(raw, rest.get(..self.body_bytes).unwrap_or_default())
+            }
+            None => EntryView::new(&[0; ENTRY_HEADER_BYTES], &[]),
+        }
+    }
+}
+
+impl Drop for CopiedEntry {
+    fn drop(&mut self) {
+        COPY.set(std::mem::take(&mut self.words));
+    }
+}
+
 impl Volume {
-    pub(crate) fn new(device: Arc<dyn Device>, number: usize, device_id: u64) -> Self {
+    pub(crate) fn new(
+        device: Arc<dyn Device>,
+        number: usize,
+        device_id: u64,
+        staging: Option<Arc<Staging>>,
+    ) -> Self {
         let count = device.max_bytes().saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         let blocks = (0..count).map(|_| BlockState::default()).collect();
-        let filled_units = (0..count).map(|_| AtomicU32::new(0)).collect();
         Self {
             base: device.base(),
             device,
             number,
             device_id,
             blocks,
-            filled_units,
+            staging,
             synced_bytes: AtomicU64::new(0),
         }
     }
@@ -100,25 +142,10 @@ impl Volume {
         self.blocks.get(index as usize)
     }
 
-    /// Notes how far a block was filled when its lane left it: no entry fitted into the rest.
-    pub(crate) fn note_filled(&self, index: u32, units: u32) {
-        if let Some(filled) = self.filled_units.get(index as usize) {
-            filled.store(units, Ordering::Relaxed);
-        }
-    }
-
-    /// The most that moving a block's entries away can win, in units: all of it, where nothing better is known.
-    pub(crate) fn filled_units(&self, index: u32) -> u32 {
-        let filled = self.filled_units.get(index as usize);
-        filled
-            .map(|units| units.load(Ordering::Relaxed))
-            .filter(|units| *units != 0)
-            .unwrap_or(ENTRY_UNITS_MAX)
-    }
-
-    /// How many blocks have space allocated for them.
-    pub(crate) fn allocated_blocks(&self) -> u32 {
-        (self.device.len_bytes().saturating_sub(HEADER_BYTES) / BLOCK_BYTES) as u32
+    /// How many blocks lie inside the device's length.
+    pub(crate) fn reachable_blocks(&self) -> u32 {
+        let bytes = self.device.len_bytes().saturating_sub(HEADER_BYTES);
+        (bytes / BLOCK_BYTES).min(self.blocks.len() as u64) as u32
     }
 
     pub(crate) fn block_id(&self, index: u32) -> BlockId {
@@ -136,28 +163,36 @@ impl Volume {
         }
     }
 
-    fn at(&self, offset: u64, bytes: u64) -> Option<*mut u8> {
+    fn at(&self, offset: u64, bytes: u64) -> Option<*const u8> {
         let inside = offset.checked_add(bytes)? <= self.device.len_bytes();
         // SAFETY: the device's memory is valid over its length, which was just compared.
-        inside.then(|| unsafe { self.base.as_ptr().add(offset as usize) })
+        inside.then(|| unsafe { self.base.as_ptr().add(offset as usize).cast_const() })
+    }
+
+    /// The block and the offset in it of a location.
+    fn block_at(&self, location: Location) -> Option<(&BlockState, u64)> {
+        let from_first = location.offset_bytes().checked_sub(HEADER_BYTES)?;
+        let block = self.blocks.get((from_first / BLOCK_BYTES) as usize)?;
+        Some((block, from_first % BLOCK_BYTES))
     }
 
     /// The entry at a location that the index holds, or held since the guard was pinned. None if what lies there cannot
     /// be an entry (damage).
-    pub(crate) fn entry<'a>(
-        &'a self,
-        location: Location,
-        _guard: &'a Guard,
-    ) -> Option<EntryView<'a>> {
+    #[inline]
+    pub(crate) fn entry<'a>(&'a self, location: Location, _guard: &'a Guard) -> Option<Entry<'a>> {
+        let (block, in_block) = self.block_at(location)?;
+        if !block.is_flushed(unit_of(in_block))
+            && let Some(copy) = self.staged_entry(block, in_block)
+        {
+            return Some(Entry::Copied(copy));
+        }
         let offset = location.offset_bytes();
-        let in_block = offset.checked_sub(HEADER_BYTES)? % BLOCK_BYTES;
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
         prefetch_behind(start);
-        // SAFETY: inside the device (above). A published entry is not written again before every guard that could have
-        // seen its location is gone, so these bytes do not change while the guard lives.
+        // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
+        // that could have seen its location is gone, so these bytes do not change while the guard lives.
         let raw = unsafe { &*start.cast::<RawHeader>() };
-        let (_, length_word) = raw.split_at_checked(16)?;
-        let length = u64::from_le_bytes(*length_word.first_chunk::<8>()?) >> 40;
+        let length = body_bytes_of(raw);
         if in_block + ENTRY_HEADER_BYTES as u64 + length > BLOCK_BYTES {
             return None;
         }
@@ -165,12 +200,76 @@ impl Volume {
         // SAFETY: the same, for the body, whose end was compared with the device's length.
         let body =
             unsafe { std::slice::from_raw_parts(start.add(ENTRY_HEADER_BYTES), length as usize) };
-        Some(EntryView::new(raw, body))
+        Some(Entry::Lent(EntryView::new(raw, body)))
+    }
+
+    /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
+    fn staged_entry(&self, block: &BlockState, in_block: u64) -> Option<CopiedEntry> {
+        let staging = self.staging.as_ref()?;
+        let mut words = COPY.take();
+        words.clear();
+        words.resize(HEADER_WORDS, [0; 8]);
+        let mut copy = CopiedEntry {
+            words,
+            body_bytes: 0,
+        };
+        loop {
+            let address = block.staged_at().wrapping_add(in_block as usize);
+            let mut loaded = staging.load(address, &mut copy.words);
+            if loaded && let Some(raw) = copy.words.as_flattened().first_chunk() {
+                let body_bytes = body_bytes_of(raw);
+                if in_block + ENTRY_HEADER_BYTES as u64 + body_bytes <= BLOCK_BYTES {
+                    copy.body_bytes = body_bytes as usize;
+                    let all = HEADER_WORDS + copy.body_bytes.div_ceil(8);
+                    copy.words.resize(all, [0; 8]);
+                    let (_, rest) = copy.words.split_at_mut(HEADER_WORDS);
+                    loaded = staging.load(address.wrapping_add(ENTRY_HEADER_BYTES), rest);
+                } else {
+                    loaded = false;
+                }
+            }
+            // Whoever stores another tenancy's bytes has said before that this entry is on the device.
+            fence(Ordering::Acquire);
+            if block.is_flushed(unit_of(in_block)) {
+                return None;
+            }
+            if loaded {
+                return Some(copy);
+            }
+            if block.staged_at().wrapping_add(in_block as usize) == address {
+                // Nothing moved: what lies there is no entry.
+                return None;
+            }
+            copy.words.truncate(HEADER_WORDS);
+        }
+    }
+
+    /// The header at a location of a block, whether an entry begins there or not.
+    pub(crate) fn header_copy(&self, location: Location) -> Option<RawHeader> {
+        let (block, in_block) = self.block_at(location)?;
+        if !block.is_flushed(unit_of(in_block))
+            && let Some(copy) = self.staged_entry(block, in_block)
+        {
+            return copy.words.as_flattened().first_chunk().copied();
+        }
+        let start = self.at(location.offset_bytes(), ENTRY_HEADER_BYTES as u64)?;
+        // SAFETY: inside the device (above); what is on the device is not written while its block is in use.
+        Some(unsafe { *start.cast::<RawHeader>() })
+    }
+
+    /// The address of an entry, for a hint.
+    fn address(&self, location: Location, bytes: u64) -> Option<*const u8> {
+        let (block, in_block) = self.block_at(location)?;
+        if block.is_flushed(unit_of(in_block)) {
+            return self.at(location.offset_bytes(), bytes);
+        }
+        let address = block.staged_at().wrapping_add(in_block as usize);
+        Some(std::ptr::without_provenance(address))
     }
 
     /// Has what [`Volume::entry`] looks at fetched.
     pub(crate) fn prefetch_start(&self, location: Location) {
-        if let Some(start) = self.at(location.offset_bytes(), SMALL_BYTES) {
+        if let Some(start) = self.address(location, SMALL_BYTES) {
             prefetch_lines(start, SMALL_BYTES as usize);
         }
     }
@@ -180,57 +279,9 @@ impl Volume {
         let bytes = (u64::from(units) * UNIT_BYTES).min(PREFETCH_BYTES);
         // Whoever looks at a small entry has all of it fetched anyway.
         if bytes > SMALL_BYTES
-            && let Some(start) = self.at(location.offset_bytes(), bytes)
+            && let Some(start) = self.address(location, bytes)
         {
             prefetch_lines(start, bytes as usize);
-        }
-    }
-
-    /// A copy of the header at an offset that another thread may be writing at this moment: for scans, which check it.
-    pub(crate) fn header_copy(&self, offset: u64) -> Option<RawHeader> {
-        let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?.cast::<u32>();
-        let mut raw = [0u8; ENTRY_HEADER_BYTES];
-        for (word, target) in raw.chunks_exact_mut(4).enumerate() {
-            // SAFETY: inside the device (above) and aligned, since entries lie on multiples of 16 bytes; atomic, because
-            // a writer may be storing here.
-            let value = unsafe { AtomicU32::from_ptr(start.add(word)) }.load(Ordering::Relaxed);
-            target.copy_from_slice(&value.to_ne_bytes());
-        }
-        Some(raw)
-    }
-
-    /// The bytes of a whole block, while nobody writes to it (recovery, offline checks).
-    pub(crate) fn quiet_block(&self, index: u32) -> Option<&[u8]> {
-        let start = self.at(self.block_id(index).offset_bytes(), BLOCK_BYTES)?;
-        // SAFETY: inside the device (above); the callers run before the first writer starts.
-        Some(unsafe { std::slice::from_raw_parts(start, BLOCK_BYTES as usize) })
-    }
-
-    /// Brings a block into memory, while nobody writes to it, and waits for it.
-    pub(crate) fn touch_block(&self, index: u32) {
-        let block = self.quiet_block(index).unwrap_or_default();
-        for byte in block.iter().step_by(TOUCH_BYTES) {
-            std::hint::black_box(*byte);
-        }
-    }
-
-    /// Begins to bring the headers of all blocks into memory, for whoever is about to look at each of them.
-    pub(crate) fn prefetch_block_headers(&self) {
-        for index in 0..self.allocated_blocks() {
-            let offset = self.block_id(index).offset_bytes();
-            self.device.prefetch(offset, BLOCK_HEADER_BYTES);
-        }
-    }
-
-    /// What the header of a block says, without keeping it in memory.
-    pub(crate) fn peek_block_use(&self, index: u32) -> BlockUse {
-        let mut raw = [0; BLOCK_HEADER_BYTES as usize];
-        let offset = self.block_id(index).offset_bytes();
-        if self.device.peek(offset, &mut raw) {
-            BlockUse::read(&raw, self.device_id, index)
-        } else {
-            // Never free for want of a better answer.
-            self.block_use(index)
         }
     }
 
@@ -240,64 +291,72 @@ impl Volume {
             .prefetch(self.block_id(index).offset_bytes(), BLOCK_BYTES);
     }
 
-    /// What the header of a block says, as it lies on the device.
-    pub(crate) fn block_use(&self, index: u32) -> BlockUse {
-        let Some(raw) = self.at(self.block_id(index).offset_bytes(), BLOCK_HEADER_BYTES) else {
-            return BlockUse::Free;
-        };
-        // SAFETY: inside the device (above); block headers are written only while their block is free.
-        let raw = unsafe { &*raw.cast() };
-        BlockUse::read(raw, self.device_id, index)
-    }
-
-    /// Writes the header of a free block.
-    pub(crate) fn write_block_header(&self, header: &BlockHeader) {
-        let raw = header.encode();
-        if let Some(target) = self.at(self.block_id(header.index).offset_bytes(), raw.len() as u64)
-        {
-            // SAFETY: inside the device (above); the block is free, so nobody else looks at it.
-            unsafe { target.copy_from_nonoverlapping(raw.as_ptr(), raw.len()) };
+    fn read_header_copy(&self, offset: u64, index: u32) -> HeaderCopy {
+        let mut raw: RawBlockHeader = [0; BLOCK_HEADER_BYTES as usize];
+        if offset + BLOCK_HEADER_BYTES > self.device.len_bytes() {
+            return HeaderCopy::Blank;
+        }
+        match self.device.read(offset, &mut raw) {
+            Ok(()) => HeaderCopy::read(&raw, self.device_id, index),
+            Err(_) => HeaderCopy::Unreadable,
         }
     }
 
-    /// Fills an extent with an entry. The head check goes last: a process killed half-way leaves no valid entry there,
-    /// neither the new one nor the old one of a recycled extent.
-    pub(crate) fn fill(&self, extent: &Extent, header: &mut Header, parts: &[&[u8]]) -> bool {
-        let bytes = u64::from(extent.units) * UNIT_BYTES;
-        let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
-        let offset = extent.location.offset_bytes();
-        let Some(start) = self.at(offset, bytes) else {
-            return false;
+    /// Where the mirror of a block's header lies: in the next block, that of the last one in the first.
+    pub(crate) fn mirror_offset(&self, index: u32) -> u64 {
+        let next = if (index as usize) + 1 < self.blocks.len() {
+            index + 1
+        } else {
+            0
         };
-        if ENTRY_HEADER_BYTES as u64 + body_bytes as u64 > bytes {
-            return false;
-        }
-        header.span_units = extent.units;
-        header.body_bytes = body_bytes as u32;
-        // SAFETY: the extent is inside the device (above), belongs to this writer alone, and is aligned to 16 bytes; no
-        // reader reaches it before it is published, scans read it by atomic copies.
-        unsafe {
-            let check = AtomicU32::from_ptr(start.cast());
-            check.store(0, Ordering::Relaxed);
-            fence(Ordering::Release);
-            let body = start.add(ENTRY_HEADER_BYTES);
-            let mut at = body;
-            for part in parts {
-                at.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                at = at.add(part.len());
+        self.block_id(next).offset_bytes() + MIRROR_AT
+    }
+
+    /// What is known of a block, see [`BlockUse::judge`].
+    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
+        let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
+        let mirror = match own {
+            // In format 1 the place of the mirror holds entries.
+            HeaderCopy::Header { header, .. } if header.format == super::block::Format::One => {
+                HeaderCopy::Blank
             }
-            let body = std::slice::from_raw_parts(body, body_bytes);
-            let raw = header.encode(self.place(extent.incarnation, offset), body);
-            let (first, rest) = raw.split_at(4);
-            start
-                .add(4)
-                .copy_from_nonoverlapping(rest.as_ptr(), rest.len());
-            let first = first
-                .first_chunk::<4>()
-                .map_or(0, |bytes| u32::from_ne_bytes(*bytes));
-            check.store(first, Ordering::Release);
+            _ => self.read_header_copy(self.mirror_offset(index), index),
+        };
+        let mirror = if self.mirror_may_be_entries(index, mirror) {
+            HeaderCopy::Blank
+        } else {
+            mirror
+        };
+        BlockUse::judge(own, mirror, next_block, is_known_used)
+    }
+
+    /// Whether the block that would hold a mirror is of format 1, and has entries there.
+    fn mirror_may_be_entries(&self, index: u32, mirror: HeaderCopy) -> bool {
+        if mirror != HeaderCopy::Unreadable {
+            return false;
         }
-        true
+        let holder = self.mirror_offset(index) - MIRROR_AT;
+        let index = BlockId::containing(self.number, holder).index;
+        self.read_header_copy(holder, index)
+            .header()
+            .is_some_and(|header| header.format == super::block::Format::One)
+    }
+
+    /// Writes the header of a block, and its mirror unless that lies in a block of format 1.
+    pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
+        let raw = header.encode();
+        self.device
+            .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
+        let mirror = self.mirror_offset(header.index);
+        let holder = BlockId::containing(self.number, mirror);
+        let is_old = self.block(holder.index).is_some_and(|block| {
+            block.format() == super::block::Format::One
+                && block.phase() != super::block::Phase::Free
+        });
+        if is_old || mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
+            return Ok(());
+        }
+        self.device.write(mirror, &[&raw])
     }
 }
 

@@ -1,0 +1,221 @@
+//! Staging memory: where entries lie until their block has them.
+//!
+//! Each lane has a buffer in memory that outlives the process (a shared mapping of a file beside the device). Entries are
+//! stored there before they are published, so a killed process loses nothing; a full buffer goes to its block by one write.
+//!
+//! ```text
+//! lane n at 260 KiB * n
+//!    0   tenancy (64 bytes)       whose entries lie in the buffer; the two copies are written in turn
+//!  512   tenancy, the other copy
+//! 4096   buffer, 64 to 256 KiB
+//!
+//! tenancy:  0 "SPKT", u32 device | 8 u64 number | 16 u64 block | 24 u64 incarnation | 32 u64 offset of the buffer's first
+//!           byte in the block | 40 u64 device id | 48 zero | 56 u64 xxh3_64 of bytes 0..56
+//! ```
+//! **Who is the truth?** What a block holds, always; from where its entries end, the buffer that continues it without a gap.
+//! Every entry's check is seeded with device, incarnation and offset, and an offset is written once in each life of a block:
+//! bytes of an earlier tenancy never pass for entries of this one, whatever a power failure has left of the file.
+
+use crate::device::{Device, DeviceError, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX};
+use crate::log::block::BlockId;
+use crate::sync::atomic::{Ordering, fence};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Where a lane's buffer begins.
+const BUFFER_AT: u64 = 4096;
+/// The size of a buffer at first: what a small store pays for each lane in use.
+pub(crate) const BUFFER_BYTES_MIN: u64 = 64 << 10;
+/// The size of a buffer under load.
+pub(crate) const BUFFER_BYTES_MAX: u64 = STAGING_LANE_BYTES - BUFFER_AT;
+
+const TENANCY_BYTES: usize = 64;
+const COPY_AT: [u64; 2] = [0, 512];
+const MAGIC: u32 = u32::from_le_bytes(*b"SPKT");
+
+/// Whose entries lie in a buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Tenancy {
+    /// Rises with each tenancy of the lane.
+    pub(crate) number: u64,
+    pub(crate) block: BlockId,
+    pub(crate) device_id: u64,
+    pub(crate) incarnation: u64,
+    /// Where in the block the buffer's first byte belongs.
+    pub(crate) start: u64,
+}
+
+impl Tenancy {
+    fn encode(&self) -> [u64; TENANCY_BYTES / 8] {
+        let mut words = [
+            u64::from(MAGIC) | ((self.block.device as u64) << 32),
+            self.number,
+            u64::from(self.block.index),
+            self.incarnation,
+            self.start,
+            self.device_id,
+            0,
+            0,
+        ];
+        let check = check_of(&words);
+        if let Some(last) = words.last_mut() {
+            *last = check;
+        }
+        words
+    }
+
+    fn decode(words: &[u64; TENANCY_BYTES / 8]) -> Option<Self> {
+        let [
+            magic_device,
+            number,
+            index,
+            incarnation,
+            start,
+            device_id,
+            _,
+            check,
+        ] = *words;
+        let whole = check == check_of(words) && magic_device as u32 == MAGIC;
+        whole.then_some(Self {
+            number,
+            block: BlockId {
+                device: (magic_device >> 32) as usize,
+                index: u32::try_from(index).ok()?,
+            },
+            device_id,
+            incarnation,
+            start,
+        })
+    }
+}
+
+fn check_of(words: &[u64; TENANCY_BYTES / 8]) -> u64 {
+    let mut bytes = [0; TENANCY_BYTES];
+    for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
+        target.copy_from_slice(&word.to_le_bytes());
+    }
+    let (content, _) = bytes.split_at(TENANCY_BYTES - 8);
+    xxh3_64(content)
+}
+
+/// The staging memory of a namespace: that of its first device.
+#[derive(Debug)]
+pub(crate) struct Staging {
+    device: Arc<dyn Device>,
+    base: NonNull<u8>,
+}
+
+// SAFETY: `base` points into memory that the device owns, which may be used from any thread; words are stored and loaded
+// atomically, and each buffer is stored to under its lane's lock alone.
+unsafe impl Send for Staging {}
+// SAFETY: as above.
+unsafe impl Sync for Staging {}
+
+impl Staging {
+    /// `None`: the device has no such memory, and every entry is written to its block at once.
+    pub(crate) fn of(device: &Arc<dyn Device>) -> Option<Self> {
+        Some(Self {
+            base: device.staging()?,
+            device: Arc::clone(device),
+        })
+    }
+
+    /// Puts disk space behind the first `bytes` of a lane's buffer, and behind its tenancies.
+    pub(crate) fn reserve(&self, lane: usize, bytes: u64) -> Result<(), DeviceError> {
+        self.device
+            .reserve_staging(lane as u64 * STAGING_LANE_BYTES, BUFFER_AT + bytes)
+    }
+
+    /// The address of the first byte of a lane's buffer.
+    pub(crate) fn address(&self, lane: usize) -> usize {
+        self.base.as_ptr().addr() + (lane as u64 * STAGING_LANE_BYTES + BUFFER_AT) as usize
+    }
+
+    fn words(&self, offset: u64, count: usize) -> Option<&[AtomicU64]> {
+        let end = offset.checked_add(8 * count as u64)?;
+        if end > STAGING_BYTES || !offset.is_multiple_of(8) {
+            return None;
+        }
+        // SAFETY: inside the staging memory (above), aligned, and accessed by atomic words alone while the namespace runs.
+        Some(unsafe {
+            let first = self.base.as_ptr().add(offset as usize).cast::<AtomicU64>();
+            std::slice::from_raw_parts(first, count)
+        })
+    }
+
+    /// Notes whose entries will lie in the lane's buffer. The other copy keeps the tenancy before.
+    pub(crate) fn begin(&self, lane: usize, tenancy: &Tenancy) {
+        let at = if tenancy.number.is_multiple_of(2) {
+            COPY_AT[0]
+        } else {
+            COPY_AT[1]
+        };
+        let offset = lane as u64 * STAGING_LANE_BYTES + at;
+        let words = tenancy.encode();
+        if let Some(targets) = self.words(offset, words.len()) {
+            for (target, word) in targets.iter().zip(words) {
+                target.store(word.to_le(), Ordering::Relaxed);
+            }
+        }
+        // Readers that see what is stored from here on see, too, that the tenancy before has ended.
+        fence(Ordering::Release);
+    }
+
+    /// Stores an entry at an offset of the lane's buffer. The caller holds the lane and has looked at its size.
+    pub(crate) fn store(&self, lane: usize, at: u64, entry: &[[u8; 8]]) {
+        debug_assert!(at + 8 * entry.len() as u64 <= BUFFER_BYTES_MAX);
+        let offset = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT + at;
+        if let Some(targets) = self.words(offset, entry.len()) {
+            for (target, word) in targets.iter().zip(entry) {
+                target.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What lies in a range of the lane's buffer, for whoever holds the lane: nobody stores there meanwhile.
+    pub(crate) fn bytes(&self, lane: usize, from: u64, to: u64) -> &[u8] {
+        let to = to.min(BUFFER_BYTES_MAX);
+        let from = from.min(to);
+        let offset = lane as u64 * STAGING_LANE_BYTES + BUFFER_AT + from;
+        // SAFETY: inside the lane's buffer (above), which is stored to under the lane's lock alone; the caller holds it.
+        unsafe {
+            let first = self.base.as_ptr().add(offset as usize);
+            std::slice::from_raw_parts(first, (to - from) as usize)
+        }
+    }
+
+    /// Loads words from an address inside the staging memory, which may be stored to at the same time: the caller finds out
+    /// afterwards whether they are what it wanted. False: the address is not inside.
+    pub(crate) fn load(&self, address: usize, into: &mut [[u8; 8]]) -> bool {
+        let Some(offset) = address.checked_sub(self.base.as_ptr().addr()) else {
+            return false;
+        };
+        let Some(words) = self.words(offset as u64, into.len()) else {
+            return false;
+        };
+        for (target, word) in into.iter_mut().zip(words) {
+            *target = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        true
+    }
+
+    /// The newest tenancy of every lane, for recovery: lane, tenancy.
+    pub(crate) fn tenancies(&self) -> Vec<(usize, Tenancy)> {
+        let newest = |lane: usize| {
+            let copies = COPY_AT.iter().filter_map(|at| {
+                let words = self.words(lane as u64 * STAGING_LANE_BYTES + at, TENANCY_BYTES / 8)?;
+                let mut copy = [0; TENANCY_BYTES / 8];
+                for (target, word) in copy.iter_mut().zip(words) {
+                    *target = u64::from_le(word.load(Ordering::Relaxed));
+                }
+                Tenancy::decode(&copy)
+            });
+            copies.max_by_key(|tenancy| tenancy.number)
+        };
+        (0..STAGING_LANES_MAX)
+            .filter_map(|lane| Some((lane, newest(lane)?)))
+            .collect()
+    }
+}
