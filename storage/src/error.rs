@@ -85,6 +85,24 @@ pub enum Error {
         offset: u64,
     },
 
+    /// Bytes of the log are lost of which nobody can say whose records they held: what was written before may be out of date.
+    #[error(
+        "namespace {namespace} has lost part of its log and the list of what was in it, so this record may have had a newer version; write it anew, or restore the namespace from a backup (`verify` shows the damage)"
+    )]
+    MaybeStale {
+        /// The namespace.
+        namespace: String,
+    },
+
+    /// The process is a fork of the one that has opened the namespace.
+    #[error(
+        "namespace {namespace} was opened by the process that this one was forked from: open the store after the fork, in one process"
+    )]
+    Forked {
+        /// The namespace.
+        namespace: String,
+    },
+
     /// A namespace has 4,095 sets already.
     #[error("set {name:?} would be number {limit_plus_one} of the namespace, the limit is {limit}: use fewer sets", limit_plus_one = limit + 1)]
     TooManySets {

@@ -3,6 +3,7 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
+use crate::device::ForkGuard;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
@@ -11,10 +12,11 @@ use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::durability::Durability;
-use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
+use crate::log::entry::{EntryView, FLAG_CHANGED_SET, Header, Kind, blank_header};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
-use crate::log::{Appended, Log, filler};
+use crate::log::volume::Entry;
+use crate::log::{Appended, Log};
 use crate::maintenance::Background;
 use crate::maintenance::defrag::Defrag;
 use crate::options::Options;
@@ -23,6 +25,7 @@ use crate::sets::{SetUsage, Sets, Truncate};
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,11 +41,18 @@ pub struct Namespace {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) name: String,
+    /// Tells the process that has opened the namespace from a fork of it.
+    pub(crate) fork: ForkGuard,
     pub(crate) options: Options,
     pub(crate) log: Log,
     pub(crate) index: Index,
     pub(crate) sets: Sets,
     pub(crate) groups: Mutex<Groups>,
+    /// Whether there was a group since the opening, or one is left from before.
+    pub(crate) any_groups: AtomicBool,
+    /// Bytes of the log are lost of which nobody can say whose they were: what has no higher number than this may be stale.
+    /// 0: there are none.
+    pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
     pub(crate) counters: Counters,
     /// Where the copies of the metadata entry lie.
@@ -99,7 +109,8 @@ impl Namespace {
         read: impl FnOnce(EntryView<'_>) -> R,
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
-        Ok(self.core.visible(digest, &guard)?.map(read))
+        let found = self.core.visible(digest, &guard)?;
+        Ok(found.as_ref().map(|entry| read(entry.view())))
     }
 
     /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
@@ -118,21 +129,32 @@ impl Namespace {
     }
 
     /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records written meanwhile may or
-    /// may not be among them. Damaged records are passed over.
-    pub fn scan_partition(&self, partition: usize, mut read: impl FnMut(EntryView<'_>)) {
+    /// may not be among them. A record that is damaged is reported as an error in its place.
+    pub fn scan_partition(
+        &self,
+        partition: usize,
+        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let guard = epoch::pin();
         for (_, slot) in self.core.slots_of(partition) {
             if slot.tombstone {
                 continue;
             }
-            if let Ok(Some(entry)) = self
+            let found = self
                 .core
-                .checked_entry(slot.location, slot.unverified, &guard)
-                && !self.core.sets.hides(entry.set_id(), entry.last_update_ms())
-            {
-                read(entry);
+                .checked_entry(slot.location, slot.unverified, &guard);
+            match found {
+                Ok(None) => {}
+                Ok(Some(entry)) => {
+                    let entry = entry.view();
+                    if !self.core.hides(&entry) {
+                        read(self.core.current(entry))?;
+                    }
+                }
+                Err(error) => read(Err(error))?,
             }
         }
+        ControlFlow::Continue(())
     }
 
     /// Applies changes to several locked records, all of this namespace and each of another record: after a crash or a
@@ -178,32 +200,23 @@ impl Namespace {
         self.core.sets.usage_of(id)
     }
 
-    /// The time before which records of this set are truncated (ms since 2010): a new record must be at least as young.
-    #[must_use]
-    pub fn truncated_before_ms(&self, set_id: u16) -> u64 {
-        self.core.sets.truncated_before_ms(set_id)
-    }
-
-    /// The latest time of all truncations, in ms since 2010; 0: there was none. Records are never older than the truncation
-    /// after which they were written, so one that was written within the same millisecond has this time.
-    #[must_use]
-    pub fn latest_truncation_ms(&self) -> u64 {
-        self.core.sets.latest_truncation_ms()
-    }
-
-    /// Removes every record that was last updated before `before_ms` (ms since 2010). Returns how many; they and their
-    /// counts are gone when the call returns, and they do not come back.
+    /// Removes every record of a set, or of the namespace; with `before_ms` (ms since 2010), those that were last updated
+    /// before that. Returns how many; they and their counts are gone when the call returns, and they do not come back. What
+    /// is written later is not concerned, whatever its time is.
     ///
     /// # Errors
     /// If the truncation cannot be noted in the log, nothing is removed.
-    pub fn truncate(&self, what: Truncate, before_ms: u64) -> Result<u64> {
+    pub fn truncate(&self, what: Truncate, before_ms: Option<u64>) -> Result<u64> {
         // A snapshot must not be taken between the two halves.
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
-        self.core.sets.truncate(what, before_ms, |metadata| {
-            self.core.store_metadata(&metadata)
-        })?;
+        let point = self.core.log.draw_number();
+        self.core
+            .sets
+            .truncate(what, point, before_ms, |metadata| {
+                self.core.store_metadata(&metadata)
+            })?;
         let removed = self.core.remove_all_truncated();
         self.core.settle()?;
         Ok(removed)
@@ -221,12 +234,7 @@ impl Namespace {
     /// # Errors
     /// [`Error::ReadOnly`] if a sync fails, now or earlier.
     pub fn sync(&self) -> Result<()> {
-        self.core.log.sync()?;
-        if !self.core.closed.load(Ordering::SeqCst) {
-            // Damage to what was just synced is then told from a torn write, whatever becomes of the process.
-            self.core.log.write_states(0)?;
-        }
-        Ok(())
+        self.core.log.sync()
     }
 
     /// Closes the namespace: no more writes, a last sync, and a snapshot of the index, so that opening does not need to
@@ -241,6 +249,9 @@ impl Namespace {
         if *done {
             return Ok(());
         }
+        if self.core.fork.is_child() {
+            return self.core.check_open();
+        }
         self.core.closed.store(true, Ordering::SeqCst);
         self.background.stop();
         // Whoever defragments at this moment ends first; later ones are refused.
@@ -253,6 +264,11 @@ impl Namespace {
 
 impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
+        if self.fork.is_child() {
+            return Err(Error::Forked {
+                namespace: self.name.clone(),
+            });
+        }
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::Closed {
                 namespace: self.name.clone(),
@@ -262,29 +278,63 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<EntryView<'a>>> {
+    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<Entry<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
+                let view = entry.as_ref().map(Entry::view);
                 return self
-                    .may_be(digest, candidate.location, entry.as_ref())
+                    .may_be(digest, candidate.location, view.as_ref())
                     .then_some((candidate, entry));
             }
             entry
-                .filter(|entry| entry.has_digest(digest))
+                .filter(|entry| entry.view().has_digest(digest))
                 .map(|entry| (candidate, Some(entry)))
         });
         let Some((candidate, entry)) = found else {
-            return Ok(None);
+            return self.absent();
         };
         let entry = match candidate.unverified {
             true => self.checked_entry(candidate.location, true, guard)?,
             false => entry,
         };
         let Some(entry) = entry else { return Ok(None) };
-        let visible =
-            entry.kind_is(Kind::Record) && !self.sets.hides(entry.set_id(), entry.last_update_ms());
+        let view = entry.view();
+        let visible = view.kind_is(Kind::Record) && !self.hides(&view);
+        self.current(view)?;
         Ok(visible.then_some(entry))
+    }
+
+    /// Whether a truncation hides an entry.
+    #[inline]
+    pub(crate) fn hides(&self, entry: &EntryView<'_>) -> bool {
+        self.sets
+            .hides(entry.set_id(), entry.lsn(), entry.last_update_ms())
+    }
+
+    /// The entry, unless a newer one may have been lost with bytes of which nobody can say whose they were.
+    #[inline]
+    pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
+        if entry.lsn().0 <= self.unknown_below_lsn {
+            return Err(self.unknown());
+        }
+        Ok(entry)
+    }
+
+    /// There is no entry of a record: it does not exist, unless bytes are lost of which nobody can say whose they were.
+    pub(crate) fn absent<T>(&self) -> Result<Option<T>> {
+        if self.unknown_below_lsn > 0 {
+            return Err(self.unknown());
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn unknown(&self) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::MaybeStale {
+            namespace: self.name.clone(),
+        }
     }
 
     /// Counts a wait for a record's lock, or a `KeyBusy`.
@@ -318,14 +368,14 @@ impl Core {
         location: Location,
         unverified: bool,
         guard: &'a Guard,
-    ) -> Result<Option<EntryView<'a>>> {
+    ) -> Result<Option<Entry<'a>>> {
         let entry = self.log.entry(location, guard);
         if !unverified {
             return Ok(entry);
         }
-        match entry.filter(|entry| self.log.holds(location, entry)) {
+        match entry.filter(|entry| self.log.holds(location, &entry.view())) {
             Some(entry) => {
-                self.mark_verified(&entry.digest(), location);
+                self.mark_verified(&entry.view().digest(), location);
                 Ok(Some(entry))
             }
             None => {
@@ -339,13 +389,17 @@ impl Core {
     }
 
     /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
-    pub(crate) fn believed_entry<'a>(
-        &'a self,
-        slot: &Slot,
-        guard: &'a Guard,
-    ) -> Option<EntryView<'a>> {
+    pub(crate) fn believed_entry<'a>(&'a self, slot: &Slot, guard: &'a Guard) -> Option<Entry<'a>> {
         let entry = self.log.entry(slot.location, guard)?;
-        (!slot.unverified || self.log.holds(slot.location, &entry)).then_some(entry)
+        (!slot.unverified || self.log.holds(slot.location, &entry.view())).then_some(entry)
+    }
+
+    /// The last-update time (ms) and the flags of a slot's entry, unless its header is damaged.
+    pub(crate) fn believed_header(&self, slot: &Slot, guard: &Guard) -> Option<(u64, u8)> {
+        let entry = self.log.entry(slot.location, guard)?;
+        let view = entry.view();
+        let believed = !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+        believed.then(|| (view.last_update_ms(), view.flags()))
     }
 
     fn mark_verified(&self, digest: &Digest, location: Location) {
@@ -390,12 +444,11 @@ impl Core {
         };
         let mut copies = Vec::with_capacity(METADATA_COPIES);
         for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, header, &[metadata]) {
+            match self.log.append(Purpose::Delete, header, &[metadata], None) {
                 Ok(copy) => copies.push(copy),
-                Err(error) => {
-                    copies.iter().for_each(|copy| self.log.abandon(copy));
-                    return Err(error);
-                }
+                // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
+                Err(_) if !copies.is_empty() => break,
+                Err(error) => return Err(error),
             }
         }
         for old in std::mem::replace(&mut *current, copies) {
@@ -404,7 +457,7 @@ impl Core {
         Ok(())
     }
 
-    /// Takes an entry out of the counts and hands its slot to the log. `superseded`: what the index no longer holds.
+    /// Takes an entry out of the counts. `superseded`: what the index no longer holds.
     pub(crate) fn retire(&self, superseded: &Slot, guard: &Guard) {
         if !superseded.tombstone {
             self.sets
@@ -415,12 +468,13 @@ impl Core {
 
     /// The same, for who has counted already.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
-        let entry = self.believed_entry(superseded, guard);
-        if let Some(entry) = entry.filter(|entry| entry.flags() & FLAG_GROUPED != 0) {
-            self.leave_group(&entry);
+        // Groups are rare: without one nobody needs to look at what is superseded.
+        if self.any_groups.load(Ordering::Relaxed)
+            && let Some(entry) = self.believed_entry(superseded, guard)
+        {
+            self.leave_group(&entry.view());
         }
-        self.log
-            .retire(superseded.location, superseded.size_units, entry, guard);
+        self.log.release(superseded.location, superseded.size_units);
     }
 
     /// A member of a group is superseded; with the last one the commit entry goes, too.
@@ -443,32 +497,37 @@ impl Core {
 
     fn remove_truncated(&self, partition: usize) -> u64 {
         let guard = epoch::pin();
-        let mut removed = Vec::new();
+        let (mut removed, mut buried) = (Vec::new(), Vec::new());
         self.index.lock_partition(partition).update_each(|_, slot| {
-            // The header alone decides: a record whose body is damaged is truncated like any other.
-            let entry = self.log.entry(slot.location, &guard);
-            let hidden = entry.is_some_and(|entry| {
-                !slot.tombstone
-                    && (!slot.unverified
-                        || self.log.checked_header(slot.location, &entry).is_some())
-                    && self.sets.hides(slot.set_id, entry.last_update_ms())
-            });
-            if hidden {
-                removed.push(*slot);
+            if slot.tombstone {
+                return true;
             }
-            !hidden
+            // The header alone decides: a record whose body is damaged is truncated like any other.
+            let Some(entry) = self.log.entry(slot.location, &guard) else {
+                return true;
+            };
+            let view = entry.view();
+            let believed =
+                !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+            if !believed || !self.hides(&view) {
+                return true;
+            }
+            if view.flags() & FLAG_CHANGED_SET != 0 {
+                // Older versions are of another set, which this truncation does not hide: the entry stays as a tombstone.
+                buried.push(*slot);
+                slot.tombstone = true;
+                return true;
+            }
+            removed.push(*slot);
+            false
         });
+        for slot in &buried {
+            self.sets
+                .count(slot.set_id, -1, -i64::from(slot.size_units));
+        }
         for slot in &removed {
             self.retire(slot, &guard);
         }
-        removed.len() as u64
-    }
-}
-
-/// The header of a record about which nothing is known yet: sequence number and sizes are filled in by the log.
-pub(crate) fn blank_header() -> Header {
-    Header {
-        kind: Kind::Record,
-        ..filler()
+        (removed.len() + buried.len()) as u64
     }
 }

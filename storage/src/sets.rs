@@ -2,12 +2,16 @@
 //!
 //! Stored as one metadata entry of the log, written anew at each change:
 //! ```text
-//! u8 version (1) | u64 namespace truncated before (ms) | u64 records without a set truncated before (ms)
-//! u16 sets | per set, from number 1: u8 name length, name, u64 truncated before (ms)
+//! u8 version (2) | truncation of the namespace | truncation of records without a set
+//! u16 sets | per set, from number 1: u8 name length, name, truncation
+//! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
+//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 1 had a
+//! time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
 
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
+use crate::log::entry::Lsn;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -21,11 +25,101 @@ pub const SETS_MAX: usize = 2;
 /// Bytes in the name of a set.
 pub const SET_NAME_BYTES_MAX: usize = 63;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// What has been truncated of a set, or of the namespace.
+#[derive(Debug, Default)]
+struct Truncation {
+    /// Everything with a lower log sequence number.
+    below_lsn: AtomicU64,
+    /// With a lower number than this, what was last updated before `timed_ms`.
+    timed_lsn: AtomicU64,
+    timed_ms: AtomicU64,
+}
+
+/// The stored form of a [`Truncation`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Truncated {
+    below_lsn: u64,
+    timed_lsn: u64,
+    timed_ms: u64,
+}
+
+impl Truncation {
+    fn hides(&self, lsn: Lsn, last_update_ms: u64) -> bool {
+        lsn.0 < self.below_lsn.load(Ordering::SeqCst)
+            || (lsn.0 < self.timed_lsn.load(Ordering::SeqCst)
+                && last_update_ms < self.timed_ms.load(Ordering::SeqCst))
+    }
+
+    fn load(&self) -> Truncated {
+        Truncated {
+            below_lsn: self.below_lsn.load(Ordering::SeqCst),
+            timed_lsn: self.timed_lsn.load(Ordering::SeqCst),
+            timed_ms: self.timed_ms.load(Ordering::SeqCst),
+        }
+    }
+
+    fn store(&self, truncated: Truncated) {
+        self.below_lsn.store(truncated.below_lsn, Ordering::SeqCst);
+        // Nobody may see the new time with the old number: it would hide too much.
+        if truncated.timed_ms != self.timed_ms.load(Ordering::SeqCst) {
+            self.timed_lsn.store(0, Ordering::SeqCst);
+            self.timed_ms.store(truncated.timed_ms, Ordering::SeqCst);
+        }
+        self.timed_lsn.store(truncated.timed_lsn, Ordering::SeqCst);
+    }
+}
+
+impl Truncated {
+    const BYTES: usize = 24;
+
+    /// After a truncation at this point of the log; `before_ms`: of what was last updated before that. `None`: nothing more
+    /// is hidden by it.
+    fn and(self, lsn: u64, before_ms: Option<u64>) -> Option<Self> {
+        let Some(before_ms) = before_ms else {
+            return Some(Self {
+                below_lsn: lsn,
+                ..Self::default()
+            });
+        };
+        let is_over = self.timed_lsn <= self.below_lsn;
+        (is_over || before_ms > self.timed_ms).then_some(Self {
+            timed_lsn: lsn,
+            timed_ms: before_ms,
+            ..self
+        })
+    }
+
+    fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let words = [self.below_lsn, self.timed_lsn, self.timed_ms];
+        for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
+            target.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(reader: &mut Reader<'_>, version: u8) -> Option<Self> {
+        if version == 1 {
+            let timed_ms = reader.u64()?;
+            return Some(Self {
+                timed_lsn: if timed_ms == 0 { 0 } else { u64::MAX },
+                timed_ms,
+                ..Self::default()
+            });
+        }
+        Some(Self {
+            below_lsn: reader.u64()?,
+            timed_lsn: reader.u64()?,
+            timed_ms: reader.u64()?,
+        })
+    }
+}
 
 #[derive(Debug, Default)]
 struct SetState {
-    truncated_before_ms: AtomicU64,
+    truncation: Truncation,
     records: AtomicI64,
     units: AtomicI64,
 }
@@ -41,7 +135,7 @@ struct Names {
 pub(crate) struct Sets {
     names: Mutex<Names>,
     states: Box<[SetState]>,
-    truncated_before_ms: AtomicU64,
+    truncation: Truncation,
     any_truncated: AtomicBool,
     /// The highest number that may be used.
     last_number: AtomicU16,
@@ -72,7 +166,7 @@ impl Sets {
         Self {
             names: Mutex::default(),
             states: (0..=SETS_MAX).map(|_| SetState::default()).collect(),
-            truncated_before_ms: AtomicU64::new(0),
+            truncation: Truncation::default(),
             any_truncated: AtomicBool::new(false),
             last_number: AtomicU16::new(0),
         }
@@ -132,53 +226,48 @@ impl Sets {
         Ok(number)
     }
 
-    /// Hides what was last updated before `before_ms`, from now on and after every restart.
+    /// Hides what lies below a point of the log, or of that what was last updated before `before_ms`, from now on and after
+    /// every restart.
     pub(crate) fn truncate(
         &self,
         what: Truncate,
-        before_ms: u64,
+        lsn: u64,
+        before_ms: Option<u64>,
         persist: impl FnOnce(Vec<u8>) -> Result<()>,
     ) -> Result<()> {
         let names = self.names.lock();
         let target = match what {
-            Truncate::Namespace => &self.truncated_before_ms,
+            Truncate::Namespace => &self.truncation,
             Truncate::Set(number) => match self.states.get(usize::from(number)) {
-                Some(state) if usize::from(number) <= names.in_order.len() => {
-                    &state.truncated_before_ms
-                }
+                Some(state) if usize::from(number) <= names.in_order.len() => &state.truncation,
                 _ => return Ok(()),
             },
         };
-        if target.load(Ordering::SeqCst) >= before_ms {
+        let Some(truncated) = target.load().and(lsn, before_ms) else {
             return Ok(());
-        }
-        persist(self.encode(&names, Some((target, before_ms))))?;
-        target.store(before_ms, Ordering::SeqCst);
+        };
+        persist(self.encode(&names, Some((target, truncated))))?;
+        target.store(truncated);
         self.any_truncated.store(true, Ordering::SeqCst);
         Ok(())
     }
 
-    /// The time before which records of a set are truncated, in ms; 0 = none are.
-    pub(crate) fn truncated_before_ms(&self, set: u16) -> u64 {
-        if !self.any_truncated.load(Ordering::Relaxed) {
-            return 0;
+    /// Truncations by time alone, of format 1, hold for what lies below this point of the log. Returns whether there were
+    /// any.
+    pub(crate) fn bound_timed(&self, lsn: u64) -> bool {
+        let of_sets = self.states.iter().map(|state| &state.truncation);
+        let mut any = false;
+        for truncation in of_sets.chain([&self.truncation]) {
+            let truncated = truncation.load();
+            if truncated.timed_lsn == u64::MAX {
+                truncation.store(Truncated {
+                    timed_lsn: lsn,
+                    ..truncated
+                });
+                any = true;
+            }
         }
-        let of_set = self
-            .states
-            .get(usize::from(set))
-            .map_or(0, |state| state.truncated_before_ms.load(Ordering::SeqCst));
-        of_set.max(self.truncated_before_ms.load(Ordering::SeqCst))
-    }
-
-    /// The latest time of all truncations, in ms since 2010: no record of the namespace was last updated after this and
-    /// after now.
-    pub(crate) fn latest_truncation_ms(&self) -> u64 {
-        let of_sets = self
-            .states
-            .iter()
-            .map(|state| state.truncated_before_ms.load(Ordering::SeqCst));
-        let of_namespace = self.truncated_before_ms.load(Ordering::SeqCst);
-        of_sets.fold(of_namespace, u64::max)
+        any
     }
 
     /// Whether there was ever a truncation.
@@ -186,8 +275,16 @@ impl Sets {
         self.any_truncated.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn hides(&self, set: u16, last_update_ms: u64) -> bool {
-        last_update_ms < self.truncated_before_ms(set)
+    /// Whether a truncation hides an entry of this set.
+    #[inline]
+    pub(crate) fn hides(&self, set: u16, lsn: Lsn, last_update_ms: u64) -> bool {
+        self.any_truncated.load(Ordering::Relaxed) && self.is_hidden(set, lsn, last_update_ms)
+    }
+
+    fn is_hidden(&self, set: u16, lsn: Lsn, last_update_ms: u64) -> bool {
+        let of_set = self.states.get(usize::from(set));
+        self.truncation.hides(lsn, last_update_ms)
+            || of_set.is_some_and(|state| state.truncation.hides(lsn, last_update_ms))
     }
 
     /// Counts records and 16-byte units that a set has gained or lost.
@@ -226,25 +323,21 @@ impl Sets {
             })
     }
 
-    /// `changed`: a truncation that is not there yet. Set 0 cannot be truncated alone, so its time is not stored.
-    fn encode(&self, names: &Names, changed: Option<(&AtomicU64, u64)>) -> Vec<u8> {
-        let time = |of: &AtomicU64| match changed {
-            Some((target, before_ms)) if std::ptr::eq(target, of) => before_ms,
-            _ => of.load(Ordering::SeqCst),
+    /// `changed`: a truncation that is not there yet.
+    fn encode(&self, names: &Names, changed: Option<(&Truncation, Truncated)>) -> Vec<u8> {
+        let stored = |of: &Truncation| match changed {
+            Some((target, truncated)) if std::ptr::eq(target, of) => truncated.encode(),
+            _ => of.load().encode(),
         };
         let mut bytes = vec![VERSION];
-        bytes.extend(time(&self.truncated_before_ms).to_le_bytes());
-        bytes.extend(
-            self.states
-                .first()
-                .map_or(0, |unnamed| time(&unnamed.truncated_before_ms))
-                .to_le_bytes(),
-        );
+        bytes.extend(stored(&self.truncation));
+        let unnamed = self.states.first().map(|state| stored(&state.truncation));
+        bytes.extend(unnamed.unwrap_or_default());
         bytes.extend((names.in_order.len() as u16).to_le_bytes());
         for (name, state) in names.in_order.iter().zip(self.states.iter().skip(1)) {
             bytes.push(name.len() as u8);
             bytes.extend(name.as_bytes());
-            bytes.extend(time(&state.truncated_before_ms).to_le_bytes());
+            bytes.extend(stored(&state.truncation));
         }
         bytes
     }
@@ -257,31 +350,30 @@ impl Sets {
     pub(crate) fn restore(&self, stored: &[u8]) -> std::result::Result<(), String> {
         let mut reader = Reader(stored);
         let version = reader.u8().ok_or("it is empty")?;
-        if version != VERSION {
-            return Err(format!("version {version}, this build reads {VERSION}"));
+        if !(1..=VERSION).contains(&version) {
+            return Err(format!(
+                "version {version}, this build reads 1 to {VERSION}"
+            ));
         }
         let short = "it ends early";
         let mut names = self.names.lock();
-        let truncated_before_ms = reader.u64().ok_or(short)?;
-        self.truncated_before_ms
-            .store(truncated_before_ms, Ordering::SeqCst);
-        let unnamed_before_ms = reader.u64().ok_or(short)?;
+        let mut any_truncated = false;
+        let mut restore = |truncation: &Truncation, reader: &mut Reader<'_>| {
+            let truncated = Truncated::decode(reader, version).ok_or(short)?;
+            any_truncated |= truncated != Truncated::default();
+            truncation.store(truncated);
+            Ok::<(), &str>(())
+        };
+        restore(&self.truncation, &mut reader)?;
         if let Some(unnamed) = self.states.first() {
-            unnamed
-                .truncated_before_ms
-                .store(unnamed_before_ms, Ordering::SeqCst);
+            restore(&unnamed.truncation, &mut reader)?;
         }
-        let mut any_truncated = truncated_before_ms > 0 || unnamed_before_ms > 0;
         let count = reader.u16().ok_or(short)?;
         for (number, state) in (1..=count).zip(self.states.iter().skip(1)) {
             let length = reader.u8().ok_or(short)?;
             let name = reader.take(usize::from(length)).ok_or(short)?;
             let name = String::from_utf8(name.to_vec()).map_err(|_| "a set's name is not UTF-8")?;
-            let truncated_before_ms = reader.u64().ok_or(short)?;
-            state
-                .truncated_before_ms
-                .store(truncated_before_ms, Ordering::SeqCst);
-            any_truncated |= truncated_before_ms > 0;
+            restore(&state.truncation, &mut reader)?;
             names.by_name.insert(name.clone(), number);
             names.in_order.push(name);
         }
@@ -350,12 +442,16 @@ mod tests {
         assert_eq!(sets.create("users", keep).unwrap(), 1);
         assert_eq!(sets.create("posts", keep).unwrap(), 2);
         assert_eq!(sets.create("users", keep).unwrap(), 1);
-        sets.truncate(Truncate::Set(2), 1234, keep).unwrap();
+        sets.truncate(Truncate::Set(2), 50, Some(1234), keep)
+            .unwrap();
+        sets.truncate(Truncate::Set(1), 40, None, keep).unwrap();
         let again = Sets::new();
         again.restore(&stored.borrow()).unwrap();
         assert_eq!(again.number_of("posts"), Some(2));
         assert_eq!(again.name_of(1).as_deref(), Some("users"));
-        assert!(again.hides(2, 1233) && !again.hides(2, 1234) && !again.hides(1, 0));
+        assert!(again.hides(2, Lsn(49), 1233) && !again.hides(2, Lsn(49), 1234));
+        assert!(!again.hides(2, Lsn(50), 0), "written after the truncation");
+        assert!(again.hides(1, Lsn(39), u64::MAX) && !again.hides(1, Lsn(40), 0));
     }
 
     #[test]

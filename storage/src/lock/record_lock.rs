@@ -6,16 +6,20 @@ use crate::error::{Error, Result};
 use crate::index::{PartitionGuard, Slot};
 use crate::lock::Acquire;
 use crate::log::Appended;
-use crate::log::entry::{EntryView, FLAG_GROUPED, FLAG_KEYED, Header, Kind, varint};
+use crate::log::entry::{
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, blank_header, varint,
+};
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
-use crate::namespace::{Core, Counters, blank_header};
+use crate::log::volume::{CopiedEntry, Entry};
+use crate::namespace::{Core, Counters};
+use crate::sync::atomic::Ordering;
+use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 /// A new version of a record.
 ///
-/// A record stays in its set, and its versions do not go back in time: a truncation forgets what it hides, and relies on
-/// it that versions before that, which may still lie in the log, are hidden by it, too.
+/// A version never goes back in time: its last-update time is at least that of the version before, deleted ones included.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
     /// 1..=65535.
@@ -50,6 +54,8 @@ pub struct RecordLock<'n> {
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
+    /// The record, if it was still staged.
+    copy: OnceCell<CopiedEntry>,
 }
 
 impl<'n> RecordLock<'n> {
@@ -118,6 +124,7 @@ impl<'n> RecordLock<'n> {
             guard,
             seen,
             held: true,
+            copy: OnceCell::new(),
         }
     }
 
@@ -132,13 +139,25 @@ impl<'n> RecordLock<'n> {
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum. It can be deleted or overwritten all the same.
     pub fn entry(&self) -> Result<Option<EntryView<'_>>> {
-        let Some(slot) = self.seen.filter(|slot| !slot.tombstone) else {
-            return Ok(None);
+        let Some(slot) = self.seen else {
+            return self.core.absent();
         };
-        let entry = self
-            .core
-            .checked_entry(slot.location, slot.unverified, &self.guard)?;
-        Ok(entry.filter(|entry| !self.core.sets.hides(entry.set_id(), entry.last_update_ms())))
+        if slot.tombstone {
+            return Ok(None);
+        }
+        let entry = match self.copy.get() {
+            Some(copy) => Some(copy.view()),
+            None => match self
+                .core
+                .checked_entry(slot.location, slot.unverified, &self.guard)?
+            {
+                Some(Entry::Lent(view)) => Some(view),
+                Some(Entry::Copied(copy)) => Some(self.copy.get_or_init(|| copy).view()),
+                None => None,
+            },
+        };
+        let entry = entry.map(|entry| self.core.current(entry)).transpose()?;
+        Ok(entry.filter(|entry| !self.core.hides(entry)))
     }
 
     /// Puts a new version in the record's place and unlocks it. Returns when it is as durable as the namespace promises.
@@ -189,6 +208,15 @@ impl<'n> RecordLock<'n> {
             .map(|slot| slot.void_time)
     }
 
+    /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
+    /// truncation by time hides the older versions with the newest one.
+    fn last_update(&self) -> (u64, u8) {
+        let entry = self
+            .seen
+            .and_then(|slot| self.core.believed_header(&slot, &self.guard));
+        entry.unwrap_or_default()
+    }
+
     /// Appends without publishing.
     fn append(&self, change: &Change<'_>, group: Option<u64>) -> Result<Appended> {
         let number = group.unwrap_or_default().to_le_bytes();
@@ -197,6 +225,7 @@ impl<'n> RecordLock<'n> {
         } else {
             (0, &[])
         };
+        let (least_ms, seen_flags) = self.last_update();
         let header = Header {
             digest: self.digest,
             ..blank_header()
@@ -206,11 +235,13 @@ impl<'n> RecordLock<'n> {
                 let header = Header {
                     kind: Kind::Tombstone,
                     flags,
-                    last_update_ms: *now_ms,
+                    last_update_ms: least_ms.max(*now_ms),
                     set_id: self.seen.map_or(0, |slot| slot.set_id),
                     ..header
                 };
-                self.core.log.append(Purpose::Delete, header, &[number])
+                self.core
+                    .log
+                    .append(Purpose::Delete, header, &[number], None)
             }
             Change::Put(version) => {
                 if version.set_id > self.core.sets.last_number() {
@@ -228,10 +259,14 @@ impl<'n> RecordLock<'n> {
                     &[]
                 };
                 flags |= if version.key.is_some() { FLAG_KEYED } else { 0 };
+                if self.seen.is_some_and(|slot| slot.set_id != version.set_id) {
+                    flags |= FLAG_CHANGED_SET;
+                }
+                flags |= seen_flags & FLAG_CHANGED_SET;
                 let header = Header {
                     flags,
                     generation: version.generation,
-                    last_update_ms: version.last_update_ms,
+                    last_update_ms: least_ms.max(version.last_update_ms),
                     void_time: version.void_time,
                     set_id: version.set_id,
                     ..header
@@ -240,6 +275,7 @@ impl<'n> RecordLock<'n> {
                     Purpose::Write,
                     header,
                     &[number, length, key, version.payload],
+                    None,
                 )
             }
         }
@@ -265,7 +301,7 @@ impl<'n> RecordLock<'n> {
         // Looked at under the partition's lock: a truncation that begins later comes by and finds the record.
         let hidden = match change {
             Change::Delete(_) => false,
-            Change::Put(new) => core.sets.hides(set_id, new.last_update_ms),
+            Change::Put(new) => core.sets.hides(set_id, appended.lsn, new.last_update_ms),
         };
         let at = self.seen.and_then(|seen| {
             partition
@@ -342,9 +378,13 @@ impl Core {
     /// damaged; then the tag decides.
     pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
         match self.log.entry(slot.location, guard) {
-            Some(entry) if entry.has_digest(digest) => true,
+            Some(entry) if entry.view().has_digest(digest) => true,
             Some(entry) => {
-                slot.unverified && self.log.checked_header(slot.location, &entry).is_none()
+                slot.unverified
+                    && self
+                        .log
+                        .checked_header(slot.location, &entry.view())
+                        .is_none()
             }
             None => true,
         }
@@ -383,16 +423,19 @@ impl Core {
             kind: Kind::Commit,
             ..blank_header()
         };
-        let commit = match self
-            .log
-            .append(purpose, header, &[&commit_body(number, members)])
-        {
+        let commit = match self.log.append(
+            purpose,
+            header,
+            &[&commit_body(number, members)],
+            Some(number),
+        ) {
             Ok(commit) => commit,
             Err(error) => {
                 appended.iter().for_each(|entry| self.log.abandon(entry));
                 return Err(error);
             }
         };
+        self.any_groups.store(true, Ordering::SeqCst);
         self.groups.lock().add(number, commit, members);
         for ((mut lock, change), entry) in changes.into_iter().zip(&appended) {
             lock.publish(&change, entry);
