@@ -25,9 +25,10 @@ mod sync;
 
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{
-    BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, FileDevice, FullCause, HEADER_BYTES, Header,
-    Member, MemoryDevice, NAMESPACE_BYTES_MAX, ReadPattern, SECTOR_BYTES, SimulatedDevice, State,
-    new_device_id, read_header, read_state, write_state,
+    Atomicity, BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice,
+    FullCause, HEADER_BYTES, Header, Member, MemoryDevice, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX,
+    ReadPattern, SECTOR_BYTES, STAGING_BYTES, STAGING_LANE_BYTES, STAGING_LANES_MAX,
+    SimulatedDevice, State, new_device_id, read_header, read_state, write_state,
 };
 pub use digest::{Digest, PARTITIONS};
 pub use error::{Error, Result};

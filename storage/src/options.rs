@@ -202,8 +202,11 @@ pub struct Opening {
     pub damaged_entries: u64,
     /// Blocks whose headers cannot be read, so that what lies in them is lost. They are left alone, and not used again.
     pub damaged_blocks: u64,
-    /// Bytes between entries that hold none: torn writes of a crash, ends of blocks that were being filled, or damage.
-    pub unreadable_bytes: u64,
+    /// Durable bytes that hold no entry any more. Whose entries they held is known, unless they are among `unknown_bytes`.
+    pub damaged_bytes: u64,
+    /// Durable bytes of which nobody can say whose entries they held: every record that was not written since answers with
+    /// [`Error::MaybeStale`].
+    pub unknown_bytes: u64,
     /// Groups of entries that were not whole, of which nothing was taken.
     pub rolled_back_groups: u64,
 }

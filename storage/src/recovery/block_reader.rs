@@ -1,36 +1,33 @@
-//! One reading of all blocks, as quick as the devices are: a thread for each device reads ahead, from its first block to
-//! its last, and the others judge the blocks that are in memory already.
+//! One reading of all blocks, by a thread for each core: what lies in them goes to the index, and aside what has to be seen
+//! as a whole.
 
 use crate::device::ReadPattern;
 use crate::digest::PARTITIONS;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::BlockId;
+use crate::log::directory::Line;
 use crate::log::entry::{Kind, Lsn};
 use crate::log::group::read_commit;
-use crate::log::volume::Volume;
 use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
-use crate::recovery::scan::{Sighting, scan_block};
-use crate::sync::Mutex;
-use std::sync::Arc;
+use crate::recovery::scan::{BlockBytes, BlockEnd, Sighting, UsedBlock, scan_block};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 /// Entries a thread gathers, 40 bytes each, before it enters them by itself: so many, or a quarter of those that are in
 /// the index, so that tables are not walked over more and more often as they grow.
 const GATHERED_MIN: usize = 2 << 20;
 const GATHERED_SHARE: u64 = 4;
 
-/// Blocks that are in memory and not judged yet: more would not be quicker, and could drive each other out.
-const BLOCKS_AHEAD: usize = 4;
+/// The device is asked to bring in the block that is so many ahead.
+const BLOCKS_AHEAD: usize = 2;
 
 /// Partitions that a thread enters at a time.
 const PARTITIONS_A_STEP: usize = 64;
 
-/// A block in use, and its life.
-pub(crate) type UsedBlock = (BlockId, u64);
+/// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
+const LOST_UNITS: u32 = 4;
 
 /// What has to be seen as a whole after all blocks were read.
 #[derive(Debug, Default)]
@@ -38,8 +35,13 @@ pub(crate) struct Aside {
     pub(crate) grouped: Vec<(u64, Found)>,
     pub(crate) commits: Vec<(u64, u32, Appended)>,
     pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
-    /// What holds no entry that counts (device, offset, bytes): to be closed, lest it be taken for one later.
-    pub(crate) gaps: Vec<(usize, u64, u64)>,
+    /// Entries that were durable and cannot be made out any more.
+    pub(crate) lost: Vec<(Location, Line)>,
+    /// Entries that do not count, since what they need was lost before it was durable: to be made void, lest they be
+    /// taken for good later.
+    pub(crate) voids: Vec<Location>,
+    /// How each block ends.
+    pub(crate) ends: Vec<(BlockId, BlockEnd)>,
     pub(crate) report: Opening,
     pub(crate) last_lsn: u64,
     /// No entry is of a set with a higher number.
@@ -51,12 +53,15 @@ impl Aside {
         self.grouped.append(&mut other.grouped);
         self.commits.append(&mut other.commits);
         self.metadata.append(&mut other.metadata);
-        self.gaps.append(&mut other.gaps);
+        self.lost.append(&mut other.lost);
+        self.voids.append(&mut other.voids);
+        self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
         self.last_set = self.last_set.max(other.last_set);
         self.report.entries += other.report.entries;
         self.report.damaged_entries += other.report.damaged_entries;
-        self.report.unreadable_bytes += other.report.unreadable_bytes;
+        self.report.damaged_bytes += other.report.damaged_bytes;
+        self.report.unknown_bytes += other.report.unknown_bytes;
     }
 }
 
@@ -81,24 +86,13 @@ impl Sweep<'_> {
         if threads == 0 {
             return aside;
         }
-        let done = AtomicU64::new(0);
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
         let mut gleanings = Vec::new();
+        self.expect_reads(ReadPattern::InOrder);
         std::thread::scope(|scope| {
-            let (ready, to_judge) = sync_channel(BLOCKS_AHEAD);
-            for volume in self.log.volumes() {
-                let ready = ready.clone();
-                scope.spawn(move || self.read_ahead(volume, &ready));
-            }
-            drop(ready);
-            let to_judge = Arc::new(Mutex::new(to_judge));
             let judges: Vec<_> = (0..threads)
-                .map(|_| {
-                    let (to_judge, done) = (Arc::clone(&to_judge), &done);
-                    scope.spawn(move || self.judge(&to_judge, last_set, done))
-                })
+                .map(|_| scope.spawn(|| self.judge(&next, last_set, &done)))
                 .collect();
-            // The readers end when nobody is left to judge.
-            drop(to_judge);
             for judge in judges {
                 match judge.join() {
                     Ok((gleaned, seen)) => {
@@ -109,6 +103,7 @@ impl Sweep<'_> {
                 }
             }
         });
+        self.expect_reads(ReadPattern::Scattered);
         for_all_partitions(threads, || {
             let mut enterer = Enterer::new(self.index, self.log, self.damaged);
             let gleanings = &gleanings;
@@ -117,36 +112,31 @@ impl Sweep<'_> {
         aside
     }
 
-    fn read_ahead(&self, volume: &Volume, ready: &SyncSender<UsedBlock>) {
-        volume.device().expect_reads(ReadPattern::InOrder);
-        let own = |(id, _): &&UsedBlock| id.device == volume.number();
-        for block in self.blocks.iter().filter(own) {
-            volume.touch_block(block.0.index);
-            if ready.send(*block).is_err() {
-                break;
-            }
+    fn expect_reads(&self, pattern: ReadPattern) {
+        for volume in self.log.volumes() {
+            volume.device().expect_reads(pattern);
         }
-        volume.device().expect_reads(ReadPattern::Scattered);
     }
 
-    fn judge(
-        &self,
-        to_judge: &Mutex<Receiver<UsedBlock>>,
-        last_set: u16,
-        done: &AtomicU64,
-    ) -> (Gleanings, Aside) {
+    fn judge(&self, next: &AtomicUsize, last_set: u16, done: &AtomicU64) -> (Gleanings, Aside) {
         let mut judge = Judge {
             sweep: self,
             last_set,
             gleanings: Gleanings::new(),
             aside: Aside::default(),
         };
+        let mut bytes = BlockBytes::new();
         loop {
-            let next = to_judge.lock().recv();
-            let Ok((id, life)) = next else {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = self.blocks.get(number) else {
                 return (judge.gleanings, judge.aside);
             };
-            judge.read(id, life);
+            if let Some(ahead) = self.blocks.get(number + BLOCKS_AHEAD)
+                && let Some(volume) = self.log.volumes().get(ahead.id.device)
+            {
+                volume.prefetch_block(ahead.id.index);
+            }
+            judge.read(block, &mut bytes);
             let limit = GATHERED_MIN.max((self.index.len() / GATHERED_SHARE) as usize);
             if judge.gleanings.len() >= limit {
                 let gleaned = std::mem::replace(&mut judge.gleanings, Gleanings::new());
@@ -191,24 +181,37 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    fn read(&mut self, id: BlockId, incarnation: u64) {
-        let Some(volume) = self.sweep.log.volumes().get(id.device) else {
+    fn read(&mut self, block: &UsedBlock, bytes: &mut BlockBytes) {
+        let Some(volume) = self.sweep.log.volumes().get(block.id.device) else {
             return;
         };
-        let durable_lsn = self.sweep.durable_lsn;
-        scan_block(volume, id.index, incarnation, durable_lsn, |sighting| {
-            self.see(id, sighting);
+        let (staging, durable_lsn) = (self.sweep.log.staging(), self.sweep.durable_lsn);
+        let end = scan_block(volume, block, staging, durable_lsn, bytes, |sighting| {
+            self.see(block, sighting);
         });
+        if let (Some(at), Some((lane, start))) = (end.staged_from, block.staged)
+            && let (Some(state), Some(staging)) = (volume.block(block.id.index), staging)
+        {
+            // Until it is on the device, it is read where it is.
+            let address = staging.address(lane).wrapping_sub(start as usize);
+            state.stage((at / UNIT_BYTES) as u32, address);
+        }
+        if let Some(state) = volume.block(block.id.index).filter(|_| end.sealed) {
+            let filled = end.end.saturating_sub(block.format.entries_at());
+            state.note_closed((filled / UNIT_BYTES) as u32, block.sequence);
+        }
+        self.aside.ends.push((block.id, end));
     }
 
-    fn see(&mut self, id: BlockId, sighting: Sighting<'_>) {
+    fn see(&mut self, block: &UsedBlock, sighting: Sighting<'_>) {
+        let device = block.id.device;
         let durable_lsn = self.sweep.durable_lsn;
         match sighting {
             Sighting::Entry { offset, header, .. } | Sighting::Damaged { offset, header, .. }
                 if header.set_id > self.last_set && header.lsn.0 > durable_lsn =>
             {
-                let bytes = u64::from(header.span_units) * UNIT_BYTES;
-                self.aside.gaps.push((id.device, offset, bytes));
+                self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
+                self.aside.voids.push(Location::new(device, offset));
             }
             Sighting::Entry {
                 offset,
@@ -216,7 +219,7 @@ impl Judge<'_> {
                 entry,
             } => {
                 self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
-                let location = Location::new(id.device, offset);
+                let location = Location::new(device, offset);
                 let at = Appended {
                     location,
                     units: header.span_units,
@@ -232,7 +235,7 @@ impl Judge<'_> {
                             None => self.gleanings.add(found),
                         }
                     }
-                    Kind::Filler => {}
+                    Kind::Filler | Kind::Void => {}
                     Kind::Metadata => {
                         let body = entry.body().to_vec();
                         self.aside.metadata.push((header.lsn, at, body));
@@ -251,7 +254,7 @@ impl Judge<'_> {
             } => {
                 self.aside.report.damaged_entries += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
-                let location = Location::new(id.device, offset);
+                let location = Location::new(device, offset);
                 if matches!(header.kind, Kind::Record | Kind::Tombstone) {
                     self.aside.last_set = self.aside.last_set.max(header.set_id);
                     let found = Found::new(location, header, header.digest.as_bytes(), true);
@@ -267,10 +270,26 @@ impl Judge<'_> {
                     self.aside.commits.push((group, members, at));
                 }
             }
-            Sighting::Gap { offset, bytes } => {
-                self.aside.report.unreadable_bytes += bytes;
-                self.aside.gaps.push((id.device, offset, bytes));
+            Sighting::Lost { offset, line } => {
+                self.aside.report.damaged_entries += 1;
+                self.aside.last_lsn = self.aside.last_lsn.max(line.lsn.0);
+                self.aside.lost.push((Location::new(device, offset), line));
+            }
+            Sighting::Damage { bytes, unknown, .. } => {
+                self.aside.report.damaged_bytes += bytes;
+                if unknown {
+                    self.aside.report.unknown_bytes += bytes;
+                }
             }
         }
+    }
+}
+
+/// A lost entry as it is counted: it takes the least an entry can take, at an offset of its own in the damaged bytes.
+pub(crate) fn lost_at(location: Location, lsn: Lsn) -> Appended {
+    Appended {
+        location,
+        units: LOST_UNITS,
+        lsn,
     }
 }

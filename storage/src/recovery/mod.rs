@@ -1,25 +1,35 @@
 //! Finding out what is on the devices when there is no snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
+//!
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all blocks),
+//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
+pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
 pub(crate) mod verify;
 
+use crate::device::BLOCK_BYTES;
+use crate::device::{DurableExtent, State};
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
-use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, BlockState, BlockUse, Phase};
-use crate::log::entry::Header;
+use crate::location::UNIT_BYTES;
+use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, Format, Phase};
+use crate::log::directory::Line;
+use crate::log::entry::Kind;
 use crate::log::group::Groups;
-use crate::log::volume::{Extent, Volume};
-use crate::log::{Appended, Log, filler};
+use crate::log::staging::Tenancy;
+use crate::log::volume::Volume;
+use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress};
-use crate::recovery::block_reader::{Aside, Sweep, UsedBlock, for_all_partitions};
-use crate::recovery::recovered_entries::{Damaged, Enterer, Found};
+use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, lost_at};
+use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
+use crate::recovery::repair::Repair;
+use crate::recovery::scan::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
 use std::collections::HashMap;
 
@@ -29,37 +39,52 @@ pub(crate) const METADATA_COPIES: usize = 2;
 /// Fewer records are counted before another thread has started.
 const RECORDS_A_THREAD: u64 = 50_000;
 
+/// How far sequence numbers skip ahead after a power failure: more than can have been given out and lost.
+const LSN_SKIP: u64 = 1 << 28;
+
+/// What is known of the devices before their blocks are read.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Of each device; the state as it is before this opening.
+    pub(crate) states: Vec<State>,
+    /// Everything up to here was durable.
+    pub(crate) durable_lsn: u64,
+    /// The machine has been started again since the devices were last written.
+    pub(crate) rebooted: bool,
+}
+
 /// What the scan has brought to light.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
+    pub(crate) next_block: u64,
     pub(crate) groups: Groups,
     pub(crate) metadata: Vec<Appended>,
     pub(crate) report: Opening,
+    pub(crate) repair: Repair,
 }
 
-/// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. `repair` also
-/// closes gaps with fillers, so that from then on a gap is damage, and writes flipped block headers anew.
+/// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
+/// written; what should be is in [`Recovered::repair`].
 pub(crate) fn recover(
     log: &Log,
     index: &Index,
     sets: &Sets,
-    durable_lsn: u64,
-    repair: bool,
+    known: &Known,
     progress: &OpeningProgress,
 ) -> Result<Recovered> {
-    let used = used_blocks(log.volumes(), repair);
+    let used = used_blocks(log, known);
     let damaged = Damaged::default();
     let sweep = Sweep {
         log,
         index,
         damaged: &damaged,
         blocks: &used.blocks,
-        durable_lsn,
+        durable_lsn: known.durable_lsn,
         progress,
     };
     let mut aside = sweep.run(SETS_MAX as u16);
-    let mut groups = settle_groups(log, index, &damaged, &mut aside, durable_lsn);
+    let mut groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
     let metadata = restore_metadata(log, sets, &mut aside)?;
     if unknown_set(index, sets, aside.last_set).is_some() {
         // Their set was noted before them, so they were never durable. What they superseded may be.
@@ -69,7 +94,7 @@ pub(crate) fn recover(
         });
         aside = sweep.run(sets.last_number());
         aside.last_lsn = last_lsn;
-        groups = settle_groups(log, index, &damaged, &mut aside, durable_lsn);
+        groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
     }
     if let Some(set) = unknown_set(index, sets, aside.last_set) {
         return Err(Error::DamagedMetadata {
@@ -77,51 +102,116 @@ pub(crate) fn recover(
             reason: format!("there are records of set number {set}, whose name is lost"),
         });
     }
-    if repair {
-        close_gaps(log, &aside.gaps);
+    for (location, line) in &aside.lost {
+        if matches!(line.kind, Kind::Record | Kind::Tombstone) {
+            let at = lost_at(*location, line.lsn);
+            enter_lost(index, log, &damaged, at, line.identity);
+        }
     }
-    let report = Opening {
+    let mut report = Opening {
         blocks: used.blocks.len() as u64,
         damaged_blocks: used.unreadable,
         ..aside.report
     };
+    report.unknown_bytes += used.unreadable * BLOCK_BYTES;
+    report.damaged_bytes += used.unreadable * BLOCK_BYTES;
+    let last_lsn = aside.last_lsn.max(known.durable_lsn);
     Ok(Recovered {
-        last_lsn: aside.last_lsn.max(durable_lsn),
+        last_lsn: if known.rebooted {
+            last_lsn + LSN_SKIP
+        } else {
+            last_lsn
+        },
+        next_block: used.next_block,
         groups,
         metadata,
         report,
+        repair: Repair {
+            blocks: used.blocks,
+            headers: used.headers,
+            ends: aside.ends,
+            voids: aside.voids,
+        },
     })
 }
 
 #[derive(Debug, Default)]
 struct UsedBlocks {
     blocks: Vec<UsedBlock>,
+    /// Headers to be written anew: damaged in one copy, or not known to be durable.
+    headers: Vec<BlockHeader>,
     unreadable: u64,
+    next_block: u64,
 }
 
-fn used_blocks(volumes: &[Volume], repair: bool) -> UsedBlocks {
+fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let mut used = UsedBlocks::default();
-    for volume in volumes {
-        volume.prefetch_block_headers();
-        for (index, state) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
-            match volume.peek_block_use(index) {
-                BlockUse::Free => {}
-                BlockUse::Used { header, intact } => {
-                    if repair && !intact {
-                        volume.write_block_header(&header);
-                    }
-                    state.begin(header.incarnation, Phase::Closed);
-                    used.blocks
-                        .push((volume.block_id(index), header.incarnation));
-                }
+    let tenancies = log.staging().map(|staging| staging.tenancies());
+    let tenancies = tenancies.unwrap_or_default();
+    for (volume, state) in log.volumes().iter().zip(&known.states) {
+        used.next_block = used.next_block.max(state.next_block);
+        for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
+            // A device of format 1 did not note which blocks it had used.
+            let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
+            let found = volume.block_use(index, state.next_block, is_known_used);
+            let header = match found {
+                BlockUse::Free => continue,
                 BlockUse::Unreadable => {
-                    state.set_unreadable();
+                    block.set_unreadable();
                     used.unreadable += 1;
+                    continue;
                 }
-            }
+                BlockUse::Used { header, intact } => {
+                    if header.format == Format::Two {
+                        used.next_block = used.next_block.max(header.sequence + 1);
+                        if !intact || header.sequence >= state.next_block {
+                            used.headers.push(header);
+                        }
+                    }
+                    header
+                }
+            };
+            let id = volume.block_id(index);
+            block.begin(header.incarnation, Phase::Closed);
+            block.set_format(header.format);
+            block.set_sequence(header.sequence);
+            used.blocks.push(UsedBlock {
+                id,
+                format: header.format,
+                incarnation: header.incarnation,
+                sequence: header.sequence,
+                durable_to: durable_to(&header, state),
+                staged: staged(&tenancies, volume, id, &header),
+            });
         }
     }
     used
+}
+
+/// How far a block was durable, in bytes from its start.
+fn durable_to(header: &BlockHeader, state: &State) -> u64 {
+    let is_it = |extent: &&DurableExtent| {
+        extent.block == header.index && extent.incarnation == header.incarnation
+    };
+    match state.open.iter().find(is_it) {
+        Some(extent) => u64::from(extent.durable_units) * UNIT_BYTES,
+        None if header.sequence < state.next_block => BLOCK_BYTES,
+        None => ENTRIES_AT,
+    }
+}
+
+fn staged(
+    tenancies: &[(usize, Tenancy)],
+    volume: &Volume,
+    id: BlockId,
+    header: &BlockHeader,
+) -> Option<(usize, u64)> {
+    let (lane, tenancy) = tenancies.iter().find(|(_, tenancy)| {
+        tenancy.block == id
+            && tenancy.device_id == volume.device_id()
+            && tenancy.incarnation == header.incarnation
+    })?;
+    Some((*lane, tenancy.start))
 }
 
 /// Enters the members of groups that are whole: those whose commit entry was durable, and younger ones that are all there.
@@ -159,13 +249,25 @@ fn settle_groups(
             _ => {
                 aside.report.rolled_back_groups += 1;
                 // Once later entries are durable, a commit entry that stayed would be believed: it goes.
-                aside.gaps.extend(copies.iter().map(|at| {
-                    let bytes = u64::from(at.units) * UNIT_BYTES;
-                    (at.location.device(), at.location.offset_bytes(), bytes)
-                }));
+                aside.voids.extend(copies.iter().map(|at| at.location));
             }
         }
     }
+    // A commit entry that was durable and is lost: the directory knows the low bits of its group's number.
+    let low = |group: u64| group & ((1 << 36) - 1);
+    let lost: HashMap<u64, Appended> = aside
+        .lost
+        .iter()
+        .filter(|(_, line)| line.kind == Kind::Commit)
+        .map(|(location, line)| (line.identity, lost_at(*location, line.lsn)))
+        .collect();
+    members.retain(|group, found| match lost.get(&low(*group)) {
+        Some(at) => {
+            whole.push((*group, *at, std::mem::take(found)));
+            false
+        }
+        None => true,
+    });
     // Members without a commit entry: a group that was cut off, or an old one whose members are all superseded.
     let cut_off = |found: &Vec<Found>| found.iter().any(|found| found.lsn().0 > durable_lsn);
     aside.report.rolled_back_groups +=
@@ -195,18 +297,32 @@ fn is_current(index: &Index, found: &Found) -> bool {
         .is_some()
 }
 
+/// Restores sets and truncations from the newest metadata entry. An older one does not do: what was truncated after it
+/// would come back.
 fn restore_metadata(log: &Log, sets: &Sets, aside: &mut Aside) -> Result<Vec<Appended>> {
+    let refuse = |reason| Error::DamagedMetadata {
+        namespace: log.namespace().to_owned(),
+        reason,
+    };
     aside
         .metadata
         .sort_by_key(|(lsn, _, _)| std::cmp::Reverse(*lsn));
-    let Some((_, _, newest)) = aside.metadata.first() else {
+    let is_metadata = |(_, line): &&(_, Line)| line.kind == Kind::Metadata;
+    let lost = aside.lost.iter().filter(is_metadata);
+    let lost = lost.map(|(_, line)| line.lsn).max();
+    let newest = aside.metadata.first();
+    // Copies are written one after the other: the newer copy may be lost if the one before it is there.
+    if let Some(lost) = lost
+        && newest.is_none_or(|(lsn, _, _)| lsn.0 + 1 < lost.0)
+    {
+        return Err(refuse(
+            "its newest copies are damaged: names of sets, and truncations, may be missing in older ones".to_owned(),
+        ));
+    }
+    let Some((_, _, newest)) = newest else {
         return Ok(Vec::new());
     };
-    sets.restore(newest)
-        .map_err(|reason| Error::DamagedMetadata {
-            namespace: log.namespace().to_owned(),
-            reason,
-        })?;
+    sets.restore(newest).map_err(refuse)?;
     Ok(aside
         .metadata
         .iter()
@@ -228,24 +344,6 @@ fn unknown_set(index: &Index, sets: &Sets, last_seen: u16) -> Option<u16> {
             .map(|(_, slot)| slot.set_id)
             .find(|set| *set > last)
     })
-}
-
-fn close_gaps(log: &Log, gaps: &[(usize, u64, u64)]) {
-    for (device, offset, bytes) in gaps {
-        let (Some(volume), true) = (
-            log.volumes().get(*device),
-            *bytes >= UNIT_BYTES * u64::from(Header::span_for(0)),
-        ) else {
-            continue;
-        };
-        let id = BlockId::containing(*device, *offset);
-        let extent = Extent {
-            location: Location::new(*device, *offset),
-            units: (bytes / UNIT_BYTES) as u32,
-            incarnation: volume.block(id.index).map_or(0, BlockState::incarnation),
-        };
-        volume.fill(&extent, &mut filler(), &[]);
-    }
 }
 
 /// Counts what the index holds: live units of blocks and usage of sets. Runs once, after recovery or from a snapshot.
@@ -279,7 +377,7 @@ impl<'a> Tally<'a> {
             log,
             sets,
             blocks: blocks
-                .map(|volume| vec![0; volume.allocated_blocks() as usize])
+                .map(|volume| vec![0; volume.reachable_blocks() as usize])
                 .collect(),
             set: (0, 0, 0),
         }

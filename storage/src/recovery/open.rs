@@ -1,20 +1,22 @@
 //! Opening and closing a namespace.
 
 use crate::device::{
-    Device, DeviceError, FileDevice, HEADER_BYTES, Header, Member, MemoryDevice, mend_header,
-    new_device_id, read_header, read_state,
+    Device, DeviceError, FORMAT_VERSION, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
+    MemoryDevice, State, new_device_id, read_header, read_state, upgrade,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
 use crate::index::Index;
 use crate::lock::hot_keys::HotKeys;
-use crate::log::Log;
+use crate::log::staging::Staging;
 use crate::log::volume::Volume;
+use crate::log::{Log, staging_of};
 use crate::maintenance::Background;
 use crate::namespace::{Core, Counters, Namespace};
 use crate::options::{Opening, Options, Storage};
+use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
-use crate::recovery::{METADATA_COPIES, Recovered, count_live, recover};
+use crate::recovery::{Known, METADATA_COPIES, Recovered, count_live, recover};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -67,8 +69,8 @@ impl Namespace {
         let (core, mut opening) = Core::load(options, devices, true)?;
         opening.created = created;
         // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
-        core.log.write_states(0)?;
-        core.log.write_states(0)?;
+        core.log.set_clean_close(0)?;
+        core.log.set_clean_close(0)?;
         core.log.sync()?;
         core.complete_metadata()?;
         if core.options.background {
@@ -100,9 +102,9 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         repair: bool,
     ) -> Result<(Self, Opening)> {
-        let (volumes, mut durable_lsn) = volumes_of(devices)?;
-        let clean_close = clean_close_of(&volumes);
-        let log = Log::new(options.name.clone(), volumes, options.write_lanes);
+        let (volumes, staging, mut known) = volumes_of(devices)?;
+        let clean_close = clean_close_of(&known.states);
+        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
         let mut index = Index::new(0);
         let mut sets = Sets::new();
         let hot_keys = HotKeys::new();
@@ -111,38 +113,39 @@ impl Core {
             None => None,
         };
         let mut earlier_traffic = Traffic::default();
-        let (groups, metadata, last_lsn, opening) = match snapshot {
+        let recovered = match snapshot {
             Some(restored) => {
                 hot_keys.import(&restored.hot_keys);
-                if repair {
-                    log.restore_block_headers();
-                }
-                durable_lsn = durable_lsn.max(restored.durable_lsn);
+                known.durable_lsn = known.durable_lsn.max(restored.durable_lsn);
                 earlier_traffic = restored.traffic;
-                let opening = Opening {
+                let report = Opening {
                     from_snapshot: true,
-                    blocks: restored.blocks,
+                    blocks: restored.headers.len() as u64,
                     ..Opening::default()
                 };
-                (
-                    restored.groups,
-                    restored.metadata,
-                    restored.last_lsn,
-                    opening,
-                )
+                Recovered {
+                    last_lsn: restored.last_lsn,
+                    next_block: restored.next_block,
+                    groups: restored.groups,
+                    metadata: restored.metadata,
+                    report,
+                    repair: Repair::of_headers(&log, restored.headers),
+                }
             }
             None => {
                 // An unreadable snapshot may have left something behind.
                 (index, sets) = (Index::new(0), Sets::new());
-                let Recovered {
-                    last_lsn,
-                    groups,
-                    metadata,
-                    report,
-                } = recover(&log, &index, &sets, durable_lsn, repair, &options.progress)?;
-                (groups, metadata, last_lsn, report)
+                recover(&log, &index, &sets, &known, &options.progress)?
             }
         };
+        let Recovered {
+            last_lsn,
+            next_block,
+            groups,
+            metadata,
+            report: opening,
+            repair: repairs,
+        } = recovered;
         count_live(&log, &index, &sets);
         for place in metadata
             .iter()
@@ -151,14 +154,26 @@ impl Core {
         {
             log.count_live(place.location, place.units);
         }
-        log.start(last_lsn, durable_lsn);
+        log.start(last_lsn, known.durable_lsn, next_block);
+        let timed = sets.bound_timed(last_lsn + 1);
+        if repair {
+            let is_clean = clean_close.is_some();
+            repairs.run(&log, !is_clean)?;
+        }
+        let unknown_below_lsn = match opening.unknown_bytes {
+            0 => 0,
+            _ => known.durable_lsn.max(1),
+        };
         let core = Self {
             name: options.name.clone(),
+            fork: ForkGuard::new(),
             options,
             log,
             index,
             sets,
+            any_groups: AtomicBool::new(groups.len() > 0),
             groups: Mutex::new(groups),
+            unknown_below_lsn,
             hot_keys,
             counters: Counters::default(),
             metadata: Mutex::new(metadata),
@@ -169,6 +184,9 @@ impl Core {
         };
         if !opening.from_snapshot {
             core.remove_all_truncated();
+        }
+        if repair && timed {
+            core.store_metadata(&core.sets.encoded())?;
         }
         Ok((core, opening))
     }
@@ -190,10 +208,12 @@ impl Core {
     pub(crate) fn close(&self) -> Result<()> {
         drop(self.metadata.lock());
         let writers_left = self.wait_for_writers();
-        self.log.close_lanes();
+        self.log.close_lanes()?;
         self.log.sync()?;
+        // What may be stale must be found so again: a snapshot would make it true.
+        let may_note = writers_left && self.unknown_below_lsn == 0;
         let mut clean_close = 0;
-        if let Some(dir) = snapshot_dir(&self.options.storage).filter(|_| writers_left) {
+        if let Some(dir) = snapshot_dir(&self.options.storage).filter(|_| may_note) {
             let id = new_device_id().max(1);
             snapshot::write(self, &dir, id).map_err(|source| {
                 Error::Device(DeviceError::Io {
@@ -204,7 +224,7 @@ impl Core {
             })?;
             clean_close = id;
         }
-        self.log.write_states(clean_close)?;
+        self.log.set_clean_close(clean_close)?;
         self.log.sync()
     }
 
@@ -224,13 +244,20 @@ impl Core {
     }
 }
 
-/// The volumes of devices, and how far they were durable.
-pub(crate) fn volumes_of(devices: Vec<Arc<dyn Device>>) -> Result<(Vec<Volume>, u64)> {
-    let mut durable_lsn = 0;
+/// The volumes of devices, the staging memory beside them, and what is known of them.
+pub(crate) fn volumes_of(
+    devices: Vec<Arc<dyn Device>>,
+) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
+    let staging = staging_of(&devices);
     let mut volumes = Vec::with_capacity(devices.len());
+    let mut states = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
-        let state = read_state(device.as_ref()).unwrap_or_default();
+        let state = read_state(device.as_ref()).unwrap_or_else(|| State {
+            // Nothing is known: every block that has a header may be in use, and nothing is known to be durable.
+            used_blocks: 0,
+            ..State::default()
+        });
         if device.len_bytes() < state.len_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),
@@ -238,21 +265,31 @@ pub(crate) fn volumes_of(devices: Vec<Arc<dyn Device>>) -> Result<(Vec<Volume>, 
                 expected_bytes: state.len_bytes,
             }));
         }
-        durable_lsn = durable_lsn.max(state.durable_lsn);
-        volumes.push(Volume::new(device, number, header.device_id));
+        let staging = staging.clone();
+        volumes.push(Volume::new(device, number, header.device_id, staging));
+        states.push(state);
     }
-    Ok((volumes, durable_lsn))
+    let rebooted = volumes
+        .iter()
+        .zip(&states)
+        .any(|(volume, state)| state.boot == 0 || state.boot != volume.device().boot());
+    let known = Known {
+        durable_lsn: states
+            .iter()
+            .map(|state| state.durable_lsn)
+            .max()
+            .unwrap_or(0),
+        states,
+        rebooted,
+    };
+    Ok((volumes, staging, known))
 }
 
-/// The id of the snapshot that was written when all these were closed cleanly.
-pub(crate) fn clean_close_of(volumes: &[Volume]) -> Option<u64> {
-    let ids: Vec<u64> = volumes
-        .iter()
-        .map(|volume| read_state(volume.device().as_ref()).map_or(0, |state| state.clean_close))
-        .collect();
-    ids.first()
-        .copied()
-        .filter(|id| *id != 0 && ids.iter().all(|other| other == id))
+/// The id of the snapshot that was written when all devices were closed cleanly.
+pub(crate) fn clean_close_of(states: &[State]) -> Option<u64> {
+    let first = states.first()?.clean_close;
+    let same = states.iter().all(|state| state.clean_close == first);
+    (first != 0 && same).then_some(first)
 }
 
 fn snapshot_dir(storage: &Storage) -> Option<PathBuf> {
@@ -332,6 +369,7 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
 /// Opens or creates the devices of a namespace to write. True: it is new.
 fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
     let header = |number: usize, count: usize| Header {
+        version: FORMAT_VERSION,
         device_id: new_device_id(),
         member: member(options, number, count),
         max_bytes: options.max_device_bytes,
@@ -379,7 +417,7 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
         }
     };
     for (device, header) in devices.iter().zip(check_devices(options, &devices)?) {
-        mend_header(device.as_ref(), &header)?;
+        upgrade(device.as_ref(), &header)?;
     }
     Ok((devices, created))
 }

@@ -4,8 +4,9 @@ use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
 use crate::index::{Index, Slot};
 use crate::location::Location;
-use crate::log::Log;
+use crate::log::directory::split_identity;
 use crate::log::entry::{Header, Kind, Lsn};
+use crate::log::{Appended, Log};
 use crate::sync::Mutex;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -255,9 +256,8 @@ impl<'a> Enterer<'a> {
                                 let known = self.damaged.at(slot.location);
                                 return known.is_some_and(|(_, digest)| digest == found.digest());
                             }
-                            self.log
-                                .entry(slot.location, &guard)
-                                .is_some_and(|entry| entry.has_digest(&found.digest()))
+                            let entry = self.log.entry(slot.location, &guard);
+                            entry.is_some_and(|entry| entry.view().has_digest(&found.digest()))
                         })
                     })
                     .flatten();
@@ -270,7 +270,7 @@ impl<'a> Enterer<'a> {
                     self.damaged.at(present.location).map(|(lsn, _)| lsn)
                 } else {
                     let entry = self.log.entry(present.location, &guard);
-                    entry.map(|entry| entry.lsn())
+                    entry.map(|entry| entry.view().lsn())
                 };
                 if lsn.is_none_or(|lsn| found.rank() > (lsn, !present.unverified)) {
                     partition.replace(at, found.slot());
@@ -278,6 +278,38 @@ impl<'a> Enterer<'a> {
             }
         }
         partition.insert_sorted(&self.fresh);
+    }
+}
+
+/// Enters an entry that was durable and is lost: its record answers with an error from now on, unless a newer version of it
+/// is there. The directory tells partition and tag only, so a record that shares both would answer with an error, too.
+pub(crate) fn enter_lost(index: &Index, log: &Log, damaged: &Damaged, at: Appended, identity: u64) {
+    let (number, tag) = split_identity(identity);
+    let guard = epoch::pin();
+    let mut partition = index.lock_partition(number);
+    let lsn_of = |slot: &Slot| match slot.unverified {
+        true => damaged.at(slot.location).map(|(lsn, _)| lsn),
+        false => log
+            .entry(slot.location, &guard)
+            .map(|entry| entry.view().lsn()),
+    };
+    if partition
+        .find(tag, |slot| lsn_of(slot).is_some_and(|lsn| lsn >= at.lsn))
+        .is_some()
+    {
+        return;
+    }
+    let slot = Slot {
+        location: at.location,
+        unverified: true,
+        size_units: at.units,
+        void_time: 0,
+        tombstone: false,
+        set_id: 0,
+    };
+    match partition.find(tag, |_| true) {
+        Some(older) => partition.replace(older, slot),
+        None => partition.insert(tag, slot),
     }
 }
 

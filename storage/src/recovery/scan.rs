@@ -1,17 +1,27 @@
 //! Reading a block from its first byte to its last: what recovery and `verify` share.
+//!
+//! A block of format 2 is append-only, so up to where it was durable every byte of it must parse: what does not is damage,
+//! and the block's directory tells whose entries are gone. Above, the first bytes that are no entry are the end: a write
+//! that was torn, or none. Blocks of format 1 are read by `scan_format_1`.
 
 use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
 use crate::log::bit_repair::before_one_flip;
-use crate::log::block::BLOCK_HEADER_BYTES;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, RawHeader, corrected};
+use crate::log::block::{BlockId, ENTRIES_AT, Format};
+use crate::log::directory::{Line, ReadDirectory, unit_of};
+use crate::log::entry::{
+    ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, RawHeader, corrected,
+};
 use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
+use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
+use std::collections::HashSet;
+use std::ops::Range;
 
 /// What was met in a block. Offsets are those of the device.
 #[derive(Debug)]
 pub(crate) enum Sighting<'a> {
-    /// A whole entry, of any kind.
+    /// A whole entry, of any kind but a filler.
     Entry {
         offset: u64,
         header: &'a Header,
@@ -24,56 +34,476 @@ pub(crate) enum Sighting<'a> {
         header: &'a Header,
         commit: Option<(u64, u32)>,
     },
-    /// Bytes between entries that are none: a write that was torn, or damage that cannot be told from it.
-    Gap { offset: u64, bytes: u64 },
+    /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
+    /// damaged bytes and is this entry's alone.
+    Lost { offset: u64, line: Line },
+    /// Bytes that held entries once. `unknown`: nobody can say whose.
+    Damage {
+        offset: u64,
+        bytes: u64,
+        unknown: bool,
+    },
 }
 
-/// How far ahead of an entry the memory is asked for: what it takes to judge some ten small entries is what it takes to
-/// come.
+/// A block in use, and what is known of it before it is read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UsedBlock {
+    pub(crate) id: BlockId,
+    pub(crate) format: Format,
+    pub(crate) incarnation: u64,
+    /// The number under which it was opened.
+    pub(crate) sequence: u64,
+    /// Up to here, in bytes from its start, it was durable.
+    pub(crate) durable_to: u64,
+    /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
+    pub(crate) staged: Option<(usize, u64)>,
+}
+
+/// How a block ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BlockEnd {
+    /// The first byte behind its entries.
+    pub(crate) end: u64,
+    /// From there on it is closed: a filler spans the rest.
+    pub(crate) sealed: bool,
+    /// From here on the entries were found in staging memory alone.
+    pub(crate) staged_from: Option<u64>,
+    /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
+    /// durable as a whole.
+    pub(crate) lines: Vec<(Line, u32)>,
+}
+
+/// How much of a block is read at a time.
+const READ_BYTES: usize = 1 << 20;
+/// What is read again alone where a larger piece cannot be read.
+const PAGE_BYTES: usize = 4096;
+
+/// How far ahead of an entry its memory is fetched: a cache miss takes about as long as checking ten small entries.
 const AHEAD_BYTES: usize = 2 << 10;
 
-/// Walks over a block that nobody writes to. Entries up to `durable_lsn` were whole once; later ones may be torn. A
-/// header is tried at every 16 bytes after one that does not hold, so damage costs no more than itself.
+/// The bytes of one block, read as far as they were needed. What the device cannot read is zero.
+#[derive(Debug)]
+pub(crate) struct BlockBytes {
+    bytes: Vec<u8>,
+    read_to: usize,
+}
+
+impl BlockBytes {
+    pub(crate) fn new() -> Self {
+        Self {
+            bytes: vec![0; BLOCK_BYTES as usize],
+            read_to: 0,
+        }
+    }
+
+    fn clear(&mut self) {
+        self.read_to = 0;
+    }
+
+    /// Reads on until at least `to` bytes are here.
+    fn read(&mut self, volume: &Volume, id: BlockId, to: u64) {
+        let to = (to as usize).min(self.bytes.len());
+        while self.read_to < to {
+            let from = self.read_to;
+            let until = (from + READ_BYTES).min(self.bytes.len());
+            self.read_to = until;
+            self.read_piece(volume, id, from, until);
+        }
+    }
+
+    fn read_piece(&mut self, volume: &Volume, id: BlockId, from: usize, to: usize) {
+        let offset = id.offset_bytes() + from as u64;
+        let inside = volume.device().len_bytes().saturating_sub(offset) as usize;
+        let Some(piece) = self.bytes.get_mut(from..to) else {
+            return;
+        };
+        let (piece, beyond) = piece.split_at_mut(inside.min(to - from));
+        beyond.fill(0);
+        if volume.device().read(offset, piece).is_ok() {
+            return;
+        }
+        for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
+            let at = from + number * PAGE_BYTES;
+            if volume
+                .device()
+                .read(id.offset_bytes() + at as u64, page)
+                .is_err()
+            {
+                // No entry is there, then: damage, if there was one.
+                page.fill(0);
+            }
+        }
+    }
+
+    /// Puts what staging memory holds in the place of what the block has from `at` on.
+    fn overlay(&mut self, staging: &Staging, lane: usize, start: u64, at: u64) {
+        let bytes = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
+        let Some(target) = self.bytes.get_mut(at as usize..) else {
+            return;
+        };
+        target
+            .iter_mut()
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
+        let covered = at as usize + bytes.len();
+        self.read_to = self.read_to.max(covered.min(self.bytes.len()));
+    }
+
+    fn from(&self, at: u64) -> &[u8] {
+        self.bytes
+            .get(at as usize..self.read_to)
+            .unwrap_or_default()
+    }
+}
+
+/// One reading of a block.
+struct BlockScan<'a, F> {
+    volume: &'a Volume,
+    block: &'a UsedBlock,
+    staging: Option<&'a Staging>,
+    bytes: &'a mut BlockBytes,
+    seen: F,
+    /// Lines of the entries that hold, with the unit in which each begins.
+    lines: Vec<(Line, u32)>,
+    /// Damaged bytes, from and to.
+    damage: Vec<Range<u64>>,
+    staged_from: Option<u64>,
+    /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
+    damaged_commits: Vec<(Lsn, u64)>,
+}
+
+/// Walks over a block that nobody writes to.
 pub(crate) fn scan_block(
     volume: &Volume,
-    index: u32,
-    incarnation: u64,
+    block: &UsedBlock,
+    staging: Option<&Staging>,
     durable_lsn: u64,
+    bytes: &mut BlockBytes,
     mut seen: impl FnMut(Sighting<'_>),
+) -> BlockEnd {
+    bytes.clear();
+    if block.format == Format::One {
+        bytes.read(volume, block.id, BLOCK_BYTES);
+        scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
+        return BlockEnd {
+            end: BLOCK_BYTES,
+            sealed: true,
+            ..BlockEnd::default()
+        };
+    }
+    BlockScan {
+        volume,
+        block,
+        staging,
+        bytes,
+        seen,
+        lines: Vec::new(),
+        damage: Vec::new(),
+        staged_from: None,
+        damaged_commits: Vec::new(),
+    }
+    .run()
+}
+
+/// What comes next in a block.
+enum Next {
+    /// An entry of this span, in bytes, or damage of it.
+    Step(u64),
+    /// A filler begins here, or the directory.
+    Sealed,
+    /// The entries end here.
+    End,
+}
+
+impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
+    fn run(mut self) -> BlockEnd {
+        let mut at = ENTRIES_AT;
+        let sealed = loop {
+            if at >= BLOCK_BYTES {
+                break true;
+            }
+            match self.next(at) {
+                Next::Step(bytes) => at += bytes,
+                Next::Sealed => break true,
+                Next::End => break false,
+            }
+        };
+        self.tell_damage();
+        let whole = self.block.durable_to >= BLOCK_BYTES && sealed && self.staged_from.is_none();
+        BlockEnd {
+            end: at,
+            sealed,
+            staged_from: self.staged_from,
+            lines: if whole { Vec::new() } else { self.lines },
+        }
+    }
+
+    fn offset(&self, at: u64) -> u64 {
+        self.block.id.offset_bytes() + at
+    }
+
+    fn place(&self, at: u64) -> Place {
+        self.volume.place(self.block.incarnation, self.offset(at))
+    }
+
+    fn next(&mut self, at: u64) -> Next {
+        self.bytes
+            .read(self.volume, self.block.id, at + ENTRY_HEADER_BYTES as u64);
+        let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
+        let header = raw
+            .and_then(|raw| Header::decode_checked(raw, self.place(at)))
+            .filter(|header| fits(at, header));
+        match header {
+            Some(header) if header.kind == Kind::Filler => Next::Sealed,
+            Some(header) => self.entry(at, &header),
+            None => self.no_header(at),
+        }
+    }
+
+    /// An entry whose header holds.
+    fn entry(&mut self, at: u64, header: &Header) -> Next {
+        let span = u64::from(header.span_units) * UNIT_BYTES;
+        self.bytes.read(self.volume, self.block.id, at + span);
+        let offset = self.offset(at);
+        let Some((raw, after)) = self
+            .bytes
+            .from(at)
+            .split_first_chunk::<ENTRY_HEADER_BYTES>()
+        else {
+            return Next::End;
+        };
+        prefetch(after, header.span_units);
+        let body = body_of(after, header);
+        if header.body_holds(raw, body) {
+            let entry = EntryView::new(raw, body);
+            let group = match header.kind {
+                Kind::Commit => read_commit(body).map(|(group, _)| group),
+                _ => None,
+            };
+            self.lines.push((Line::of(header, group), unit_of(at)));
+            (self.seen)(Sighting::Entry {
+                offset,
+                header,
+                entry,
+            });
+            return Next::Step(span);
+        }
+        let commit = (header.kind == Kind::Commit)
+            .then(|| corrected_commit(raw, header, body))
+            .flatten();
+        if self.take_staged(at) {
+            return Next::Step(0);
+        }
+        if at >= self.block.durable_to {
+            return Next::End;
+        }
+        self.damaged(at, header, commit);
+        Next::Step(span)
+    }
+
+    fn damaged(&mut self, at: u64, header: &Header, commit: Option<(u64, u32)>) {
+        if header.kind == Kind::Commit && commit.is_none() {
+            self.damaged_commits.push((header.lsn, at));
+        } else {
+            let group = commit.map(|(group, _)| group);
+            self.lines.push((Line::of(header, group), unit_of(at)));
+        }
+        let offset = self.offset(at);
+        (self.seen)(Sighting::Damaged {
+            offset,
+            header,
+            commit,
+        });
+    }
+
+    /// Goes on in staging memory, if it has not done so and that continues the block here.
+    fn take_staged(&mut self, at: u64) -> bool {
+        let (Some(staging), Some((lane, start)), None) =
+            (self.staging, self.block.staged, self.staged_from)
+        else {
+            return false;
+        };
+        if !(start..start + BUFFER_BYTES_MAX).contains(&at) {
+            return false;
+        }
+        // What may be in one piece there and torn here must be an entry there.
+        let copy = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
+        let continues = copy
+            .first_chunk::<ENTRY_HEADER_BYTES>()
+            .and_then(|raw| Header::decode_checked(raw, self.place(at)))
+            .is_some();
+        if continues {
+            self.staged_from = Some(at);
+            self.bytes.overlay(staging, lane, start, at);
+        }
+        continues
+    }
+
+    /// Where an entry should begin and no header holds: the end, or damage.
+    fn no_header(&mut self, at: u64) -> Next {
+        if self.take_staged(at) {
+            return Next::Step(0);
+        }
+        if at >= self.block.durable_to {
+            return Next::End;
+        }
+        if self.block.durable_to >= BLOCK_BYTES && self.is_at_directory(at) {
+            return Next::Sealed;
+        }
+        // Only where an entry must begin: content that resembles a header is not worth the trials.
+        let raw = self.bytes.from(at).first_chunk::<ENTRY_HEADER_BYTES>();
+        let repaired = raw
+            .and_then(|raw| corrected(raw, self.place(at)))
+            .filter(|(_, header)| fits(at, header) && header.kind != Kind::Filler);
+        if let Some((raw, header)) = repaired {
+            let span = u64::from(header.span_units) * UNIT_BYTES;
+            self.bytes.read(self.volume, self.block.id, at + span);
+            let after = self.bytes.from(at + ENTRY_HEADER_BYTES as u64);
+            let body = body_of(after, &header);
+            let commit = (header.kind == Kind::Commit && header.body_holds(&raw, body))
+                .then(|| read_commit(body))
+                .flatten();
+            self.damaged(at, &header, commit);
+            return Next::Step(span);
+        }
+        let to = self.next_header_after(at);
+        self.damage.push(at..to);
+        Next::Step(to - at)
+    }
+
+    /// Whether what is left between the entries and the directory is too short for a filler.
+    fn is_at_directory(&mut self, at: u64) -> bool {
+        let begins_at = self.directory().begins_at();
+        at <= begins_at && begins_at - at < u64::from(Header::span_for(0)) * UNIT_BYTES
+    }
+
+    fn directory(&mut self) -> ReadDirectory {
+        self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
+        let tail = self.bytes.bytes.get(ENTRIES_AT as usize..);
+        let block = self.place(0);
+        ReadDirectory::read(tail.unwrap_or_default(), block)
+    }
+
+    /// Where the next header begins that holds; at the latest where the durable part of the block ends.
+    fn next_header_after(&mut self, at: u64) -> u64 {
+        self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
+        let end = match self.block.durable_to >= BLOCK_BYTES {
+            true => self.directory().begins_at().max(at + UNIT_BYTES),
+            false => self.block.durable_to.max(at + UNIT_BYTES),
+        };
+        let mut to = at + UNIT_BYTES;
+        while to < end {
+            let zeros = zero_units(self.bytes.from(to));
+            if zeros > 0 {
+                to += zeros * UNIT_BYTES;
+                continue;
+            }
+            let raw = self.bytes.from(to).first_chunk::<ENTRY_HEADER_BYTES>();
+            let header = raw.and_then(|raw| Header::decode_checked(raw, self.place(to)));
+            if header.is_some_and(|header| fits(to, &header)) {
+                return to;
+            }
+            to += UNIT_BYTES;
+        }
+        end
+    }
+
+    /// Tells of damaged bytes, and of the entries that the directory names and nobody has seen.
+    fn tell_damage(&mut self) {
+        if self.damage.is_empty() && self.damaged_commits.is_empty() {
+            return;
+        }
+        let directory = self.directory();
+        for range in std::mem::take(&mut self.damage) {
+            let covered = directory.covers(unit_of(range.start), unit_of(range.end));
+            let offset = self.offset(range.start);
+            (self.seen)(Sighting::Damage {
+                offset,
+                bytes: range.end - range.start,
+                unknown: !covered,
+            });
+            self.damage.push(range);
+        }
+        let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
+        // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
+        // damage reaches to the end of what was durable.
+        let reaches_end = self
+            .damage
+            .last()
+            .is_some_and(|range| range.end >= self.block.durable_to);
+        let last = directory
+            .lines
+            .iter()
+            .rposition(|line| known.contains(line));
+        let certain = if reaches_end {
+            directory.lines.len()
+        } else {
+            last.map_or(directory.lines.len(), |last| last + 1)
+        };
+        let mut places = self
+            .damage
+            .iter()
+            .flat_map(|range| (range.start..range.end).step_by(UNIT_BYTES as usize))
+            .collect::<Vec<u64>>()
+            .into_iter();
+        let lost = directory.lines.iter().take(certain);
+        let lost = lost.filter(|line| line.kind != Kind::Filler && !known.contains(line));
+        for line in lost {
+            let commit = self
+                .damaged_commits
+                .iter()
+                .find(|(lsn, _)| *lsn == line.lsn);
+            let Some(at) = commit.map(|(_, at)| *at).or_else(|| places.next()) else {
+                continue;
+            };
+            self.lines.push((*line, unit_of(at)));
+            (self.seen)(Sighting::Lost {
+                offset: self.block.id.offset_bytes() + at,
+                line: *line,
+            });
+        }
+        self.lines.sort_by_key(|(_, at_units)| *at_units);
+    }
+}
+
+/// Walks over a block of format 1, in which slots were recycled in place. Entries up to `durable_lsn` were whole once;
+/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold.
+fn scan_format_1(
+    volume: &Volume,
+    used: &UsedBlock,
+    durable_lsn: u64,
+    block: &[u8],
+    seen: &mut impl FnMut(Sighting<'_>),
 ) {
-    let Some(block) = volume.quiet_block(index) else {
-        return;
-    };
-    let start = volume.block_id(index).offset_bytes();
-    let mut at = BLOCK_HEADER_BYTES;
-    let mut gap_from = None;
+    let start = used.id.offset_bytes();
+    let mut at = Format::One.entries_at();
+    let mut in_gap = false;
     while at < BLOCK_BYTES {
         let rest = block.get(at as usize..).unwrap_or_default();
         let zeros = zero_units(rest);
         if zeros > 0 {
-            gap_from.get_or_insert(at);
+            in_gap = true;
             at += zeros * UNIT_BYTES;
             continue;
         }
-        let place = volume.place(incarnation, start + at);
+        let place = volume.place(used.incarnation, start + at);
         let Some((raw, after)) = rest.split_first_chunk::<ENTRY_HEADER_BYTES>() else {
             break;
         };
-        // By reference from here on: copies of a header that is still being loaded would wait for it.
         let intact = Header::decode_checked(raw, place);
         let intact = intact.as_ref().filter(|header| fits(at, header));
         let flipped;
         let (step, sighting) = match intact {
-            Some(header) => {
-                prefetch(after, header.span_units);
-                (
-                    header.span_units,
-                    judge(start + at, raw, after, header, durable_lsn),
-                )
-            }
-            // Only where an entry must begin: content that resembles a header is not worth the trials.
-            None if gap_from.is_none() => {
-                flipped = corrected(raw, place).filter(|(_, header)| fits(at, header));
+            Some(header) if header.kind == Kind::Filler => (header.span_units, None),
+            Some(header) => (
+                header.span_units,
+                judge(start + at, raw, after, header, durable_lsn),
+            ),
+            // Only what was durable may be repaired: a header that was torn may resemble the one before it.
+            None if !in_gap => {
+                flipped = corrected(raw, place).filter(|(_, header)| {
+                    fits(at, header) && header.lsn.0 <= durable_lsn && header.kind != Kind::Filler
+                });
                 let sighting = flipped.as_ref().and_then(|(raw, header)| {
                     judge_flipped(start + at, raw, after, header, durable_lsn)
                 });
@@ -82,26 +512,12 @@ pub(crate) fn scan_block(
             }
             None => (1, None),
         };
+        let is_filler = intact.is_some_and(|header| header.kind == Kind::Filler);
+        in_gap = sighting.is_none() && !is_filler;
         if let Some(sighting) = sighting {
-            if let Some(from) = gap_from.take() {
-                seen(Sighting::Gap {
-                    offset: start + from,
-                    bytes: at - from,
-                });
-            }
             seen(sighting);
-        } else {
-            gap_from.get_or_insert(at);
         }
         at += u64::from(step) * UNIT_BYTES;
-    }
-    // What is too short for a filler is left as it is when a block is closed.
-    let filled = |from: &u64| BLOCK_BYTES - from >= UNIT_BYTES * u64::from(Header::span_for(0));
-    if let Some(from) = gap_from.filter(filled) {
-        seen(Sighting::Gap {
-            offset: start + from,
-            bytes: BLOCK_BYTES - from,
-        });
     }
 }
 

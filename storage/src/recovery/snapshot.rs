@@ -1,12 +1,12 @@
 //! The index snapshot of a clean close: a file beside the devices, good for one opening.
 //!
 //! ```text
-//! "SPKX" | u32 version (1) | u64 id | u64 last log sequence number | u64 durable log sequence number
-//! u64 requested, appended, recycled, moved bytes
+//! "SPKX" | u32 version (2) | u64 id | u64 last log sequence number | u64 durable log sequence number
+//! u64 next block sequence | u64 requested, appended, moved bytes
 //! u32 metadata length, metadata | u32 n, n * place | u32 groups, groups * (u64 number, u32 members, place)
 //! u32 hot keys, each (digest, u64 waits, u64 busy, u64 error bound)
-//! u32 blocks in use, each (u8 device, u32 block, u64 incarnation)
-//! 4,096 * (u32 n, n * (u64 head, u64 tail))
+//! u32 blocks in use, each (u8 device, u8 format, u32 block, u64 incarnation, u64 sequence, u32 filled units)
+//! u32 partitions that hold something, each (u32 number, u32 n, n * (u64 head, u64 tail))
 //! u64 xxh3_64 of everything before
 //! place: u64 location, u32 units, u64 log sequence number
 //! ```
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::HotKey;
-use crate::log::block::Phase;
+use crate::log::block::{BlockHeader, Format, Phase};
 use crate::log::entry::Lsn;
 use crate::log::group::Groups;
 use crate::log::{Appended, Log};
@@ -30,7 +30,7 @@ use std::path::Path;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 const MAGIC: &[u8; 4] = b"SPKX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
@@ -44,7 +44,9 @@ pub(crate) struct Restored {
     pub(crate) metadata: Vec<Appended>,
     pub(crate) groups: Groups,
     pub(crate) hot_keys: Vec<HotKey>,
-    pub(crate) blocks: u64,
+    pub(crate) next_block: u64,
+    /// Of the blocks in use: device, header. Blocks whose header was lost already are left out.
+    pub(crate) headers: Vec<(usize, BlockHeader)>,
 }
 
 struct Summing<W> {
@@ -79,16 +81,16 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     };
     out.put(MAGIC)?;
     out.put(&VERSION.to_le_bytes())?;
-    for number in [id, core.log.last_lsn(), core.log.syncer().durable_lsn()] {
+    let (last, durable) = (core.log.last_lsn(), core.log.syncer().durable_lsn());
+    for number in [id, last, durable, core.log.next_block()] {
         out.put(&number.to_le_bytes())?;
     }
     let Traffic {
         requested_bytes,
         appended_bytes,
-        recycled_bytes,
         moved_bytes,
     } = core.traffic();
-    for number in [requested_bytes, appended_bytes, recycled_bytes, moved_bytes] {
+    for number in [requested_bytes, appended_bytes, moved_bytes] {
         out.put(&number.to_le_bytes())?;
     }
     let metadata = core.sets.encoded();
@@ -124,17 +126,27 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
             let states = (0u32..)
                 .zip(volume.blocks())
                 .filter(|(_, state)| state.phase() != Phase::Free);
-            states.map(|(index, state)| (volume.number() as u8, index, state.incarnation()))
+            states.map(|(index, state)| (volume.number() as u8, index, state))
         })
         .collect();
     out.count(used.len())?;
-    for (device, index, incarnation) in used {
-        out.put(&[device])?;
+    for (device, index, state) in used {
+        let format = match state.format() {
+            Format::One => 1,
+            Format::Two => 2,
+        };
+        out.put(&[device, format])?;
         out.put(&index.to_le_bytes())?;
-        out.put(&incarnation.to_le_bytes())?;
+        out.put(&state.incarnation().to_le_bytes())?;
+        out.put(&state.sequence().to_le_bytes())?;
+        out.put(&state.filled_units().to_le_bytes())?;
     }
-    for number in 0..PARTITIONS {
+    let held = |number: &usize| core.index.lock_partition(*number).len() > 0;
+    let partitions: Vec<usize> = (0..PARTITIONS).filter(held).collect();
+    out.count(partitions.len())?;
+    for number in partitions {
         let slots = core.slots_of(number);
+        out.count(number)?;
         out.count(slots.len())?;
         for (tag, slot) in slots {
             out.put(&slot.head(tag).to_le_bytes())?;
@@ -206,10 +218,10 @@ fn decode(
     let mut restored = Restored {
         last_lsn: reader.u64().ok_or_else(short)?,
         durable_lsn: reader.u64().ok_or_else(short)?,
+        next_block: reader.u64().ok_or_else(short)?,
         traffic: Traffic {
             requested_bytes: reader.u64().ok_or_else(short)?,
             appended_bytes: reader.u64().ok_or_else(short)?,
-            recycled_bytes: reader.u64().ok_or_else(short)?,
             moved_bytes: reader.u64().ok_or_else(short)?,
         },
         ..Restored::default()
@@ -238,24 +250,47 @@ fn decode(
         });
     }
     for _ in 0..reader.u32().ok_or_else(short)? {
-        let device = reader.u8().ok_or_else(short)?;
+        let device = usize::from(reader.u8().ok_or_else(short)?);
+        let format = match reader.u8().ok_or_else(short)? {
+            1 => Format::One,
+            2 => Format::Two,
+            other => return Err(format!("it names a block of format {other}")),
+        };
         let number = reader.u32().ok_or_else(short)?;
         let incarnation = reader.u64().ok_or_else(short)?;
-        let volume = log.volumes().get(usize::from(device));
-        let block = volume
-            .filter(|volume| number < volume.allocated_blocks())
-            .and_then(|volume| volume.block(number));
-        let block = block.ok_or_else(|| {
+        let sequence = reader.u64().ok_or_else(short)?;
+        let filled_units = reader.u32().ok_or_else(short)?;
+        let volume = log.volumes().get(device);
+        let found = volume
+            .filter(|volume| number < volume.reachable_blocks())
+            .and_then(|volume| Some((volume, volume.block(number)?)));
+        let (volume, block) = found.ok_or_else(|| {
             format!("it names block {number} of device {device}, which is not there")
         })?;
-        match incarnation {
-            0 => block.set_unreadable(),
-            _ => block.begin(incarnation, Phase::Closed),
+        if incarnation == 0 {
+            block.set_unreadable();
+            continue;
         }
-        restored.blocks += 1;
+        block.begin(incarnation, Phase::Closed);
+        block.set_format(format);
+        block.set_sequence(sequence);
+        block.note_closed(filled_units, sequence);
+        let header = BlockHeader {
+            format,
+            index: number,
+            incarnation,
+            device_id: volume.device_id(),
+            sequence,
+        };
+        restored.headers.push((device, header));
     }
-    for number in 0..PARTITIONS {
+    let partitions = reader.u32().ok_or_else(short)?;
+    for done in 1..=partitions {
+        let number = reader.u32().ok_or_else(short)? as usize;
         let count = reader.u32().ok_or_else(short)? as usize;
+        if number >= PARTITIONS {
+            return Err(format!("it names partition {number}"));
+        }
         let mut slots = Vec::with_capacity(count.min(1 << 20));
         for _ in 0..count {
             let (head, tail) = reader.u64().zip(reader.u64()).ok_or_else(short)?;
@@ -271,8 +306,8 @@ fn decode(
         index.lock_partition(number).insert_many(&mut slots);
         progress.report(
             OpeningStep::ReadSnapshot,
-            number as u64 + 1,
-            PARTITIONS as u64,
+            u64::from(done),
+            u64::from(partitions),
         );
     }
     Ok(Some(restored))

@@ -12,7 +12,7 @@ use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, Options, Storage};
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
-use crate::recovery::scan::{Sighting, scan_block};
+use crate::recovery::scan::{BlockBytes, Sighting, scan_block};
 use crate::recovery::snapshot;
 use crate::sets::Sets;
 
@@ -53,9 +53,8 @@ pub struct Verification {
     /// Entries that do not hold and that no record is hurt by, since a newer version of it is whole: what a power failure
     /// leaves of entries that were being overwritten. No damage.
     pub leftover_entries: u64,
-    /// Bytes between entries that hold none. After a clean close that is damage; after a crash it is where writes were
-    /// torn, or damage that cannot be told from it.
-    pub unreadable_bytes: u64,
+    /// Durable bytes that hold no entry any more. Never what a crash has torn.
+    pub damaged_bytes: u64,
     /// Records about which snapshot and log disagree. 0 where there is no snapshot.
     pub index_disagreements: u64,
     /// The first places of damage.
@@ -69,7 +68,7 @@ impl Verification {
         self.damaged_entries > 0
             || self.damaged_headers > 0
             || self.index_disagreements > 0
-            || (self.clean && self.unreadable_bytes > 0)
+            || self.damaged_bytes > 0
     }
 
     fn note(&mut self, device: usize, offset: u64, bytes: u64, what: String) {
@@ -93,16 +92,18 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let devices = open_read_only(options)?;
-        let (volumes, durable_lsn) = volumes_of(devices)?;
-        let clean_close = clean_close_of(&volumes);
-        let log = Log::new(options.name.clone(), volumes, options.write_lanes);
+        let (volumes, staging, known) = volumes_of(devices)?;
+        let clean_close = clean_close_of(&known.states);
+        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
         let (index, sets) = (Index::new(0), Sets::new());
-        recover(&log, &index, &sets, durable_lsn, false, &options.progress)?;
+        let recovered = recover(&log, &index, &sets, &known, &options.progress)?;
+        sets.bound_timed(recovered.last_lsn + 1);
         let mut found = Verification {
             clean: clean_close.is_some(),
+            blocks: recovered.report.blocks,
             ..Verification::default()
         };
-        for volume in log.volumes() {
+        for (volume, state) in log.volumes().iter().zip(&known.states) {
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
                 found.damaged_headers += 1;
                 found.note(
@@ -112,43 +113,38 @@ impl Namespace {
                     format!("{what}, changed since it was written"),
                 );
             }
-            volume.device().expect_reads(ReadPattern::InOrder);
-            for number in 0..volume.allocated_blocks() {
-                let id = volume.block_id(number);
-                let header = match volume.block_use(number) {
-                    BlockUse::Free => continue,
-                    BlockUse::Used {
-                        header,
-                        intact: true,
-                    } => header,
-                    BlockUse::Used {
-                        header,
-                        intact: false,
-                    } => {
-                        found.damaged_headers += 1;
-                        let what = format!(
-                            "header of block {number}, one bit changed since it was written"
-                        );
-                        found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
-                        header
+            for number in 0..volume.reachable_blocks() {
+                let is_known_used = state.used_blocks != u32::MAX && number < state.used_blocks;
+                let what = match volume.block_use(number, state.next_block, is_known_used) {
+                    BlockUse::Free | BlockUse::Used { intact: true, .. } => continue,
+                    BlockUse::Used { intact: false, .. } => {
+                        format!(
+                            "header of block {number}, changed since it was written: its mirror holds"
+                        )
                     }
                     BlockUse::Unreadable => {
-                        found.damaged_headers += 1;
-                        let what = format!(
+                        format!(
                             "header of block {number}, unreadable: what lies in the block is lost"
-                        );
-                        found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
-                        continue;
+                        )
                     }
                 };
-                found.blocks += 1;
+                found.damaged_headers += 1;
+                let id = volume.block_id(number);
+                found.note(id.device, id.offset_bytes(), BLOCK_HEADER_BYTES, what);
+            }
+            volume.device().expect_reads(ReadPattern::InOrder);
+            let mut bytes = BlockBytes::new();
+            let own = recovered.repair.blocks.iter();
+            for block in own.filter(|block| block.id.device == volume.number()) {
+                let durable_lsn = known.durable_lsn;
                 scan_block(
                     volume,
-                    number,
-                    header.incarnation,
+                    block,
+                    log.staging(),
                     durable_lsn,
+                    &mut bytes,
                     |sighting| {
-                        found.judge(&log, &index, id, &sighting);
+                        found.judge(&log, &index, block.id, &sighting);
                     },
                 );
             }
@@ -160,7 +156,10 @@ impl Namespace {
                 let entry = log
                     .entry(slot.location, &guard)
                     .filter(|_| !slot.tombstone && !slot.unverified);
-                !entry.is_some_and(|entry| sets.hides(slot.set_id, entry.last_update_ms()))
+                !entry.is_some_and(|entry| {
+                    let entry = entry.view();
+                    sets.hides(slot.set_id, entry.lsn(), entry.last_update_ms())
+                })
             });
             for (_, slot) in index.lock_partition(partition).iter() {
                 *(if slot.tombstone {
@@ -215,14 +214,24 @@ impl Verification {
                     what,
                 );
             }
-            Sighting::Gap { offset, bytes } => {
-                self.unreadable_bytes += bytes;
-                self.note(
-                    id.device,
-                    *offset,
-                    *bytes,
-                    "no entry can be read here".to_owned(),
-                );
+            Sighting::Lost { offset, line } => {
+                self.damaged_entries += 1;
+                let what = format!("{:?} number {}, unreadable", line.kind, line.lsn.0);
+                self.note(id.device, *offset, 0, what);
+            }
+            Sighting::Damage {
+                offset,
+                bytes,
+                unknown,
+            } => {
+                self.damaged_bytes += bytes;
+                let what = match unknown {
+                    false => {
+                        "no entry can be read here; the block's directory tells whose they were"
+                    }
+                    true => "no entry can be read here, and nobody can say whose they were",
+                };
+                self.note(id.device, *offset, *bytes, what.to_owned());
             }
         }
     }
@@ -235,9 +244,9 @@ impl Verification {
             let versions = |index: &Index| -> Vec<_> {
                 let version = |(tag, slot): (u32, Slot)| {
                     let entry = log.entry(slot.location, &guard);
-                    let whole = entry.filter(|entry| log.holds(slot.location, entry));
-                    // What does not hold is the same only in its place.
-                    let version = whole.map_or(Err(slot.location), |entry| Ok(entry.lsn()));
+                    let whole = entry.filter(|entry| log.holds(slot.location, &entry.view()));
+                    // What does not hold is one thing, wherever it is.
+                    let version = whole.map(|entry| entry.view().lsn());
                     (tag, slot.tombstone, version, slot.void_time, slot.set_id)
                 };
                 let mut versions: Vec<_> = index
@@ -263,8 +272,10 @@ fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
     let newer = |slot: &Slot| {
         let entry = log.entry(slot.location, &guard);
         !slot.unverified
-            && entry
-                .is_some_and(|entry| entry.has_digest(&header.digest) && entry.lsn() >= header.lsn)
+            && entry.is_some_and(|entry| {
+                let entry = entry.view();
+                entry.has_digest(&header.digest) && entry.lsn() >= header.lsn
+            })
     };
     matches!(header.kind, Kind::Record | Kind::Tombstone)
         && index

@@ -1,0 +1,172 @@
+//! What an opening to write puts in order after a crash, before it calls anything durable.
+//!
+//! A failed write-back leaves pages in the system's memory that are nowhere else, and that nobody will write again: what is
+//! not known to be durable is therefore written once more, then synced. After that every byte of every block parses.
+
+use crate::device::BLOCK_BYTES;
+use crate::error::{Error, Result};
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::Log;
+use crate::log::block::{BlockHeader, BlockId, BlockUse, Format};
+use crate::log::directory::directory_bytes;
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
+use crate::log::lane::OpenBlock;
+use crate::log::volume::Volume;
+use crate::recovery::scan::{BlockEnd, UsedBlock};
+
+/// How much is written again at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Repair {
+    pub(crate) blocks: Vec<UsedBlock>,
+    pub(crate) headers: Vec<BlockHeader>,
+    pub(crate) ends: Vec<(BlockId, BlockEnd)>,
+    /// Entries to be made void.
+    pub(crate) voids: Vec<Location>,
+}
+
+impl Repair {
+    /// Of the headers of all blocks in use, as a snapshot knows them, those that cannot be read in both copies.
+    pub(crate) fn of_headers(log: &Log, known: Vec<(usize, BlockHeader)>) -> Self {
+        let is_whole = |(device, header): &(usize, BlockHeader)| {
+            log.volumes().get(*device).is_none_or(|volume| {
+                let found = volume.block_use(header.index, u64::MAX, true);
+                found
+                    == BlockUse::Used {
+                        header: *header,
+                        intact: true,
+                    }
+            })
+        };
+        let damaged = known.into_iter().filter(|known| !is_whole(known));
+        Self {
+            headers: damaged.map(|(_, header)| header).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Writes what is to be written. Nothing is synced yet. `rewrite_old`: blocks of format 1 may hold pages that never
+    /// reached the device.
+    pub(crate) fn run(mut self, log: &Log, rewrite_old: bool) -> Result<()> {
+        for header in &self.headers {
+            if let Some(volume) = volume_of(log, header) {
+                volume.write_block_header(header)?;
+            }
+        }
+        let voids = std::mem::take(&mut self.voids);
+        for (id, end) in std::mem::take(&mut self.ends) {
+            let block = self.blocks.iter().find(|block| block.id == id);
+            let (Some(block), Some(volume)) = (block, log.volumes().get(id.device)) else {
+                continue;
+            };
+            match block.format {
+                Format::Two => complete(log, volume, block, end, &voids)?,
+                Format::One => {
+                    let voids = voids_in(&voids, id);
+                    void_all(volume, block, &voids)?;
+                    if rewrite_old {
+                        let offset = id.offset_bytes();
+                        rewrite(volume, offset, offset + BLOCK_BYTES)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn volume_of<'a>(log: &'a Log, header: &BlockHeader) -> Option<&'a Volume> {
+    let is_it = |volume: &&Volume| volume.device_id() == header.device_id;
+    log.volumes().iter().find(is_it)
+}
+
+fn voids_in(voids: &[Location], id: BlockId) -> Vec<Location> {
+    let of = |location: &Location| BlockId::containing(location.device(), location.offset_bytes());
+    voids.iter().copied().filter(|at| of(at) == id).collect()
+}
+
+/// Brings a block of format 2 to the device as it was found, ends it, and writes again what was not durable.
+fn complete(
+    log: &Log,
+    volume: &Volume,
+    block: &UsedBlock,
+    end: BlockEnd,
+    voids: &[Location],
+) -> Result<()> {
+    let offset = block.id.offset_bytes();
+    let voids = voids_in(voids, block.id);
+    if block.durable_to >= BLOCK_BYTES && end.sealed && end.staged_from.is_none() {
+        return Ok(());
+    }
+    // What staging memory alone holds.
+    if let (Some(at), Some((lane, start)), Some(staging)) =
+        (end.staged_from, block.staged, log.staging())
+    {
+        let device = volume.device();
+        device.reserve(offset + at, end.end - at)?;
+        device.write(
+            offset + at,
+            &[staging.bytes(lane, at - start, end.end - start)],
+        )?;
+        if let Some(state) = volume.block(block.id.index) {
+            state.set_all_flushed();
+        }
+    }
+    void_all(volume, block, &voids)?;
+    rewrite(volume, offset + block.durable_to, offset + end.end)?;
+    // The rest of the block: its filler and its directory, which are the same if they were there.
+    let mut open = OpenBlock::new(volume, block.id, block.incarnation, end.end);
+    for (mut line, at_units) in end.lines {
+        let location = Location::new(block.id.device, offset + u64::from(at_units) * UNIT_BYTES);
+        if voids.contains(&location) {
+            line.kind = Kind::Void;
+        }
+        open.directory.push(line, at_units);
+    }
+    debug_assert!(end.end + directory_bytes(0) <= BLOCK_BYTES);
+    log.seal(open)
+}
+
+/// Writes a range of a device again as it is: pages that were read may never have reached it.
+fn rewrite(volume: &Volume, from: u64, to: u64) -> Result<()> {
+    let mut at = from;
+    let mut piece = vec![0; PIECE_BYTES as usize];
+    while at < to {
+        let len = (to - at).min(PIECE_BYTES) as usize;
+        let Some(bytes) = piece.get_mut(..len) else {
+            break;
+        };
+        volume.device().read(at, bytes)?;
+        volume.device().write(at, &[bytes])?;
+        at += len as u64;
+    }
+    Ok(())
+}
+
+/// Turns entries into ones that count for nothing. They were never durable, so a power failure in between changes nothing
+/// that was promised.
+fn void_all(volume: &Volume, block: &UsedBlock, voids: &[Location]) -> Result<()> {
+    for location in voids {
+        let offset = location.offset_bytes();
+        let mut raw = [0; ENTRY_HEADER_BYTES];
+        volume.device().read(offset, &mut raw)?;
+        let place = volume.place(block.incarnation, offset);
+        let Some(header) = Header::decode_checked(&raw, place) else {
+            continue;
+        };
+        let kind = match block.format {
+            Format::One => Kind::Filler,
+            Format::Two => Kind::Void,
+        };
+        // The body stays, and so does its check.
+        let void = Header { kind, ..header };
+        let raw = void.encode_with(place, EntryView::new(&raw, &[]).body_check());
+        volume
+            .device()
+            .write(offset, &[&raw])
+            .map_err(Error::Device)?;
+    }
+    Ok(())
+}
