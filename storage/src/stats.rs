@@ -12,15 +12,12 @@ pub struct Traffic {
     pub requested_bytes: u64,
     /// Fresh log taken for them.
     pub appended_bytes: u64,
-    /// Bytes of them that went into recycled slots instead.
-    pub recycled_bytes: u64,
     /// Bytes that defragmentation has moved.
     pub moved_bytes: u64,
 }
 
 impl Traffic {
-    /// Bytes of log used for each byte asked for; 1 before anything was written. Below 1 where recycled slots took what
-    /// would have been log.
+    /// Bytes of log used for each byte asked for; 1 before anything was written.
     #[must_use]
     pub fn write_amplification(&self) -> f64 {
         if self.requested_bytes == 0 {
@@ -33,7 +30,6 @@ impl Traffic {
         Self {
             requested_bytes: self.requested_bytes + other.requested_bytes,
             appended_bytes: self.appended_bytes + other.appended_bytes,
-            recycled_bytes: self.recycled_bytes + other.recycled_bytes,
             moved_bytes: self.moved_bytes + other.moved_bytes,
         }
     }
@@ -53,7 +49,7 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Blocks that hold entries.
     pub used_blocks: u64,
-    /// What the devices have allocated.
+    /// Disk space that the devices take, staging memory included.
     pub device_bytes: u64,
     /// Blocks that are free, or that the devices can grow by.
     pub available_blocks: u64,
@@ -118,7 +114,7 @@ impl Namespace {
         };
         stats.records = core.sets.usage().iter().map(|set| set.records).sum();
         for volume in core.log.volumes() {
-            stats.device_bytes += volume.device().len_bytes();
+            stats.device_bytes += volume.device().allocated_bytes();
             for block in volume
                 .blocks()
                 .iter()
@@ -139,8 +135,7 @@ impl Core {
         self.earlier_traffic.plus(Traffic {
             requested_bytes: writers.requested_bytes,
             appended_bytes: writers.appended_units * UNIT_BYTES,
-            recycled_bytes: writers.recycled_units * UNIT_BYTES,
-            moved_bytes: (defrag.appended_units + defrag.recycled_units) * UNIT_BYTES,
+            moved_bytes: defrag.appended_units * UNIT_BYTES,
         })
     }
 }

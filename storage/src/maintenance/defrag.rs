@@ -6,7 +6,7 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, Phase};
+use crate::log::block::{BlockId, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
@@ -117,7 +117,7 @@ impl Core {
                 closed.map(|(index, block)| {
                     (
                         volume.block_id(index),
-                        volume.filled_units(index),
+                        block.filled_units(),
                         block.live_units(),
                     )
                 })
@@ -177,12 +177,12 @@ impl Core {
             .iter()
             .filter(|emptied| emptied.is_unseen())
             .count();
-        let allocated = self.log.volumes().iter().map(Volume::allocated_blocks);
-        let enough = BLOCKS_A_CHECKPOINT.max(allocated.sum::<u32>() as usize / 4);
+        let reachable = self.log.volumes().iter().map(Volume::reachable_blocks);
+        let enough = BLOCKS_A_CHECKPOINT.max(reachable.sum::<u32>() as usize / 4);
         if count == 0 || (count < enough && !now) {
             return Ok(0);
         }
-        // A write that is still being copied may hold the durable number back: the block is for the next time then.
+        // What superseded the entries must be durable before they go.
         let durable_lsn = self.log.checkpoint()?;
         let free = |emptied: &mut Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
         let blocks: Vec<BlockId> = state
@@ -190,7 +190,18 @@ impl Core {
             .extract_if(.., free)
             .map(|emptied| emptied.id)
             .collect();
-        self.log.give_back(&blocks);
+        for (done, id) in blocks.iter().enumerate() {
+            if let Err(error) = self.log.give_back(*id) {
+                // Those that were not given back stay emptied.
+                let left = blocks.get(done..).unwrap_or_default();
+                state.emptied.extend(left.iter().map(|id| Emptied {
+                    id: *id,
+                    unseen: Arc::new(AtomicBool::new(true)),
+                    last_lsn: durable_lsn,
+                }));
+                return Err(error);
+            }
+        }
         Ok(blocks.len())
     }
 
@@ -207,13 +218,12 @@ impl Core {
             return Ok(0);
         }
         let end = id.offset_bytes() + BLOCK_BYTES;
-        for_each_header(volume, id, incarnation, end, |offset, header| {
-            let location = Location::new(id.device, offset);
+        for_each_header(volume, id, incarnation, end, |location, header| {
             let units = match header.kind {
                 Kind::Record | Kind::Tombstone => self.move_record(location, header)?,
                 Kind::Commit => self.move_commit(location, header)?,
                 Kind::Metadata => self.move_metadata(location, header)?,
-                Kind::Filler => 0,
+                Kind::Filler | Kind::Void => 0,
             };
             moved += u64::from(units) * UNIT_BYTES;
             Ok(())
@@ -234,10 +244,11 @@ impl Core {
         let Some(entry) = self
             .log
             .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, entry))
+            .filter(|entry| self.log.holds(location, &entry.view()))
         else {
             return Ok(0);
         };
+        let entry = entry.view();
         let mut header = *header;
         let mut body = entry.body();
         let settled = entry.group().filter(|group| self.is_settled(*group));
@@ -246,7 +257,7 @@ impl Core {
             header.flags &= !FLAG_GROUPED;
             body = body.get(8..).unwrap_or_default();
         }
-        let new = self.log.append(Purpose::Defrag, header, &[body])?;
+        let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
             let at = partition.find(tag, current);
@@ -292,10 +303,11 @@ impl Core {
         let Some(entry) = self
             .log
             .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, entry))
+            .filter(|entry| self.log.holds(location, &entry.view()))
         else {
             return Ok(0);
         };
+        let entry = entry.view();
         let Some((group, _)) = read_commit(entry.body()) else {
             return Ok(0);
         };
@@ -306,7 +318,9 @@ impl Core {
         else {
             return Ok(0);
         };
-        let new = self.log.append(Purpose::Defrag, *header, &[entry.body()])?;
+        let new = self
+            .log
+            .append(Purpose::Defrag, *header, &[entry.body()], Some(group))?;
         groups.moved(group, new);
         self.log.release(location, old.units);
         Ok(new.units)
@@ -322,11 +336,14 @@ impl Core {
         let Some(entry) = self
             .log
             .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, entry))
+            .filter(|entry| self.log.holds(location, &entry.view()))
         else {
             return Ok(0);
         };
-        let new = self.log.append(Purpose::Defrag, *header, &[entry.body()])?;
+        let entry = entry.view();
+        let new = self
+            .log
+            .append(Purpose::Defrag, *header, &[entry.body()], None)?;
         self.log.release(location, place.units);
         *place = new;
         Ok(new.units)
@@ -339,17 +356,21 @@ pub(crate) fn for_each_header(
     id: BlockId,
     incarnation: u64,
     end: u64,
-    mut seen: impl FnMut(u64, &Header) -> Result<()>,
+    mut seen: impl FnMut(Location, &Header) -> Result<()>,
 ) -> Result<()> {
     volume.prefetch_block(id.index);
-    let mut offset = id.offset_bytes() + BLOCK_HEADER_BYTES;
+    let format = volume
+        .block(id.index)
+        .map_or(Format::Two, |block| block.format());
+    let mut offset = id.offset_bytes() + format.entries_at();
     while offset < end {
+        let location = Location::new(id.device, offset);
         let header = volume
-            .header_copy(offset)
+            .header_copy(location)
             .and_then(|raw| Header::decode_checked(&raw, volume.place(incarnation, offset)));
         match header {
             Some(header) => {
-                seen(offset, &header)?;
+                seen(location, &header)?;
                 offset += u64::from(header.span_units) * UNIT_BYTES;
             }
             None => offset += UNIT_BYTES,

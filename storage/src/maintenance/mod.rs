@@ -1,5 +1,4 @@
-//! What goes on beside reading and writing: syncing, writing blocks ahead, expiry, defragmentation, and forgetting
-//! tombstones. Each is a step that can be called; background threads call them in their rhythm.
+//! What goes on beside reading and writing: syncing, expiry, defragmentation, and forgetting tombstones. Each is a step that can be called; background threads call them in their rhythm.
 
 pub(crate) mod defrag;
 
@@ -12,6 +11,7 @@ use crate::lock::record_lock::RecordLock;
 use crate::log::block::Phase;
 use crate::log::entry::{Kind, Lsn};
 use crate::log::space::Purpose;
+use crate::log::volume::Entry;
 use crate::maintenance::defrag::for_each_header;
 use crate::namespace::{Core, Counters, Namespace};
 use crate::sync::{Condvar, Mutex};
@@ -57,7 +57,7 @@ impl Namespace {
     /// [`crate::Error::ReadOnly`] if a sync fails, [`crate::Error::NoSpace`] if not even a block to move into is left.
     pub fn maintain(&self) -> Result<Maintained> {
         let core = &self.core;
-        core.log.retry_growth();
+        core.log.space().retry_growth();
         core.forget_stuck();
         let mut done = Maintained {
             expired: core.expire()?,
@@ -128,7 +128,7 @@ impl Core {
                     if !slot.tombstone && over(slot.void_time) {
                         digests.extend(
                             self.believed_entry(&slot, &guard)
-                                .map(|entry| entry.digest()),
+                                .map(|entry| entry.view().digest()),
                         );
                     }
                 }
@@ -166,7 +166,10 @@ impl Core {
                 .iter()
                 .filter(|(_, slot)| slot.tombstone)
                 .filter_map(|(_, slot)| self.believed_entry(slot, &guard));
-            candidates.extend(entries.map(|entry| (entry.digest(), entry.lsn())));
+            candidates.extend(entries.map(|entry| {
+                let entry = entry.view();
+                (entry.digest(), entry.lsn())
+            }));
         }
         if candidates.is_empty() {
             return Ok(0);
@@ -174,13 +177,13 @@ impl Core {
         // What is appended from here on is younger than all of them.
         let open = self.log.open_blocks();
         for volume in self.log.volumes() {
-            for (index, block) in (0..volume.allocated_blocks()).zip(volume.blocks()) {
+            for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
                 if block.phase() == Phase::Free {
                     continue;
                 }
                 let id = volume.block_id(index);
-                let filled = open.iter().find(|open| open.id == id).map(|open| open.next);
-                let end = filled.unwrap_or(id.offset_bytes() + BLOCK_BYTES);
+                let filled = open.iter().find(|(open, _)| *open == id);
+                let end = filled.map_or(id.offset_bytes() + BLOCK_BYTES, |(_, end)| *end);
                 for_each_header(volume, id, block.incarnation(), end, |_, header| {
                     let is_older = |lsn: &Lsn| header.lsn < *lsn;
                     if matches!(header.kind, Kind::Record | Kind::Tombstone)
@@ -208,8 +211,11 @@ impl Core {
             // By its number: at its place another one may lie by now.
             let is_it = |slot: &Slot| {
                 let entry = self.log.entry(slot.location, &guard);
-                slot.tombstone
-                    && entry.is_some_and(|entry| entry.lsn() == lsn && entry.has_digest(&digest))
+                let is_it = |entry: Entry<'_>| {
+                    let entry = entry.view();
+                    entry.lsn() == lsn && entry.has_digest(&digest)
+                };
+                slot.tombstone && entry.is_some_and(is_it)
             };
             let Some(at) = partition.find(digest.tag(), is_it) else {
                 continue;
@@ -228,7 +234,7 @@ impl Core {
     fn tick(&self, rhythm: &mut Rhythm) -> Duration {
         if Instant::now() >= rhythm.next_expiry {
             rhythm.next_expiry = after(self.options.expiry_period);
-            self.log.retry_growth();
+            self.log.space().retry_growth();
             self.forget_stuck();
             // A failure shows in the next write, with its reason; there is nobody here to tell.
             let _ = self.expire();
@@ -340,7 +346,6 @@ impl Background {
         let background = Self::idle(core);
         if core.options.background {
             background.spawn("spikelet-sync", sync_loop)?;
-            background.spawn("spikelet-grow", prepare_loop)?;
             background.spawn("spikelet-tidy", tidy_loop)?;
         }
         Ok(background)
@@ -360,6 +365,7 @@ impl Background {
         *self.signal.stop.lock() = true;
         self.signal.changed.notify_all();
         self.core.log.space().end_waits();
+        self.core.log.syncer().end();
         for thread in self.threads.lock().drain(..) {
             // A thread that panicked has told so itself.
             let _ = thread.join();
@@ -376,29 +382,15 @@ impl Drop for Background {
 fn sync_loop(core: &Core, signal: &Signal) {
     let period = core.options.durability.period();
     let mut synced = core.log.last_lsn();
-    while signal.rest(after(period)) {
+    let mut due = after(period);
+    while core.log.syncer().wait_for_request(Some(due)) && signal.rest(Instant::now()) {
         let last = core.log.last_lsn();
-        if last != synced
-            && core
-                .log
-                .sync()
-                .and_then(|()| core.log.write_states(0))
-                .is_ok()
-        {
+        // A failure shows in the next write, with its reason, and wakes whoever waits.
+        if last != synced && core.log.sync().is_ok() {
             synced = last;
         }
-    }
-}
-
-fn prepare_loop(core: &Core, signal: &Signal) {
-    while signal.rest(Instant::now()) {
-        match core.log.prepare_block() {
-            Ok(true) => {}
-            Ok(false) => core.log.space().wait_for_demand(after(IDLE_TICK)),
-            // It shows when a lane asks for a block itself.
-            Err(_) => {
-                signal.rest(after(IDLE_TICK));
-            }
+        if Instant::now() >= due {
+            due = after(period);
         }
     }
 }
