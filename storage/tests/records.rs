@@ -266,7 +266,7 @@ impl Pair {
                 self.model.retain(|_, record| {
                     record.last_update_ms >= before_ms || set.is_some_and(|set| set != record.set)
                 });
-                let removed = self.namespace().truncate(what, before_ms).unwrap();
+                let removed = self.namespace().truncate(what, Some(before_ms)).unwrap();
                 assert_eq!(removed, (before - self.model.len()) as u64);
             }
             Step::Sync => self.namespace().sync().unwrap(),

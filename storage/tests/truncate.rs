@@ -52,24 +52,33 @@ fn what_is_older_goes_at_once_and_does_not_come_back() {
     namespace.sync().unwrap();
     assert_eq!(
         namespace
-            .truncate(Truncate::Set(users), NOW_MS + 4)
+            .truncate(Truncate::Set(users), Some(NOW_MS + 4))
             .unwrap(),
         4
     );
     assert_eq!(
         namespace
-            .truncate(Truncate::Set(users), NOW_MS + 2)
+            .truncate(Truncate::Set(users), Some(NOW_MS + 2))
             .unwrap(),
         0,
         "earlier than before"
     );
-    assert_eq!(namespace.truncate(Truncate::Set(0), NOW_MS + 3).unwrap(), 3);
     assert_eq!(
-        namespace.truncate(Truncate::Namespace, NOW_MS + 1).unwrap(),
+        namespace
+            .truncate(Truncate::Set(0), Some(NOW_MS + 3))
+            .unwrap(),
+        3
+    );
+    assert_eq!(
+        namespace
+            .truncate(Truncate::Namespace, Some(NOW_MS + 1))
+            .unwrap(),
         1
     );
     assert_eq!(
-        namespace.truncate(Truncate::Set(17), NOW_MS + 100).unwrap(),
+        namespace
+            .truncate(Truncate::Set(17), Some(NOW_MS + 100))
+            .unwrap(),
         0,
         "there is no such set"
     );
@@ -96,7 +105,7 @@ fn what_is_older_goes_at_once_and_does_not_come_back() {
     // From the snapshot on, nothing has been read yet.
     assert_eq!(
         namespace
-            .truncate(Truncate::Set(posts), NOW_MS + 9)
+            .truncate(Truncate::Set(posts), Some(NOW_MS + 9))
             .unwrap(),
         8
     );
@@ -114,7 +123,7 @@ fn a_truncated_record_can_be_written_again() {
     let namespace = open(dir.path());
     put_at(&namespace, 1, 0, NOW_MS, b"old");
     namespace
-        .truncate(Truncate::Namespace, NOW_MS + 10)
+        .truncate(Truncate::Namespace, Some(NOW_MS + 10))
         .unwrap();
     // One that is as old as the truncated ones is truncated with them.
     put_at(&namespace, 1, 0, NOW_MS + 9, b"too old");
@@ -154,7 +163,7 @@ fn what_a_truncation_removes_makes_room() {
         // Truncation goes on when writes are stopped.
         assert_eq!(
             namespace
-                .truncate(Truncate::Namespace, NOW_MS + round + 1)
+                .truncate(Truncate::Namespace, Some(NOW_MS + round + 1))
                 .unwrap(),
             count
         );
@@ -186,12 +195,14 @@ fn no_write_slips_past_a_truncation() {
         }
         for _ in 0..300 {
             let before = now_ms.fetch_add(1, Ordering::SeqCst) + 1;
-            namespace.truncate(Truncate::Namespace, before).unwrap();
+            namespace
+                .truncate(Truncate::Namespace, Some(before))
+                .unwrap();
         }
         over.store(true, Ordering::Relaxed);
     });
     let last = now_ms.fetch_add(1, Ordering::SeqCst) + 1;
-    namespace.truncate(Truncate::Namespace, last).unwrap();
+    namespace.truncate(Truncate::Namespace, Some(last)).unwrap();
     let stats = namespace.stats();
     assert_eq!((stats.records, stats.index_entries), (0, 0));
     assert_eq!(there(&namespace, 0..30), []);

@@ -93,6 +93,7 @@ pub fn header(index: u8, count: u8, blocks: u64) -> Header {
         key_hash: 0,
     };
     Header {
+        version: spikelet_storage::FORMAT_VERSION,
         device_id: 77 + u64::from(index),
         member,
         max_bytes: device_bytes(blocks),
