@@ -55,7 +55,7 @@ fn main() -> Result<()> {
         fs::read_to_string("/proc/loadavg")?.trim_end()
     );
     for store in &plan.stores {
-        println!("{} {}", store.name(), report::version(&store.package()));
+        println!("{} {}", store.name(), store.version());
     }
     let overhead = Overhead {
         clock_ns: measure::clock_ns(),

@@ -299,7 +299,7 @@ impl Report {
             "codec_ns": overhead.codec_ns,
             "ratio_to": plan.stores.last().map(|store| store.name()),
             "versions": plan.stores.iter()
-                .map(|store| (store.name(), json!(version(&store.package()))))
+                .map(|store| (store.name(), json!(store.version())))
                 .collect::<serde_json::Map<_, _>>(),
             "rows": rows,
         }))

@@ -4,12 +4,16 @@
 //! when the call returns, nothing waits for a disk.
 
 mod dashmap;
+mod emdb;
 mod fjall;
 mod heed;
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod sled;
 mod spikelet;
 
-use crate::Result;
+use crate::{Result, report};
 use ::spikelet::Durability;
 use clap::ValueEnum;
 use std::path::Path;
@@ -103,7 +107,14 @@ pub enum StoreName {
     Fjall,
     /// LMDB by heed: mapped copy-on-write B-tree.
     Heed,
-    /// DashMap: no disk at all, the floor.
+    /// sled: log-structured B-tree.
+    Sled,
+    /// emdb: append-only journal, hash index in memory, mapped reads.
+    Emdb,
+    /// RocksDB: log-structured merge tree.
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
+    /// DashMap: no disk at all.
     Dashmap,
     /// spikelet with its default durability: the log is synced every 100 ms.
     SpikeletInterval,
@@ -118,7 +129,11 @@ impl StoreName {
             Self::Redb => Box::new(redb::Redb::open(dir)?),
             Self::Fjall => Box::new(fjall::Fjall::open(dir)?),
             Self::Heed => Box::new(heed::Heed::open(dir)?),
-            Self::Dashmap => Box::new(dashmap::Floor::default()),
+            Self::Sled => Box::new(sled::Sled::open(dir)?),
+            Self::Emdb => Box::new(emdb::Emdb::open(dir)?),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => Box::new(rocksdb::Rocksdb::open(dir)?),
+            Self::Dashmap => Box::new(dashmap::Dashmap::default()),
             Self::SpikeletInterval => {
                 Box::new(spikelet::Spikelet::open(dir, Durability::default())?)
             }
@@ -133,11 +148,13 @@ impl StoreName {
             .unwrap_or_default()
     }
 
-    /// The name of the crate.
-    pub fn package(self) -> String {
+    /// The locked version of the store's crate, or that of the library.
+    pub fn version(self) -> String {
         match self {
-            Self::SpikeletInterval => Self::Spikelet.name(),
-            other => other.name(),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => rocksdb::version(),
+            Self::SpikeletInterval => report::version("spikelet").to_owned(),
+            other => report::version(&other.name()).to_owned(),
         }
     }
 }
