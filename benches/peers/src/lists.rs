@@ -1,10 +1,10 @@
 //! The list phase: ADD_UNIQUE of random integers into many ordered lists, by one thread.
 
 use crate::Result;
-use crate::disk::Traffic;
+use crate::cost::{Cost, Meter};
 use crate::draw::{Random, list_key};
 use crate::measure::{Measured, measure};
-use crate::stores::{LogBytes, PeerStore, edited};
+use crate::stores::{PeerStore, edited};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +18,9 @@ const ELEMENT_LIMIT: u64 = 1 << 32;
 const ELEMENTS: u64 = 0xe1e;
 const EDITS: u64 = 0xed17;
 
-/// What the edits cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Seen from outside.
-    pub traffic: Traffic,
-    /// What the store says itself.
-    pub log: Option<LogBytes>,
-}
-
 /// Stores `lists` lists, edits them for `span`, then counts the elements of every list.
 ///
-/// The cost is that of the edits with a sync at the end; that sync is not in the time.
+/// The cost is that of the edits alone.
 ///
 /// # Errors
 /// Those of the store, and a list that is out of order or has lost or gained an element.
@@ -44,8 +35,7 @@ pub fn run(
         store.put_list(&list_key(index), &elements(index))?;
     }
     store.sync()?;
-    let before = Traffic::now(dir)?;
-    let log_before = store.log_bytes();
+    let meter = Meter::start(store, dir)?;
 
     let added: Vec<AtomicU64> = (0..lists).map(|_| AtomicU64::new(0)).collect();
     let added = added.as_slice();
@@ -64,12 +54,7 @@ pub fn run(
         (draw, operate)
     })?;
 
-    store.sync()?;
-    let log = store.log_bytes().zip(log_before);
-    let cost = Cost {
-        traffic: Traffic::now(dir)?.since(before),
-        log: log.map(|(after, before)| after.since(before)),
-    };
+    let cost = meter.stop(store, dir)?;
     for (index, added) in (0..lists).zip(added) {
         check(store, index, added.load(Ordering::Relaxed))?;
     }

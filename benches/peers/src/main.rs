@@ -7,6 +7,7 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
 )]
 
+mod cost;
 mod disk;
 mod draw;
 mod lists;
@@ -17,6 +18,7 @@ mod report;
 mod stores;
 
 use clap::Parser;
+use cost::Meter;
 use plan::{Phase, Plan};
 use report::{Overhead, Report};
 use std::fs;
@@ -59,7 +61,7 @@ fn main() -> Result<()> {
     }
     let overhead = Overhead {
         clock_ns: measure::clock_ns(),
-        floor_ns: records::floor_ns(plan.records())?,
+        loop_ns: records::loop_ns(plan.records())?,
         codec_ns: lists::codec_ns()?,
     };
 
@@ -95,7 +97,7 @@ fn run_round(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
             let opened = Opened::new(name, plan)?;
             let (store, dir) = (opened.store.as_ref(), opened.dir.path());
             let (measured, cost) = lists::run(store, dir, plan.lists(), round, plan.list_span())?;
-            report.add(Phase::Lists, 1, name, measured, Some(cost));
+            report.add(Phase::Lists, 1, name, measured, cost);
         }
     }
     Ok(())
@@ -109,14 +111,15 @@ fn run_records(
     report: &mut Report,
 ) -> Result<()> {
     let opened = Opened::new(name, plan)?;
-    let (store, records) = (opened.store.as_ref(), plan.records());
+    let (store, dir, records) = (opened.store.as_ref(), opened.dir.path(), plan.records());
     for phase in plan.phases() {
+        let meter = Meter::start(store, dir)?;
         let measured = match phase {
             Phase::Lists => continue,
             Phase::Load => records::load(store, records, threads)?,
             _ => records::run(store, phase, records, threads, round, plan.span())?,
         };
-        report.add(phase, threads, name, measured, None);
+        report.add(phase, threads, name, measured, meter.stop(store, dir)?);
     }
     Ok(())
 }

@@ -96,7 +96,7 @@ fn operate(store: &dyn PeerStore, phase: Phase, drawn: &Drawn) -> Result<()> {
 }
 
 /// Mean time of an operation that does nothing, in ns: draw, clock and counting.
-pub fn floor_ns(records: u64) -> Result<f64> {
+pub fn loop_ns(records: u64) -> Result<f64> {
     let span = Duration::from_millis(300);
     let idle = measure(1, Some(span), |thread| {
         let mut random = Random::new(0, 0, thread);
