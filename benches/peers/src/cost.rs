@@ -10,6 +10,8 @@ use std::time::Duration;
 /// What a phase cost, a sync at its end included; the time of that sync is not in the rates.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
+    /// What the costs are divided by: the operations of the phase, its warm-up included.
+    pub operations: u64,
     /// Bytes, seen from outside.
     pub traffic: Traffic,
     /// Bytes of log, as the store counts them.
@@ -38,13 +40,14 @@ impl Meter {
         })
     }
 
-    /// Syncs the store, reads the counters again and returns what came on top.
-    pub fn stop(self, store: &dyn PeerStore, dir: &Path) -> Result<Cost> {
+    /// Syncs the store, reads the counters again and returns what `operations` have put on top.
+    pub fn stop(self, store: &dyn PeerStore, dir: &Path, operations: u64) -> Result<Cost> {
         store.sync()?;
         let processor = processor_time().saturating_sub(self.processor);
         let log = store.log_bytes().zip(self.log);
         let traffic = Traffic::now(dir)?;
         Ok(Cost {
+            operations,
             traffic: traffic.since(self.traffic),
             log: log.map(|(after, before)| after.since(before)),
             processor,
@@ -62,21 +65,21 @@ fn processor_time() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stores::StoreName;
-    use clap::ValueEnum;
+    use crate::stores::tests::written_stores;
+    use crate::stores::{Commit, StoreName};
 
     #[test]
     fn overwrites_cost_every_store_processor_time_and_all_but_dashmap_disk() {
-        for name in StoreName::value_variants() {
+        for name in written_stores() {
             let dir = tempfile::tempdir().unwrap();
-            let store = name.open(dir.path()).unwrap();
+            let store = name.open(dir.path(), Commit::Unsynced).unwrap();
             let meter = Meter::start(store.as_ref(), dir.path()).unwrap();
             for round in 0..100 {
                 store.put(&[7; 20], &[round; 100]).unwrap();
             }
-            let cost = meter.stop(store.as_ref(), dir.path()).unwrap();
+            let cost = meter.stop(store.as_ref(), dir.path(), 100).unwrap();
             assert!(!cost.processor.is_zero(), "{name:?} {cost:?}");
-            if *name != StoreName::Dashmap {
+            if name != StoreName::Dashmap {
                 assert!(cost.traffic.dirtied > 0, "{name:?} {cost:?}");
                 assert!(cost.disk_bytes > 0, "{name:?} {cost:?}");
             }

@@ -54,7 +54,7 @@ pub fn run(
         (draw, operate)
     })?;
 
-    let cost = meter.stop(store, dir)?;
+    let cost = meter.stop(store, dir, measured.operations)?;
     for (index, added) in (0..lists).zip(added) {
         check(store, index, added.load(Ordering::Relaxed))?;
     }
@@ -97,19 +97,19 @@ pub fn codec_ns() -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stores::StoreName;
-    use clap::ValueEnum;
+    use crate::stores::tests::written_stores;
+    use crate::stores::{Commit, StoreName};
 
     #[test]
     fn edits_add_up_in_every_store() {
-        for name in StoreName::value_variants() {
+        for name in written_stores() {
             let dir = tempfile::tempdir().unwrap();
-            let store = name.open(dir.path()).unwrap();
+            let store = name.open(dir.path(), Commit::Unsynced).unwrap();
             let span = Duration::from_millis(5);
             let (measured, cost) = run(store.as_ref(), dir.path(), 8, 0, span).unwrap();
             let traffic = cost.traffic;
             assert!(measured.operations > 0);
-            if *name != StoreName::Dashmap {
+            if name != StoreName::Dashmap {
                 assert!(traffic.dirtied > 0, "{name:?} {traffic:?}");
             }
         }
@@ -118,7 +118,9 @@ mod tests {
     #[test]
     fn a_lost_a_gained_and_a_misplaced_element_are_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let store = StoreName::Dashmap.open(dir.path()).unwrap();
+        let store = StoreName::Dashmap
+            .open(dir.path(), Commit::Unsynced)
+            .unwrap();
         let mut list = elements(0);
         store.put_list(&list_key(0), &list).unwrap();
         check(store.as_ref(), 0, 0).unwrap();

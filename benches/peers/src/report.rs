@@ -67,7 +67,7 @@ impl Row {
 
     /// Median over the rounds of something that an operation cost; None if a store cannot tell.
     fn per_operation(&self, of: impl Fn(&Cost) -> Option<f64>) -> Option<f64> {
-        let one = |run: &Run| Some(of(&run.cost)? / run.measured.operations as f64);
+        let one = |run: &Run| Some(of(&run.cost)? / run.cost.operations as f64);
         Some(median(self.rounds.iter().map(one).collect::<Option<_>>()?))
     }
 
@@ -148,25 +148,24 @@ impl Report {
         }
     }
 
-    /// Median over the rounds of `row`'s rate by that of the last of `--stores`.
+    /// The row of the same phase and threads, and another store.
+    fn beside(&self, row: &Row, store: StoreName) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|other| {
+            (other.phase, other.threads, other.store) == (row.phase, row.threads, store)
+        })
+    }
+
+    /// Median over the rounds of `row`'s rate by that of the last of `--stores` in the phase.
     fn ratio(&self, row: &Row, plan: &Plan) -> f64 {
-        let same = |other: &&Row| {
-            (other.phase, other.threads, Some(&other.store))
-                == (row.phase, row.threads, plan.stores.last())
-        };
-        let base = self
-            .rows
-            .iter()
-            .find(same)
-            .map(Row::rates)
-            .unwrap_or_default();
-        median(
-            row.rates()
-                .iter()
-                .zip(base)
-                .map(|(rate, base)| rate / base)
-                .collect(),
-        )
+        let mut stores = plan.stores.iter().rev();
+        let base = stores.find(|store| store.runs(row.phase));
+        let base = base.and_then(|store| self.beside(row, *store));
+        let rates = row
+            .rates()
+            .into_iter()
+            .zip(base.map(Row::rates).unwrap_or_default());
+        median(rates.map(|(rate, base)| rate / base).collect())
     }
 
     fn ordered(&self, phase: Phase, plan: &Plan) -> Vec<&Row> {
@@ -179,11 +178,6 @@ impl Report {
     /// The tables.
     pub fn table(&self, plan: &Plan, overhead: Overhead) -> Result<String> {
         let mut text = String::new();
-        let base = plan
-            .stores
-            .last()
-            .map(|store| store.name())
-            .unwrap_or_default();
         let Overhead {
             clock_ns,
             loop_ns,
@@ -194,8 +188,9 @@ impl Report {
             text,
             "\nEvery latency holds one clock reading ({clock_ns:.0} ns); every rate pays the loop \
              ({loop_ns:.0} ns an operation);\nan edit in a store of plain bytes pays decode and \
-             encode ({codec_us:.1} us). Medians of {} round(s);\nlatencies in us over all rounds; \
-             a load's are of batches of 1,000; ratio: to {base}.",
+             encode ({codec_us:.1} us). Medians of {} round(s); rates are of\nrecords; latencies \
+             in us over all rounds are of calls: 1,000 records in load, 64 in get-batch, 100 in \
+             groups.\nratio: to the last row.",
             plan.rounds(),
         )?;
         for phase in plan.phases() {
@@ -375,13 +370,12 @@ impl Report {
             "records": plan.records(),
             "lists": plan.lists(),
             "rounds": plan.rounds(),
-            "seconds": plan.span().as_secs(),
+            "seconds": plan.span().as_secs_f64(),
             "list_seconds": plan.list_span().as_secs(),
             "file_system": file_system,
             "clock_ns": overhead.clock_ns,
             "loop_ns": overhead.loop_ns,
             "codec_ns": overhead.codec_ns,
-            "ratio_to": plan.stores.last().map(|store| store.name()),
             "versions": plan.stores.iter()
                 .map(|store| (store.name(), json!(store.version())))
                 .collect::<serde_json::Map<_, _>>(),
@@ -429,6 +423,7 @@ mod tests {
             called: bytes,
         };
         Cost {
+            operations: 10,
             traffic,
             log,
             processor: Duration::from_nanos(bytes),
@@ -499,6 +494,25 @@ mod tests {
     }
 
     #[test]
+    fn a_ratio_is_to_the_last_store_that_runs_the_phase() {
+        let plan = Plan::parse_from(["peers", "--stores", "redb,spikelet-storage,spikelet"]);
+        let mut report = Report::default();
+        for (phase, base) in [
+            (Phase::Groups, StoreName::SpikeletStorage),
+            (Phase::Durable1, StoreName::Spikelet),
+        ] {
+            report.add(phase, 1, StoreName::Redb, ran(10, 1), cost(0, None));
+            report.add(phase, 1, base, ran(40, 1), cost(0, None));
+        }
+        let ratios: Vec<f64> = report
+            .rows
+            .iter()
+            .map(|row| report.ratio(row, &plan))
+            .collect();
+        assert_eq!(ratios, [0.25, 1.0, 0.25, 1.0]);
+    }
+
+    #[test]
     fn costs_of_an_operation_are_the_median_over_the_rounds() {
         let mut report = Report::default();
         for dirtied in [100, 900, 300] {
@@ -528,7 +542,11 @@ mod tests {
                     fresh: 1 << 40,
                     recycled: 1 << 40,
                 };
-                let (ran, cost) = (ran(operations, 20_000_000_000), cost(1 << 40, Some(log)));
+                let cost = Cost {
+                    operations,
+                    ..cost(1 << 40, Some(log))
+                };
+                let ran = ran(operations, 20_000_000_000);
                 report.add(phase, 2, StoreName::SpikeletInterval, ran, cost);
             }
         }

@@ -1,23 +1,33 @@
-//! emdb: an append-only journal with an index in memory and mapped reads; its defaults.
+//! emdb: an append-only journal with an index in memory and mapped reads; its defaults, and a flush
+//! after each commit that is to be synced (flushes of several threads share one sync).
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, Key, PeerStore, Value, edited};
 use crate::Result;
 use std::path::Path;
 
 pub struct Emdb {
     database: emdb::Emdb,
+    commit: Commit,
 }
 
 impl Emdb {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let database = emdb::Emdb::open(dir.join("emdb"))?;
-        Ok(Self { database })
+        Ok(Self { database, commit })
+    }
+
+    fn committed(&self) -> Result<()> {
+        match self.commit {
+            Commit::Unsynced => Ok(()),
+            Commit::Synced => self.sync(),
+        }
     }
 }
 
 impl PeerStore for Emdb {
     fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
-        Ok(self.database.insert_many(batch.iter().copied())?)
+        self.database.insert_many(batch.iter().copied())?;
+        self.committed()
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
@@ -30,7 +40,8 @@ impl PeerStore for Emdb {
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
-        Ok(self.database.insert(key.as_slice(), value)?)
+        self.database.insert(key.as_slice(), value)?;
+        self.committed()
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
@@ -39,7 +50,7 @@ impl PeerStore for Emdb {
         let list = edited(&list.ok_or("the list is not there")?, element)?;
         let added = list.is_some();
         if let Some(list) = list {
-            self.database.insert(key.as_slice(), list)?;
+            self.put(key, &list)?;
         }
         Ok(added)
     }

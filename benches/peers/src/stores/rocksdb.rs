@@ -1,7 +1,7 @@
 //! RocksDB by the C API of its shared library: a block cache of 1 GiB and Bloom filters of 10 bits
-//! a key, for the rest its defaults.
+//! a key, for the rest its defaults; `sync` in the options of each write that is to be synced.
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, KEY_BYTES, Key, PeerStore, Value, edited};
 use crate::Result;
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
@@ -14,7 +14,7 @@ const FILTER_BITS_PER_KEY: f64 = 10.0;
 
 /// The part of `rocksdb/c.h` that is used here; unchanged from RocksDB 7 to 10.
 mod ffi {
-    use std::ffi::{c_char, c_uchar, c_void};
+    use std::ffi::{c_char, c_int, c_uchar, c_void};
 
     macro_rules! opaque {
         ($($name:ident),*) => { $(#[repr(C)] pub struct $name([u8; 0]);)* };
@@ -22,6 +22,7 @@ mod ffi {
     opaque!(
         BlockOptions,
         Cache,
+        ColumnFamily,
         Database,
         Filter,
         Options,
@@ -54,11 +55,16 @@ mod ffi {
         pub fn rocksdb_cache_destroy(cache: *mut Cache);
         pub fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: f64) -> *mut Filter;
 
-        pub fn rocksdb_open(
+        pub fn rocksdb_open_column_families(
             options: *const Options,
             dir: *const c_char,
+            families: c_int,
+            names: *const *const c_char,
+            family_options: *const *const Options,
+            handles: *mut *mut ColumnFamily,
             error: *mut *mut c_char,
         ) -> *mut Database;
+        pub fn rocksdb_column_family_handle_destroy(family: *mut ColumnFamily);
         pub fn rocksdb_close(database: *mut Database);
         pub fn rocksdb_flush_wal(database: *mut Database, sync: c_uchar, error: *mut *mut c_char);
         pub fn rocksdb_free(memory: *mut c_void);
@@ -72,6 +78,17 @@ mod ffi {
             key_bytes: usize,
             error: *mut *mut c_char,
         ) -> *mut Pinned;
+        pub fn rocksdb_batched_multi_get_cf(
+            database: *mut Database,
+            options: *const ReadOptions,
+            family: *mut ColumnFamily,
+            keys: usize,
+            key_list: *const *const c_char,
+            key_bytes: *const usize,
+            values: *mut *mut Pinned,
+            errors: *mut *mut c_char,
+            sorted: bool,
+        );
         pub fn rocksdb_pinnableslice_value(
             pinned: *const Pinned,
             value_bytes: *mut usize,
@@ -80,6 +97,7 @@ mod ffi {
 
         pub fn rocksdb_writeoptions_create() -> *mut WriteOptions;
         pub fn rocksdb_writeoptions_destroy(options: *mut WriteOptions);
+        pub fn rocksdb_writeoptions_set_sync(options: *mut WriteOptions, on: c_uchar);
         pub fn rocksdb_put(
             database: *mut Database,
             options: *const WriteOptions,
@@ -109,6 +127,8 @@ mod ffi {
 
 pub struct Rocksdb {
     database: *mut ffi::Database,
+    /// The default family, in which everything is; batched reads ask for it.
+    family: *mut ffi::ColumnFamily,
     reads: *mut ffi::ReadOptions,
     writes: *mut ffi::WriteOptions,
 }
@@ -123,8 +143,13 @@ unsafe impl Sync for Rocksdb {}
 fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error = ptr::null_mut();
     let result = call(&mut error);
+    reported(error).map(|()| result)
+}
+
+/// Turns the text of an error, if there is one, into an error.
+fn reported(error: *mut c_char) -> Result<()> {
     if error.is_null() {
-        return Ok(result);
+        return Ok(());
     }
     // SAFETY: the library has stored a NUL-terminated text here, which is the caller's to free.
     let text = unsafe {
@@ -160,8 +185,9 @@ impl Drop for Pinned {
 }
 
 impl Rocksdb {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let dir = CString::new(dir.to_str().ok_or("a path that is not UTF-8")?)?;
+        let mut family = ptr::null_mut();
         // SAFETY: every handle comes from its constructor and is destroyed once. The options of
         // blocks and the database keep counted references to the cache; the options of blocks own
         // the filter; the database copies the options.
@@ -174,21 +200,33 @@ impl Rocksdb {
             let filter = ffi::rocksdb_filterpolicy_create_bloom_full(FILTER_BITS_PER_KEY);
             ffi::rocksdb_block_based_options_set_filter_policy(blocks, filter);
             ffi::rocksdb_options_set_block_based_table_factory(options, blocks);
-            let database = checked(|error| ffi::rocksdb_open(options, dir.as_ptr(), error));
+            let name = c"default".as_ptr();
+            let family_options = options.cast_const();
+            let database = checked(|error| {
+                ffi::rocksdb_open_column_families(
+                    options,
+                    dir.as_ptr(),
+                    1,
+                    &name,
+                    &family_options,
+                    &mut family,
+                    error,
+                )
+            });
             ffi::rocksdb_block_based_options_destroy(blocks);
             ffi::rocksdb_cache_destroy(cache);
             ffi::rocksdb_options_destroy(options);
             database?
         };
-        // SAFETY: constructors without arguments.
+        // SAFETY: constructors without arguments, and a setter of what one has made.
         let (reads, writes) = unsafe {
-            (
-                ffi::rocksdb_readoptions_create(),
-                ffi::rocksdb_writeoptions_create(),
-            )
+            let writes = ffi::rocksdb_writeoptions_create();
+            ffi::rocksdb_writeoptions_set_sync(writes, (commit == Commit::Synced).into());
+            (ffi::rocksdb_readoptions_create(), writes)
         };
         Ok(Self {
             database,
+            family,
             reads,
             writes,
         })
@@ -206,10 +244,11 @@ impl Rocksdb {
 
 impl Drop for Rocksdb {
     fn drop(&mut self) {
-        // SAFETY: all three come from their constructors, and nothing uses them after this.
+        // SAFETY: all four come from their constructors, and nothing uses them after this.
         unsafe {
             ffi::rocksdb_readoptions_destroy(self.reads);
             ffi::rocksdb_writeoptions_destroy(self.writes);
+            ffi::rocksdb_column_family_handle_destroy(self.family);
             ffi::rocksdb_close(self.database);
         }
     }
@@ -240,6 +279,42 @@ impl PeerStore for Rocksdb {
     fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let pinned = self.pinned(key)?;
         Ok(pinned.map(|pinned| read(pinned.bytes())).is_some())
+    }
+
+    fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let list: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
+        let bytes = vec![KEY_BYTES; keys.len()];
+        let mut values = vec![ptr::null_mut(); keys.len()];
+        let mut errors = vec![ptr::null_mut(); keys.len()];
+        // SAFETY: the handles are open until `drop`; all four lists are as long as said, and the
+        // keys, too.
+        unsafe {
+            ffi::rocksdb_batched_multi_get_cf(
+                self.database,
+                self.reads,
+                self.family,
+                keys.len(),
+                list.as_ptr(),
+                bytes.as_ptr(),
+                values.as_mut_ptr(),
+                errors.as_mut_ptr(),
+                false,
+            );
+        }
+        // Every value has an owner before the first error returns.
+        let values: Vec<Option<Pinned>> = values
+            .into_iter()
+            .map(|value| (!value.is_null()).then(|| Pinned(value)))
+            .collect();
+        for error in errors {
+            reported(error)?;
+        }
+        for (place, value) in values.iter().enumerate() {
+            if let Some(value) = value {
+                read(place, value.bytes());
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {

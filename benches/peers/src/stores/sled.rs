@@ -1,18 +1,27 @@
-//! sled: its defaults, that is, a cache of 1 GiB and a flush in the background every 500 ms.
+//! sled: its defaults, that is, a cache of 1 GiB and a flush in the background every 500 ms; a flush
+//! after each commit that is to be synced.
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, Key, PeerStore, Value, edited};
 use crate::Result;
 use sled::{Batch, Db};
 use std::path::Path;
 
 pub struct Sled {
     database: Db,
+    commit: Commit,
 }
 
 impl Sled {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let database = sled::open(dir)?;
-        Ok(Self { database })
+        Ok(Self { database, commit })
+    }
+
+    fn committed(&self) -> Result<()> {
+        match self.commit {
+            Commit::Unsynced => Ok(()),
+            Commit::Synced => self.sync(),
+        }
     }
 }
 
@@ -22,7 +31,8 @@ impl PeerStore for Sled {
         for (key, value) in batch {
             writes.insert(key, value.as_slice());
         }
-        Ok(self.database.apply_batch(writes)?)
+        self.database.apply_batch(writes)?;
+        self.committed()
     }
 
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
@@ -37,7 +47,7 @@ impl PeerStore for Sled {
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         self.database.insert(key, value)?;
-        Ok(())
+        self.committed()
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
@@ -46,7 +56,7 @@ impl PeerStore for Sled {
         let list = edited(&list, element)?;
         let added = list.is_some();
         if let Some(list) = list {
-            self.database.insert(key, list)?;
+            self.put(key, &list)?;
         }
         Ok(added)
     }
