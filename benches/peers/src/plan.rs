@@ -218,6 +218,7 @@ mod tests {
     fn a_store_runs_the_phases_of_a_session_that_it_takes_part_in() {
         let plan = Plan::parse_from(["peers"]);
         let records = |store| plan.phases_of(Session::Records, store);
+        assert_eq!(records(StoreName::Floor), [Phase::Get, Phase::GetRef]);
         assert_eq!(records(StoreName::SpikeletStorage), []);
         assert_eq!(records(StoreName::Spikelet).len(), 6);
         for (store, phases) in [

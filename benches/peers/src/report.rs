@@ -22,6 +22,8 @@ const BYTES: [(&str, BytesOf); 5] = [
 ];
 /// Phases whose processor time is in the table of costs, in the order of its columns.
 const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
+/// Stores in a line of multiples of the floor: as many as fit.
+const FLOOR_STORES_A_LINE: usize = 4;
 /// Numbers in a line of the table of seconds: as many as fit.
 const SECONDS_A_LINE: usize = 18;
 
@@ -168,6 +170,16 @@ impl Report {
         median(rates.map(|(rate, base)| rate / base).collect())
     }
 
+    /// Median over the rounds of the time that `row`'s operation takes by that of the floor, the
+    /// cost of the loop taken off both; None in phases without a floor.
+    fn times_floor(&self, row: &Row, loop_ns: f64) -> Option<f64> {
+        let floor = self.beside(row, StoreName::Floor)?;
+        let own_ns = |rate: f64| row.threads as f64 * 1e9 / rate - loop_ns;
+        let rates = row.rates().into_iter().zip(floor.rates());
+        let times = rates.map(|(rate, floor)| own_ns(rate) / own_ns(floor));
+        Some(median(times.collect()))
+    }
+
     fn ordered(&self, phase: Phase, plan: &Plan) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.phase == phase).collect();
         let place = |store| plan.stores.iter().position(|other| *other == store);
@@ -230,10 +242,36 @@ impl Report {
                     us(latency.max()),
                 )?;
             }
+            self.floor_lines(phase, plan, loop_ns, &mut text)?;
         }
         self.cost_tables(plan, &mut text)?;
         self.list_tables(plan, &mut text)?;
         Ok(text)
+    }
+
+    /// For each number of threads: how many times the floor's time an operation takes.
+    fn floor_lines(
+        &self,
+        phase: Phase,
+        plan: &Plan,
+        loop_ns: f64,
+        text: &mut String,
+    ) -> Result<()> {
+        for threads in plan.threads() {
+            let rows = self.ordered(phase, plan).into_iter();
+            let rows = rows.filter(|row| row.threads == threads && row.store != StoreName::Floor);
+            let times: Vec<String> = rows
+                .filter_map(|row| {
+                    let times = self.times_floor(row, loop_ns)?;
+                    Some(format!("{} {times:.2}", row.store.name()))
+                })
+                .collect();
+            for (line, some) in times.chunks(FLOOR_STORES_A_LINE).enumerate() {
+                let label = if line == 0 { "times the floor" } else { "" };
+                writeln!(text, "{label:<15} {threads:>3} {}", some.join(", "))?;
+            }
+        }
+        Ok(())
     }
 
     /// For each number of threads: what the operations of the record phases cost beside time.
@@ -353,6 +391,7 @@ impl Report {
                 "ops_per_second": median(row.rates()),
                 "ops_per_second_by_round": row.rates(),
                 "ratio": self.ratio(row, plan),
+                "times_floor": self.times_floor(row, overhead.loop_ns),
                 "p50_ns": p50,
                 "p99_ns": p99,
                 "p999_ns": p999,
@@ -513,6 +552,29 @@ mod tests {
     }
 
     #[test]
+    fn multiples_of_the_floor_leave_out_the_loop() {
+        let mut report = Report::default();
+        // In 2 s: 200 ns an operation beside 350 ns, of which the loop is 50.
+        report.add(
+            Phase::Get,
+            1,
+            StoreName::Floor,
+            ran(10_000_000, 1),
+            cost(0, None),
+        );
+        let ours = Measured {
+            elapsed: Duration::from_secs(7),
+            ..ran(20_000_000, 1)
+        };
+        report.add(Phase::Get, 1, StoreName::Spikelet, ours, cost(0, None));
+        let ours = report.rows.last().unwrap();
+        assert_eq!(report.times_floor(ours, 50.0), Some(2.0));
+        report.add(Phase::Mix, 1, StoreName::Spikelet, ran(1, 1), cost(0, None));
+        let without = report.rows.last().unwrap();
+        assert_eq!(report.times_floor(without, 50.0), None);
+    }
+
+    #[test]
     fn costs_of_an_operation_are_the_median_over_the_rounds() {
         let mut report = Report::default();
         for dirtied in [100, 900, 300] {
@@ -531,7 +593,7 @@ mod tests {
         let plan = Plan::parse_from([
             "peers",
             "--stores",
-            "redb,spikelet-interval",
+            "redb,floor,spikelet-interval",
             "--list-seconds",
             "45",
         ]);
@@ -542,12 +604,14 @@ mod tests {
                     fresh: 1 << 40,
                     recycled: 1 << 40,
                 };
-                let cost = Cost {
-                    operations,
-                    ..cost(1 << 40, Some(log))
-                };
-                let ran = ran(operations, 20_000_000_000);
-                report.add(phase, 2, StoreName::SpikeletInterval, ran, cost);
+                for store in [StoreName::Floor, StoreName::SpikeletInterval] {
+                    let cost = Cost {
+                        operations,
+                        ..cost(1 << 40, Some(log))
+                    };
+                    let ran = ran(operations, 20_000_000_000);
+                    report.add(phase, 2, store, ran, cost);
+                }
             }
         }
         let overhead = Overhead {

@@ -6,6 +6,7 @@
 mod dashmap;
 mod emdb;
 mod fjall;
+mod floor;
 mod heed;
 mod redb;
 #[cfg(feature = "rocksdb")]
@@ -142,6 +143,8 @@ pub enum StoreName {
     Rocksdb,
     /// DashMap: no disk at all.
     Dashmap,
+    /// Two dependent loads and nothing else: the least time of a single get.
+    Floor,
     /// spikelet with its default durability: the log is synced every 100 ms.
     SpikeletInterval,
     /// The storage engine below spikelet, for groups of writes alone.
@@ -162,6 +165,7 @@ impl StoreName {
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => Box::new(rocksdb::Rocksdb::open(dir, commit)?),
             Self::Dashmap => Box::new(dashmap::Dashmap::default()),
+            Self::Floor => Box::new(floor::Floor::create(dir)?),
             Self::SpikeletInterval => {
                 Box::new(spikelet::Spikelet::open(dir, Durability::default())?)
             }
@@ -176,6 +180,7 @@ impl StoreName {
     /// Whether the store takes part in a phase.
     pub fn runs(self, phase: Phase) -> bool {
         match self {
+            Self::Floor => matches!(phase, Phase::Get | Phase::GetRef),
             // Neither has a sync at each commit.
             Self::Dashmap | Self::SpikeletInterval => phase.session() != Session::Durable,
             // The public API has no groups of records yet, the storage engine has.
@@ -197,6 +202,7 @@ impl StoreName {
         match self {
             #[cfg(feature = "rocksdb")]
             Self::Rocksdb => rocksdb::version(),
+            Self::Floor => report::version("peers").to_owned(),
             Self::SpikeletInterval => report::version("spikelet").to_owned(),
             other => report::version(&other.name()).to_owned(),
         }
@@ -214,9 +220,10 @@ fn spikelet_durability(commit: Commit) -> Durability {
 pub mod tests {
     use super::*;
 
-    /// All stores.
+    /// The stores that can be written to: all but the floor, which has tests of its own.
     pub fn written_stores() -> impl Iterator<Item = StoreName> {
-        StoreName::value_variants().iter().copied()
+        let all = StoreName::value_variants().iter().copied();
+        all.filter(|name| *name != StoreName::Floor)
     }
 
     fn every_store(check: impl Fn(&str, &dyn PeerStore)) {
