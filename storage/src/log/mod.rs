@@ -21,6 +21,7 @@ use crate::device::{
 };
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
+use crate::image::Images;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
@@ -54,6 +55,7 @@ pub(crate) struct Log {
     namespace: String,
     volumes: Vec<Volume>,
     staging: Option<Arc<Staging>>,
+    images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<CachePadded<Lane>>,
     next_lsn: CachePadded<AtomicU64>,
@@ -96,7 +98,14 @@ impl Log {
         volumes: Vec<Volume>,
         staging: Option<Arc<Staging>>,
         write_lanes: usize,
+        image_bytes_max: u64,
     ) -> Self {
+        // Where every append is written at once a whole record costs what a delta costs.
+        let image_bytes_max = if staging.is_some() {
+            image_bytes_max
+        } else {
+            0
+        };
         let session = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             &namespace,
@@ -108,6 +117,7 @@ impl Log {
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
             staging,
+            images: Arc::new(Images::new(image_bytes_max)),
             lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
@@ -175,9 +185,21 @@ impl Log {
         &self.syncer
     }
 
+    /// The entry at a location of the index, or the image that the location stands for.
     #[inline]
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
-        self.volume(location)?.entry(location, guard)
+        match self.volumes.get(location.device()) {
+            Some(volume) => volume.entry(location, guard),
+            None => {
+                let number = Images::number_of(location)?;
+                let image = self.images.get(number, guard)?;
+                Some(Entry::Lent(image.view()))
+            }
+        }
+    }
+
+    pub(crate) fn images(&self) -> &Arc<Images> {
+        &self.images
     }
 
     /// Has the memory of an entry fetched, for whoever is about to read all of it.
