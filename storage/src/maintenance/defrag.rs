@@ -102,11 +102,10 @@ impl Core {
             u64::from(self.options.defrag_threshold_percent)
         };
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
-        let worth = |id: &BlockId, filled: u32, live: u32| {
+        let worth = |filled: u32, live: u32| {
             u64::from(live) * 100 < u64::from(filled) * threshold
-                && state.stuck.get(id) != Some(&live)
         };
-        let victims: Vec<(BlockId, u32)> = self
+        let candidates: Vec<(BlockId, u32, u32)> = self
             .log
             .volumes()
             .iter()
@@ -122,9 +121,20 @@ impl Core {
                     )
                 })
             })
-            .filter(|(id, filled, live)| *live <= live_max && worth(id, *filled, *live))
-            .map(|(id, _, live)| (id, live))
+            .filter(|(id, _, live)| *live <= live_max && state.stuck.get(id) != Some(live))
             .collect();
+        // Leftovers win a block each when they go together, however much of what they hold is live.
+        let is_leftover = |live: u32| live <= LEFTOVER_UNITS;
+        let leftovers = candidates.iter();
+        let leftovers = leftovers.filter(|(.., live)| is_leftover(*live)).count();
+        let gather = match live_max {
+            LEFTOVER_UNITS => leftovers >= least,
+            _ => leftovers >= 2,
+        };
+        let victims = candidates.into_iter();
+        let victims = victims
+            .filter(|(_, filled, live)| worth(*filled, *live) || (gather && is_leftover(*live)));
+        let victims: Vec<(BlockId, u32)> = victims.map(|(id, _, live)| (id, live)).collect();
         if victims.len() < least {
             return Ok(None);
         }
