@@ -144,7 +144,8 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     let held = |number: &usize| core.index.lock_partition(*number).len() > 0;
     let partitions: Vec<usize> = (0..PARTITIONS).filter(held).collect();
     out.count(partitions.len())?;
-    for number in partitions {
+    let total = partitions.len() as u64;
+    for (done, number) in (1..).zip(partitions) {
         let slots = core.slots_of(number);
         out.count(number)?;
         out.count(slots.len())?;
@@ -152,11 +153,8 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
             out.put(&slot.head(tag).to_le_bytes())?;
             out.put(&slot.tail().to_le_bytes())?;
         }
-        core.options.progress.report(
-            OpeningStep::WriteSnapshot,
-            number as u64 + 1,
-            PARTITIONS as u64,
-        );
+        let progress = &core.options.progress;
+        progress.report(OpeningStep::WriteSnapshot, done, total);
     }
     let sum = out.sum.digest();
     out.inner.write_all(&sum.to_le_bytes())?;
