@@ -9,8 +9,8 @@ use spikelet_storage::{
     BLOCK_BYTES, Change, Error, ManualClock, Namespace, NewVersion, Options, PARTITIONS, Storage,
     Truncate,
 };
-use std::ops::ControlFlow;
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 7;

@@ -163,7 +163,9 @@ fn a_closed_namespace_refuses_writes_and_still_reads() {
         put(&other, &digest(1), b"late"),
         delete(&other, &digest(1)).map(|_| ()),
         other.create_set("late").map(|_| ()),
-        other.truncate(Truncate::Namespace, Some(NOW_MS + 1)).map(|_| ()),
+        other
+            .truncate(Truncate::Namespace, Some(NOW_MS + 1))
+            .map(|_| ()),
         other.maintain().map(|_| ()),
     ];
     for (number, refused) in refused.into_iter().enumerate() {

@@ -102,9 +102,7 @@ impl Core {
             u64::from(self.options.defrag_threshold_percent)
         };
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
-        let worth = |filled: u32, live: u32| {
-            u64::from(live) * 100 < u64::from(filled) * threshold
-        };
+        let worth = |filled: u32, live: u32| u64::from(live) * 100 < u64::from(filled) * threshold;
         let candidates: Vec<(BlockId, u32, u32)> = self
             .log
             .volumes()
