@@ -71,6 +71,7 @@ pub(crate) struct Counters {
     pub(crate) key_busy: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) timeouts: AtomicU64,
+    pub(crate) space_waits: AtomicU64,
     pub(crate) damaged: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) defragmented_blocks: AtomicU64,

@@ -51,6 +51,9 @@ pub struct Options {
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
+    /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
+    /// nothing can be won, it is refused with [`Error::StopWrites`]. Default: 5 s. Needs `background`.
+    pub max_space_wait: Duration,
     /// How often expired records are looked for.
     pub expiry_period: Duration,
     /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
@@ -87,6 +90,7 @@ impl Options {
                 .min(8),
             defrag_threshold_percent: Self::DEFAULT_DEFRAG_THRESHOLD_PERCENT,
             defrag_bytes_per_second: Self::DEFAULT_DEFRAG_BYTES_PER_SECOND,
+            max_space_wait: Duration::from_secs(5),
             expiry_period: Duration::from_secs(120),
             background: true,
             clock: Arc::new(SystemClock),

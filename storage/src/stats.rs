@@ -69,6 +69,8 @@ pub struct Stats {
     pub waits: u64,
     /// Writers that gave up waiting.
     pub timeouts: u64,
+    /// Writers that had to wait for space.
+    pub space_waits: u64,
     /// Times a damaged record was met.
     pub damaged: u64,
     /// Expired records removed.
@@ -106,6 +108,7 @@ impl Namespace {
             key_busy: read(&core.counters.key_busy),
             waits: read(&core.counters.waits),
             timeouts: read(&core.counters.timeouts),
+            space_waits: read(&core.counters.space_waits),
             damaged: read(&core.counters.damaged),
             expired: read(&core.counters.expired),
             defragmented_blocks: read(&core.counters.defragmented_blocks),

@@ -166,12 +166,38 @@ impl<'n> RecordLock<'n> {
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<()> {
         self.core.check_open()?;
+        if self.core.log.space().writes_are_stopped() {
+            self.wait_for_room();
+        }
         self.core.log.check_writable(Purpose::Write)?;
         let appended = self.append(&Change::Put(*version), None)?;
         self.publish(&Change::Put(*version), &appended);
         let core = self.core;
         drop(self);
         core.settle()
+    }
+
+    /// Waits while space is short and can be won, as long as the namespace allows. The record stays locked, but what was seen
+    /// of it is let go: blocks are not freed while somebody looks.
+    #[cold]
+    fn wait_for_room(&mut self) {
+        let core = self.core;
+        let patience = core.options.max_space_wait;
+        if !core.options.background || patience.is_zero() || !core.can_win_space() {
+            return;
+        }
+        Counters::add(&core.counters.space_waits, 1);
+        self.copy = OnceCell::new();
+        let until = Instant::now().checked_add(patience);
+        self.guard.repin_after(|| {
+            core.log.space().wait_for_room(until);
+        });
+        let partition = core.index.lock(&self.digest);
+        self.seen = partition
+            .find(self.digest.tag(), |slot| {
+                core.is_of(slot, &self.digest, &self.guard)
+            })
+            .map(|at| partition.get(at));
     }
 
     /// Deletes the record durably: a tombstone takes its place until no older version is left on any device. Returns

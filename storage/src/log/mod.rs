@@ -537,19 +537,27 @@ impl Log {
         blocks.filter(|block| block.phase() != Phase::Free).count()
     }
 
-    /// Gives a block back whose entries are all dead, moved and synced, and which no reader can see any more. Its disk
-    /// space goes back, too, unless it will be used again soon.
-    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
+    /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
+    pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
         let Some(volume) = self.volumes.get(id.device) else {
             return Ok(());
         };
-        volume.write_block_header(&BlockHeader {
+        let header = BlockHeader {
             format: Format::Two,
             index: id.index,
             incarnation: 0,
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
-        })?;
+        };
+        volume.write_block_header(&header).map_err(Error::Device)
+    }
+
+    /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
+    /// too, unless it will be used again soon.
+    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
         let is_backed = self.space.wants_backed(self.used_blocks());
         if !is_backed {
             // The first page keeps the header, and the mirror of another one.
@@ -573,16 +581,6 @@ impl Log {
                 namespace: self.namespace.clone(),
                 reason,
             })
-    }
-
-    /// A sync, then a sync of what it has made certain: after this, recovery knows without looking how far every block was
-    /// complete. Needed before space is used again.
-    /// Returns the durable sequence number.
-    pub(crate) fn checkpoint(&self) -> Result<u64> {
-        self.sync()?;
-        let durable_lsn = self.syncer.durable_lsn();
-        self.sync()?;
-        Ok(durable_lsn)
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.

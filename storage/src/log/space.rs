@@ -3,7 +3,7 @@
 use crate::device::{BLOCK_BYTES, DeviceError, HEADER_BYTES};
 use crate::log::block::{BlockId, Phase};
 use crate::log::volume::Volume;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,6 +12,8 @@ use std::time::Instant;
 const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
+/// With so many blocks beside the reserve space is short.
+const TIGHT_BLOCKS: u64 = 2;
 /// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
 const USED_BLOCKS_A_BACKED_ONE: usize = 16;
 
@@ -45,8 +47,6 @@ pub(crate) struct Space {
     disk_full: AtomicBool,
     /// With no more than these available, writes are stopped.
     reserve_blocks: u64,
-    /// Rises when a block is given back: whoever waits for space waits for that.
-    freed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -91,7 +91,6 @@ impl Space {
             stop_writes: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
             reserve_blocks,
-            freed: AtomicU64::new(0),
         }
     }
 
@@ -171,7 +170,6 @@ impl Space {
         } else {
             blocks.free.push(id);
         }
-        self.freed.fetch_add(1, Ordering::SeqCst);
         self.refresh(&blocks);
         self.changed.notify_all();
     }
@@ -182,7 +180,8 @@ impl Space {
     }
 
     fn is_tight(&self, blocks: &FreeBlocks) -> bool {
-        blocks.available() <= 2 * self.reserve_blocks || self.disk_full.load(Ordering::Relaxed)
+        blocks.available() <= self.reserve_blocks + TIGHT_BLOCKS
+            || self.disk_full.load(Ordering::Relaxed)
     }
 
     /// Waits until space becomes short (true), or until `until`. False at once if it is short already.
@@ -200,21 +199,15 @@ impl Space {
         blocks.waits_ended
     }
 
-    /// How many blocks have been given back since the opening.
-    pub(crate) fn freed(&self) -> u64 {
-        self.freed.load(Ordering::SeqCst)
-    }
-
-    /// Waits until new versions are accepted again (true), or until `until`, or until nobody may wait any more.
-    pub(crate) fn wait_for_room(&self, until: Instant) -> bool {
+    /// Waits until new versions are accepted again, or until `until`, or until nobody may wait any more.
+    pub(crate) fn wait_for_room(&self, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
-        while self.writes_are_stopped() {
-            if blocks.waits_ended || Instant::now() >= until {
-                return false;
+        while self.writes_are_stopped() && !blocks.waits_ended {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return;
             }
-            self.changed.wait_until(&mut blocks, Some(until));
+            self.changed.wait_until(&mut blocks, until);
         }
-        true
     }
 
     /// Ends all waits, present and future ones.

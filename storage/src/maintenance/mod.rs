@@ -243,7 +243,7 @@ impl Core {
             }
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
-        let moved = self.defrag_step().unwrap_or(None);
+        let moved = self.defrag_if_worth().unwrap_or(None);
         let tight = self.log.space().usage().tight;
         epoch::advance();
         let due = Instant::now() >= rhythm.next_checkpoint;
