@@ -30,7 +30,7 @@ use crate::log::directory::unit_of;
 use crate::log::durability::{Horizon, Syncer};
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
 use crate::log::lane::{
-    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES,
+    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES,
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
@@ -383,7 +383,10 @@ impl Log {
                 }
                 // First a new one: without it, what is open stays so, and smaller entries may still fit.
                 let next = self.take_block(purpose)?;
-                if let Err(error) = self.close_block(number, state, volume) {
+                let closed = self
+                    .back_block(next)
+                    .and_then(|()| self.close_block(number, state, volume));
+                if let Err(error) = closed {
                     self.space.give_back(next, false);
                     return Err(self.refused(purpose, error));
                 }
@@ -393,6 +396,21 @@ impl Log {
                 self.open_block(number, state, next, purpose)?;
             }
         }
+    }
+
+    /// Puts disk space behind what a block needs to be opened.
+    fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
+        // The next block must be reachable, since it holds the mirror, and must have space for that.
+        let holder = BlockId::containing(id.device, volume.mirror_offset(id.index)).offset_bytes();
+        let device = volume.device();
+        if device.len_bytes() < holder + PAGE_BYTES {
+            device.extend(holder + PAGE_BYTES)?;
+        }
+        OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES)?;
+        device.reserve(holder, PAGE_BYTES)
     }
 
     fn close_block(
@@ -437,14 +455,8 @@ impl Log {
         };
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
-        // The next block must be reachable, since it holds the mirror, and must have space for that.
-        let mirror = volume.mirror_offset(id.index);
-        let holder = BlockId::containing(id.device, mirror).offset_bytes();
-        if volume.device().len_bytes() < holder + PAGE_BYTES {
-            volume.device().extend(holder + PAGE_BYTES)?;
-        }
-        open.back(volume, ENTRIES_AT)?;
-        volume.device().reserve(holder, PAGE_BYTES)?;
+        self.back_block(id)?;
+        open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
         let header = BlockHeader {
             format: Format::Two,
             index: id.index,

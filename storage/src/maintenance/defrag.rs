@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
-use crate::log::block::{BlockId, Format, Phase};
+use crate::log::block::{BlockId, BlockState, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
@@ -142,9 +142,24 @@ impl Core {
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
+        // Leftovers win a block each when they go together, however much of what they hold is live.
+        let is_stuck = |id: &BlockId, live: u32| state.stuck.get(id) == Some(&live);
+        let is_leftover = |id: &BlockId, block: &BlockState| {
+            let live = block.live_units();
+            block.phase() == Phase::Closed && live <= LEFTOVER_UNITS && !is_stuck(id, live)
+        };
+        let leftovers = self.log.volumes().iter().flat_map(|volume| {
+            let blocks = (0u32..).zip(volume.blocks());
+            blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
+        });
+        let least_leftovers = match live_max {
+            LEFTOVER_UNITS => least,
+            _ => 2,
+        };
+        let gather = leftovers.take(least_leftovers).count() >= least_leftovers;
         let worth = |id: &BlockId, filled: u32, live: u32| {
-            u64::from(live) * 100 < u64::from(filled) * threshold
-                && state.stuck.get(id) != Some(&live)
+            let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
+            (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
         };
         let now = self.log.next_block();
         let (mut best, mut victims) = (None, 0);

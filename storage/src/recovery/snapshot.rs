@@ -160,7 +160,8 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         }
     }
     out.count(partitions.len())?;
-    for number in partitions {
+    let total = partitions.len() as u64;
+    for (done, number) in (1..).zip(partitions) {
         let guard = epoch::pin();
         let stored = |(tag, slot): (u32, Slot)| (tag, core.stored_slot(&slot, &guard).0);
         let slots: Vec<_> = core.slots_of(number).into_iter().map(stored).collect();
@@ -170,11 +171,8 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
             out.put(&slot.head(tag).to_le_bytes())?;
             out.put(&slot.tail().to_le_bytes())?;
         }
-        core.options.progress.report(
-            OpeningStep::WriteSnapshot,
-            number as u64 + 1,
-            PARTITIONS as u64,
-        );
+        let progress = &core.options.progress;
+        progress.report(OpeningStep::WriteSnapshot, done, total);
     }
     let sum = out.sum.digest();
     out.inner.write_all(&sum.to_le_bytes())?;
