@@ -487,14 +487,18 @@ impl Core {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
-        for part in self.parts_of_slot(superseded, guard) {
-            let entry = self.log.entry(part.location, guard);
-            if let Some(entry) = entry
-                && entry.view().flags() & FLAG_GROUPED != 0
-                && self.log.holds(part.location, &entry.view())
-            {
-                self.leave_group(&entry.view());
-            }
+        let parts = self.parts_of_slot(superseded, guard);
+        // Deltas are never members of groups.
+        if let Some(whole) = parts
+            .first()
+            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+            && let Some(entry) = self.log.entry(whole.location, guard)
+            && entry.view().flags() & FLAG_GROUPED != 0
+            && self.log.holds(whole.location, &entry.view())
+        {
+            self.leave_group(&entry.view());
+        }
+        for part in parts {
             self.log.release(part.location, part.units);
         }
         if let Some(number) = Images::number_of(superseded.location) {

@@ -385,6 +385,11 @@ impl Volume {
     }
 }
 
+/// Has a record's memory fetched, up to [`PREFETCH_BYTES`].
+pub(crate) fn prefetch_body(body: &[u8]) {
+    prefetch_lines(body.as_ptr(), body.len().min(PREFETCH_BYTES as usize));
+}
+
 /// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload lie there, and
 /// whoever looks at the header goes on to them.
 #[cfg(target_arch = "x86_64")]
