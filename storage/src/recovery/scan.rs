@@ -291,11 +291,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let commit = (header.kind == Kind::Commit)
             .then(|| corrected_commit(raw, header, body))
             .flatten();
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         self.damaged(at, header, commit);
         Next::Step(span)
@@ -316,7 +317,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         });
     }
 
-    /// Goes on in staging memory, if it has not done so and that continues the block here.
+    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind what was durable:
+    /// of that the block has all, and staging memory may have less after a power failure.
     fn take_staged(&mut self, at: u64) -> bool {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
@@ -341,11 +343,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Where an entry should begin and no header holds: the end, or damage.
     fn no_header(&mut self, at: u64) -> Next {
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         if self.block.durable_to >= BLOCK_BYTES && self.is_at_directory(at) {
             return Next::Sealed;
