@@ -148,12 +148,7 @@ fn flipped_bits_after_a_power_failure_cost_one_record_at_most() {
     let crashed = Arc::new(origin[0].crash(4).unwrap());
     let options = options(devices(&[Arc::clone(&crashed)]), BLOCKS);
     for (offset, bit) in bits(
-        vec![
-            0..128,
-            4096..4160,
-            8192..8256,
-            ENTRIES..ENTRIES + 2000,
-        ],
+        vec![0..128, 4096..4160, 8192..8256, ENTRIES..ENTRIES + 2000],
         64,
         4,
     ) {

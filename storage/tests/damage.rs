@@ -1,0 +1,204 @@
+//! Damage to a device: every read is the true value or an error that names the damage, never an older value and never a
+//! record that was deleted; opening and `verify` count it.
+//!
+//! A few hundred places; with `SPIKELET_LONG=1` 10,000, and every byte that holds anything.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::damage::{BLOCKS, Damage, RECORDS, Store};
+use common::{Chance, devices, digest, get, options, put};
+use spikelet_storage::{Error, Namespace, Verification};
+use std::sync::Arc;
+
+/// Reads all records. Returns how many answered with an error.
+fn check(namespace: &Namespace, store: &Store, what: &str) -> usize {
+    let mut refused = 0;
+    for record in 0..RECORDS {
+        match get(namespace, &digest(record)) {
+            Ok(found) => {
+                let text = found.as_ref().map(|bytes| String::from_utf8_lossy(bytes));
+                assert!(
+                    store.allowed[record as usize].contains(&found),
+                    "{what}: record {record} reads {text:.40?}"
+                );
+            }
+            Err(Error::Damaged { .. } | Error::MaybeStale { .. }) => refused += 1,
+            Err(other) => panic!("{what}: record {record}: {other}"),
+        }
+    }
+    let (_, reported) = common::scan(namespace);
+    assert!(
+        reported <= refused + 1,
+        "{what}: the scan reports {reported} of {refused}"
+    );
+    refused
+}
+
+/// Opens a damaged store to read, and verifies it. `None` if it cannot be opened.
+fn read_damaged(store: &Store, what: &str) -> Option<(usize, Verification)> {
+    let verified = Namespace::verify(&store.options());
+    let (namespace, opening) = match Namespace::open_read_only(store.options()) {
+        Ok(opened) => opened,
+        Err(error @ (Error::DamagedMetadata { .. } | Error::Device(_))) => {
+            assert!(verified.is_err(), "{what}: {error}, but it verifies");
+            return None;
+        }
+        Err(other) => panic!("{what}: {other}"),
+    };
+    let verified = verified.unwrap();
+    let refused = check(&namespace, store, what);
+    if refused > 0 {
+        let counted = opening.damaged_entries + opening.damaged_blocks + opening.damaged_bytes;
+        assert!(counted > 0, "{what}: {refused} refused: {opening:?}");
+        assert!(
+            verified.is_damaged(),
+            "{what}: {refused} refused: {verified:?}"
+        );
+    }
+    Some((refused, verified))
+}
+
+/// What a campaign has met.
+#[derive(Debug, Default)]
+struct Tally {
+    positions: u64,
+    unopened: u64,
+    harmless: u64,
+    refusing: u64,
+    /// All records answered with an error.
+    refusing_all: u64,
+}
+
+impl Tally {
+    fn add(&mut self, seen: Option<&(usize, Verification)>) {
+        self.positions += 1;
+        match seen {
+            None => self.unopened += 1,
+            Some((0, _)) => self.harmless += 1,
+            Some((refused, _)) => {
+                self.refusing += 1;
+                self.refusing_all += u64::from(*refused == RECORDS as usize);
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_stale_is_read_from_a_damaged_device() {
+    for store in Store::all() {
+        let used = store.used();
+        let seeds = if common::long() { 2_500 } else { 80 };
+        let mut tally = Tally::default();
+        for seed in 0..seeds {
+            let damage = store.draw(&mut Chance(seed), &used);
+            let what = format!("{store:?}, seed {seed}, {damage:?}");
+            let saved = store.damage(&damage);
+            tally.add(read_damaged(&store, &what).as_ref());
+            store.undo(&saved);
+        }
+        println!("{store:?}: {tally:?}");
+        assert!(tally.refusing > seeds / 20, "{store:?}: {tally:?}");
+        // Every damaged byte was put back.
+        let (refused, verified) = read_damaged(&store, "undamaged").unwrap();
+        assert_eq!((refused, verified.is_damaged()), (0, false), "{verified:?}");
+    }
+}
+
+#[test]
+fn a_block_that_fell_back_to_an_earlier_content_shows_nothing_stale() {
+    for store in Store::all() {
+        for (moment, number) in store
+            .older
+            .iter()
+            .flat_map(|(moment, _)| (0..BLOCKS).map(move |number| (*moment, number)))
+        {
+            let damage = Damage::OlderBlock(moment, number);
+            let saved = store.damage(&damage);
+            let what = format!("{store:?}, {damage:?}");
+            let changed = saved.iter().any(|(offset, bytes)| {
+                let range = *offset..*offset + bytes.len() as u64;
+                store.device.snapshot_range(range) != *bytes
+            });
+            let seen = read_damaged(&store, &what);
+            if let Some((refused, verified)) = seen.filter(|_| changed) {
+                println!("{what}: {refused} refused");
+                assert!(verified.is_damaged(), "{what}: {verified:?}");
+            }
+            store.undo(&saved);
+        }
+    }
+}
+
+/// What was lost stays lost, and says so, whatever the store does next.
+#[test]
+fn damage_is_still_reported_after_maintenance_writes_and_reopenings() {
+    for store in Store::all() {
+        let used = store.used();
+        for seed in 0..if common::long() { 300 } else { 12 } {
+            let mut chance = Chance(seed ^ 0xda_0000);
+            let damage = store.draw(&mut chance, &used);
+            let what = format!("{store:?}, seed {seed}, {damage:?}");
+            let saved = store.damage(&damage);
+            let copy = Store {
+                device: Arc::new(store.device.kill().unwrap()),
+                name: store.name,
+                allowed: store.allowed.clone(),
+                older: Vec::new(),
+            };
+            store.undo(&saved);
+            live_on(copy, &mut chance, &what);
+        }
+    }
+}
+
+fn live_on(mut store: Store, chance: &mut Chance, what: &str) {
+    for life in 0..3 {
+        let what = format!("{what}, life {life}");
+        let device = Arc::clone(&store.device);
+        let Ok((namespace, _)) = Namespace::open(options(devices(&[device]), BLOCKS)) else {
+            return;
+        };
+        check(&namespace, &store, &what);
+        for _ in 0..10 {
+            let record = chance.below(RECORDS);
+            let payload = format!("written anew in life {life}").into_bytes();
+            match put(&namespace, &digest(record), &payload) {
+                Ok(()) => store.allowed[record as usize] = vec![Some(payload)],
+                Err(Error::StopWrites { .. }) => {}
+                Err(other) => panic!("{what}: {other}"),
+            }
+        }
+        for _ in 0..3 {
+            match put(&namespace, &digest(1000), &vec![1; 3 << 20]) {
+                Ok(()) | Err(Error::StopWrites { .. }) => {}
+                Err(other) => panic!("{what}: {other}"),
+            }
+        }
+        namespace.maintain().unwrap();
+        check(&namespace, &store, &format!("{what}, maintained"));
+        match chance.below(3) {
+            0 => namespace.close().unwrap(),
+            1 => namespace.sync().unwrap(),
+            _ => {}
+        }
+        drop(namespace);
+        store.device = Arc::new(store.device.kill().unwrap());
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: run it by name"]
+fn every_byte_of_a_small_device_may_be_inverted() {
+    for store in Store::all() {
+        let mut tally = Tally::default();
+        for offset in store.used().into_iter().flatten() {
+            let damage = Damage::InvertedBytes(vec![offset]);
+            let saved = store.damage(&damage);
+            let what = format!("{store:?}, {damage:?}");
+            tally.add(read_damaged(&store, &what).as_ref());
+            store.undo(&saved);
+        }
+        println!("{store:?}: {tally:?}");
+    }
+}
