@@ -330,6 +330,11 @@ impl Volume {
         BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
     }
 
+    /// Whether no header was ever written to a block.
+    pub(crate) fn is_blank(&self, index: u32) -> bool {
+        self.read_header_copy(self.block_id(index).offset_bytes(), index) == HeaderCopy::Blank
+    }
+
     /// The block in which the mirror of a block's header lies.
     fn mirror_holder(&self, index: u32) -> u32 {
         BlockId::containing(self.number, self.mirror_offset(index)).index
