@@ -57,8 +57,6 @@ struct FreeBlocks {
     backed: VecDeque<BlockId>,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
-    /// The device whose turn it is.
-    next_device: usize,
     /// Nobody may wait any more: the namespace ends.
     waits_ended: bool,
 }
@@ -229,27 +227,30 @@ impl Space {
     }
 }
 
-/// Extends the device whose turn it is by some blocks, or the next one that can be. Costs no disk space.
+/// Extends every device by its share of some blocks, which are taken from one device after the other. Costs no disk space.
 fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError> {
-    for _ in 0..volumes.len() {
-        let turn = blocks.next_device % volumes.len();
-        blocks.next_device += 1;
-        let (Some(volume), Some(beyond)) = (volumes.get(turn), blocks.beyond.get_mut(turn)) else {
-            continue;
-        };
-        let added = EXTEND_BLOCKS.min(*beyond);
+    let share = EXTEND_BLOCKS.div_ceil(volumes.len().max(1) as u32);
+    let mut new = Vec::new();
+    let mut refused = None;
+    for (volume, beyond) in volumes.iter().zip(&mut blocks.beyond) {
+        let added = share.min(*beyond);
         if added == 0 {
             continue;
         }
         let reachable = volume.reachable_blocks();
         let end = HEADER_BYTES + u64::from(reachable + added) * BLOCK_BYTES;
-        volume.device().extend(end)?;
+        if let Err(error) = volume.device().extend(end) {
+            refused = Some(error);
+            continue;
+        }
         *beyond -= added;
-        let new = (reachable..reachable + added).rev();
-        blocks
-            .free
-            .splice(0..0, new.map(|index| volume.block_id(index)));
-        return Ok(());
+        let indexes = (0..).zip(reachable..reachable + added);
+        new.extend(indexes.map(|(turn, index)| (turn, volume.block_id(index))));
     }
+    if let Some(error) = refused.filter(|_| new.is_empty()) {
+        return Err(error);
+    }
+    new.sort_unstable_by_key(|(turn, id): &(u32, BlockId)| std::cmp::Reverse((*turn, id.device)));
+    blocks.free.splice(0..0, new.into_iter().map(|(_, id)| id));
     Ok(())
 }

@@ -6,7 +6,8 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, Format, Phase};
+use crate::lock::record_lock::RecordLock;
+use crate::log::block::{BlockId, BlockState, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
@@ -141,9 +142,24 @@ impl Core {
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
+        // Leftovers win a block each when they go together, however much of what they hold is live.
+        let is_stuck = |id: &BlockId, live: u32| state.stuck.get(id) == Some(&live);
+        let is_leftover = |id: &BlockId, block: &BlockState| {
+            let live = block.live_units();
+            block.phase() == Phase::Closed && live <= LEFTOVER_UNITS && !is_stuck(id, live)
+        };
+        let leftovers = self.log.volumes().iter().flat_map(|volume| {
+            let blocks = (0u32..).zip(volume.blocks());
+            blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
+        });
+        let least_leftovers = match live_max {
+            LEFTOVER_UNITS => least,
+            _ => 2,
+        };
+        let gather = leftovers.take(least_leftovers).count() >= least_leftovers;
         let worth = |id: &BlockId, filled: u32, live: u32| {
-            u64::from(live) * 100 < u64::from(filled) * threshold
-                && state.stuck.get(id) != Some(&live)
+            let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
+            (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
         };
         let now = self.log.next_block();
         let (mut best, mut victims) = (None, 0);
@@ -270,7 +286,9 @@ impl Core {
                 self.index.prefetch(&ahead.digest, &epoch::pin());
             }
             let units = match header.kind {
-                Kind::Record | Kind::Tombstone => self.move_record(*location, header)?,
+                Kind::Record | Kind::Tombstone | Kind::Delta => {
+                    self.move_record(*location, header)?
+                }
                 Kind::Commit => self.move_commit(*location, header)?,
                 Kind::Metadata => self.move_metadata(*location, header)?,
                 Kind::Filler | Kind::Void => 0,
@@ -288,7 +306,9 @@ impl Core {
             let partition = self.index.lock(&header.digest);
             partition.find(tag, current).map(|at| partition.get(at))
         };
-        let Some(old) = live else { return Ok(0) };
+        let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
+            return self.fold_chain_with(location, header);
+        };
         // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
         let Some(entry) = self
             .log
@@ -309,7 +329,9 @@ impl Core {
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
-            let at = partition.find(tag, current);
+            // Who has it locked may be writing a delta against it where it is.
+            let is_held = partition.held().is_held(&header.digest);
+            let at = partition.find(tag, current).filter(|_| !is_held);
             if let Some(at) = at {
                 let slot = partition.get(at);
                 let moved = Slot {
@@ -338,6 +360,31 @@ impl Core {
             self.leave_group(&entry);
         }
         Ok(new.units)
+    }
+
+    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
+    fn fold_chain_with(&self, location: Location, header: &Header) -> Result<u32> {
+        if !self.any_deltas.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let guard = epoch::pin();
+        let slot = {
+            let partition = self.index.lock(&header.digest);
+            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
+            partition
+                .find(header.digest.tag(), is_it)
+                .map(|at| partition.get(at))
+        };
+        let is_part = slot.is_some_and(|slot| {
+            let parts = self.parts_of_slot(&slot, &guard);
+            parts.len() > 1 && parts.iter().any(|part| part.location == location)
+        });
+        drop(guard);
+        if !is_part {
+            return Ok(0);
+        }
+        // Whoever has it locked writes it anew, or the next look at this block finds it again.
+        RecordLock::try_acquire(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 
     /// Whether a power failure cannot undo a group any more.
