@@ -1,8 +1,7 @@
 //! Stores of format 1 open, and are converted as they are written.
 //!
-//! `data/` holds two of them, written by the last program of format 1 (commit 6a27b9f and those
-//! before it): one that was closed, with its snapshot, and one whose process was killed. Both went
-//! through this:
+//! `data/` holds two of them, written by the last storage engine of format 1 (commit 3bcf7d4): one
+//! that was closed, with its snapshot, and one whose process was killed. Both went through this:
 //!
 //! 1. Records 0 to 149 in sets "", "users", "posts" and "old" (the number modulo 4), with a key if
 //!    the number is a multiple of 5; synced.
