@@ -146,7 +146,8 @@ fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
     assert!(count > 40, "{count}");
     for record in 0..count {
         if record % 4 > 0 {
-            assert!(delete(&namespace, &digest(record)).unwrap());
+            let there = delete(&namespace, &digest(record));
+            assert!(there.unwrap_or_else(|error| panic!("record {record} of {count}: {error}")));
         }
     }
     let done = namespace.maintain().unwrap();

@@ -643,6 +643,7 @@ impl Log {
                     block: open.id.index,
                     incarnation: open.incarnation,
                     durable_units: unit_of(open.flushed),
+                    entries: open.directory.entries() as u32,
                 });
             }
         }

@@ -270,12 +270,14 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             block.begin(header.incarnation, Phase::Closed);
             block.set_format(header.format);
             block.set_sequence(header.sequence);
+            let (durable_to, durable_entries) = durable_to(&header, state);
             used.blocks.push(UsedBlock {
                 id,
                 format: header.format,
                 incarnation: header.incarnation,
                 sequence: header.sequence,
-                durable_to: durable_to(&header, state),
+                durable_to,
+                durable_entries,
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
@@ -283,15 +285,18 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     used
 }
 
-/// How far a block was durable, in bytes from its start.
-fn durable_to(header: &BlockHeader, state: &State) -> u64 {
+/// How far a block was durable, in bytes from its start, and how many entries lie there, unless it is all of the block.
+fn durable_to(header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         extent.block == header.index && extent.incarnation == header.incarnation
     };
     match state.open.iter().find(is_it) {
-        Some(extent) => u64::from(extent.durable_units) * UNIT_BYTES,
-        None if header.sequence < state.next_block => BLOCK_BYTES,
-        None => ENTRIES_AT,
+        Some(extent) => {
+            let to = u64::from(extent.durable_units) * UNIT_BYTES;
+            (to, Some(extent.entries))
+        }
+        None if header.sequence < state.next_block => (BLOCK_BYTES, None),
+        None => (ENTRIES_AT, Some(0)),
     }
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct UsedBlock {
     pub(crate) sequence: u64,
     /// Up to here, in bytes from its start, it was durable.
     pub(crate) durable_to: u64,
+    /// How many entries lie there; `None` if the whole block was durable, and closed.
+    pub(crate) durable_entries: Option<u32>,
     /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
     pub(crate) staged: Option<(usize, u64)>,
 }
@@ -295,11 +297,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let commit = (header.kind == Kind::Commit)
             .then(|| corrected_commit(raw, header, body))
             .flatten();
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         self.damaged(at, header, commit);
         Next::Step(span)
@@ -320,7 +323,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         });
     }
 
-    /// Goes on in staging memory, if it has not done so and that continues the block here.
+    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind what was durable:
+    /// of that the block has all, and staging memory may have less after a power failure.
     fn take_staged(&mut self, at: u64) -> bool {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
@@ -345,11 +349,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Where an entry should begin and no header holds: the end, or damage.
     fn no_header(&mut self, at: u64) -> Next {
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         if self.block.durable_to >= BLOCK_BYTES && self.is_at_directory(at) {
             return Next::Sealed;
@@ -418,8 +423,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
+        let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
-            let covered = directory.covers(unit_of(range.start), unit_of(range.end));
+            let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
             let offset = self.offset(range.start);
             (self.seen)(Sighting::Damage {
                 offset,
@@ -464,6 +470,19 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             (self.seen)(Sighting::Lost {
                 offset: self.block.id.offset_bytes() + at,
                 line: *line,
+            });
+        }
+        // A group may have been made whole by a commit entry of which nothing is known.
+        let known: HashSet<Lsn> = self.lines.iter().map(|(line, _)| line.lsn).collect();
+        for (_, at) in self
+            .damaged_commits
+            .iter()
+            .filter(|(lsn, _)| !known.contains(lsn))
+        {
+            (self.seen)(Sighting::Damage {
+                offset: self.block.id.offset_bytes() + at,
+                bytes: ENTRY_HEADER_BYTES as u64 + COMMIT_BODY_BYTES as u64,
+                unknown: true,
             });
         }
         self.lines.sort_by_key(|(_, at_units)| *at_units);
