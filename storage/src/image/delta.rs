@@ -112,10 +112,26 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// The body of a delta entry. `count`: deltas since the whole record, this one included.
+/// Turns the old body into the new one where it is. `new` is what the splices were found in.
+pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
+    // From the end, so that what is in front keeps its place.
+    for splice in splices.iter().rev() {
+        let inserted = new.get(splice.from..splice.from + splice.inserted);
+        let inserted = inserted.unwrap_or_default();
+        let range = splice.at..splice.at + splice.removed;
+        match body.get_mut(range.clone()) {
+            Some(target) if target.len() == inserted.len() => target.copy_from_slice(inserted),
+            Some(_) => drop(body.splice(range, inserted.iter().copied())),
+            None => {}
+        }
+    }
+}
+
+/// The body of a delta entry. `offset`: where what was compared begins in the body. `count`: deltas since the whole record, this one included.
 pub(crate) fn encode(
     before: (Location, Lsn),
     count: usize,
+    offset: usize,
     splices: &[Splice],
     new: &[u8],
 ) -> Vec<u8> {
@@ -126,8 +142,9 @@ pub(crate) fn encode(
     body.extend(word.to_le_bytes());
     body.extend(lsn.0.to_le_bytes());
     let mut last = 0;
-    for splice in splices {
-        for number in [splice.at - last, splice.removed, splice.inserted] {
+    for (number, splice) in splices.iter().enumerate() {
+        let skipped = if number == 0 { offset } else { 0 };
+        for number in [splice.at - last + skipped, splice.removed, splice.inserted] {
             let (bytes, used) = varint(number);
             body.extend_from_slice(bytes.get(..used).unwrap_or_default());
         }
@@ -186,7 +203,10 @@ mod tests {
     fn there_and_back(old: &[u8], new: &[u8]) -> Option<usize> {
         let splices = diff(old, new, usize::MAX)?;
         let before = (Location::from_packed(77), Lsn(5));
-        let body = encode(before, 3, &splices, new);
+        let body = encode(before, 3, 0, &splices, new);
+        let mut edited = old.to_vec();
+        edit(&mut edited, &splices, new);
+        assert_eq!(edited, new);
         let delta = Delta::decode(&body).unwrap();
         assert_eq!((delta.before, delta.before_lsn), before);
         assert_eq!(delta.apply(old).unwrap(), new);

@@ -21,7 +21,8 @@ use crate::device::{
 };
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::image::Images;
+use crate::image::chain::content_of;
+use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
@@ -34,7 +35,7 @@ use crate::log::lane::{
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::volume::{Entry, Volume};
+use crate::log::volume::{Entry, OwnedEntry, Volume};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -192,10 +193,18 @@ impl Log {
             Some(volume) => volume.entry(location, guard),
             None => {
                 let number = Images::number_of(location)?;
-                let image = self.images.get(number, guard)?;
-                Some(Entry::Lent(image.view()))
+                self.imaged(self.images.get(number, guard)?, guard)
             }
         }
+    }
+
+    /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
+    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<Entry<'a>> {
+        if let Some(content) = image.read() {
+            return Some(Entry::Image(content));
+        }
+        let built = content_of(self, image.newest(), guard)?;
+        Some(Entry::Owned(OwnedEntry::Built(Box::new(built))))
     }
 
     pub(crate) fn images(&self) -> &Arc<Images> {

@@ -2,7 +2,7 @@
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
 use crate::epoch::Guard;
-use crate::image::Image;
+use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, Format, HeaderCopy, MIRROR_AT,
@@ -51,6 +51,7 @@ unsafe impl Sync for Volume {}
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Lent(EntryView<'a>),
+    Image(ImageRef<'a>),
     Owned(OwnedEntry),
 }
 
@@ -60,7 +61,9 @@ pub(crate) enum OwnedEntry {
     /// A copy from staging memory.
     Copied(CopiedEntry),
     /// Put together from a chain.
-    Built(Box<Image>),
+    Built(Box<Content>),
+    /// An image that a record lock holds.
+    Held(HeldImage),
 }
 
 impl Entry<'_> {
@@ -68,6 +71,7 @@ impl Entry<'_> {
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
             Self::Lent(view) => *view,
+            Self::Image(image) => image.content().view(),
             Self::Owned(owned) => owned.view(),
         }
     }
@@ -77,7 +81,8 @@ impl OwnedEntry {
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
             Self::Copied(copy) => copy.view(),
-            Self::Built(image) => image.view(),
+            Self::Built(content) => content.view(),
+            Self::Held(image) => image.content().view(),
         }
     }
 }
