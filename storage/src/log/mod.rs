@@ -587,7 +587,15 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header).map_err(Error::Device)
+        volume.write_block_header(&header)?;
+        if let Some(block) = volume.block(id.index).filter(|block| block.format() == Format::One) {
+            block.set_format(Format::Two);
+            // Tried again with the header if it fails.
+            volume
+                .write_missing_mirror(id.index)
+                .inspect_err(|_| block.set_format(Format::One))?;
+        }
+        Ok(())
     }
 
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,

@@ -5,12 +5,13 @@ use crate::epoch::Guard;
 use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, HeaderCopy, MIRROR_AT,
-    RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, Format, HeaderCopy, MIRROR_AT,
+    Phase, RawBlockHeader,
 };
 use crate::log::directory::unit_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -29,6 +30,8 @@ pub(crate) struct Volume {
     staging: Option<Arc<Staging>>,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
+    /// Held while the header of a block and its mirror are written.
+    headers: Mutex<()>,
 }
 
 /// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
@@ -130,6 +133,7 @@ impl Volume {
             blocks,
             staging,
             synced_bytes: AtomicU64::new(0),
+            headers: Mutex::default(),
         }
     }
 
@@ -340,48 +344,67 @@ impl Volume {
     /// What is known of a block, see [`BlockUse::judge`].
     pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
         let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
-        let mirror = match own {
-            // In format 1 the place of the mirror holds entries.
-            HeaderCopy::Header { header, .. } if header.format == super::block::Format::One => {
-                HeaderCopy::Blank
-            }
-            _ => self.read_header_copy(self.mirror_offset(index), index),
+        let mirror = self.read_header_copy(self.mirror_offset(index), index);
+        let is_mirrored = matches!(mirror, HeaderCopy::Header { .. })
+            || self.may_hold_mirror(self.mirror_holder(index), next_block);
+        let mirror = match mirror {
+            // Entries of format 1 lie there, or lay there until a moment ago.
+            HeaderCopy::Unreadable if !is_mirrored => HeaderCopy::Blank,
+            found => found,
         };
-        let mirror = if self.mirror_may_be_entries(index, mirror) {
-            HeaderCopy::Blank
-        } else {
-            mirror
-        };
-        BlockUse::judge(own, mirror, next_block, is_known_used)
+        BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
     }
 
-    /// Whether the block that would hold a mirror is of format 1, and has entries there.
-    fn mirror_may_be_entries(&self, index: u32, mirror: HeaderCopy) -> bool {
-        if mirror != HeaderCopy::Unreadable {
-            return false;
-        }
-        let holder = self.mirror_offset(index) - MIRROR_AT;
-        let index = BlockId::containing(self.number, holder).index;
-        self.read_header_copy(holder, index)
-            .header()
-            .is_some_and(|header| header.format == super::block::Format::One)
+    /// Whether no header was ever written to a block.
+    pub(crate) fn is_blank(&self, index: u32) -> bool {
+        self.read_header_copy(self.block_id(index).offset_bytes(), index) == HeaderCopy::Blank
+    }
+
+    /// The block in which the mirror of a block's header lies.
+    fn mirror_holder(&self, index: u32) -> u32 {
+        BlockId::containing(self.number, self.mirror_offset(index)).index
+    }
+
+    /// Whether the header of a block says that another one's mirror lies in it: not while it holds entries of format 1,
+    /// nor after it held them as long as what has become of it was not durable.
+    fn may_hold_mirror(&self, holder: u32, next_block: u64) -> bool {
+        let found = self.read_header_copy(self.block_id(holder).offset_bytes(), holder);
+        found.header().is_none_or(|header| match header.format {
+            Format::One => false,
+            Format::Two => header.sequence < next_block,
+        })
     }
 
     /// Writes the header of a block, and its mirror unless that lies in a block of format 1.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
+        let _one_at_a_time = self.headers.lock();
         let raw = header.encode();
         self.device
             .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
         let mirror = self.mirror_offset(header.index);
-        let holder = BlockId::containing(self.number, mirror);
-        let is_old = self.block(holder.index).is_some_and(|block| {
-            block.format() == super::block::Format::One
-                && block.phase() != super::block::Phase::Free
-        });
+        let holder = self.block(self.mirror_holder(header.index));
+        let is_old = holder
+            .is_some_and(|block| block.format() == Format::One && block.phase() != Phase::Free);
         if is_old || mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
             return Ok(());
         }
         self.device.write(mirror, &[&raw])
+    }
+
+    /// Writes the mirror that lies in a block where entries of format 1 were, once that block counts as one of format 2.
+    pub(crate) fn write_missing_mirror(&self, holder: u32) -> Result<(), DeviceError> {
+        let _one_at_a_time = self.headers.lock();
+        let before = match holder {
+            0 => self.blocks.len() as u32 - 1,
+            _ => holder - 1,
+        };
+        let own = self.read_header_copy(self.block_id(before).offset_bytes(), before);
+        let raw = match own.header() {
+            Some(header) if header.format == Format::Two => header.encode(),
+            // It gets a mirror with its first header of format 2.
+            _ => [0; BLOCK_HEADER_BYTES as usize],
+        };
+        self.device.write(self.mirror_offset(before), &[&raw])
     }
 }
 

@@ -232,12 +232,16 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let tenancies = tenancies.unwrap_or_default();
     for (volume, state) in log.volumes().iter().zip(&known.states) {
         used.next_block = used.next_block.max(state.next_block);
+        let mut free = Vec::new();
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
             // A device of format 1 did not note which blocks it had used.
             let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
             let found = volume.block_use(index, state.next_block, is_known_used);
             let header = match found {
-                BlockUse::Free => continue,
+                BlockUse::Free => {
+                    free.push(index);
+                    continue;
+                }
                 BlockUse::Unreadable => {
                     block.set_unreadable();
                     used.unreadable += 1;
@@ -253,6 +257,15 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     header
                 }
             };
+            // Format 1 left blocks without a header before those that it used; from now on that would mean a lost one.
+            let blank = free.drain(..).filter(|index| volume.is_blank(*index));
+            used.headers.extend(blank.map(|index| BlockHeader {
+                format: Format::Two,
+                index,
+                incarnation: 0,
+                device_id: volume.device_id(),
+                sequence: 0,
+            }));
             let id = volume.block_id(index);
             block.begin(header.incarnation, Phase::Closed);
             block.set_format(header.format);
