@@ -28,6 +28,7 @@ mod maintenance;
 mod namespace;
 mod open;
 mod options;
+mod read_batch;
 mod record_lock;
 mod recovery;
 mod recycle;

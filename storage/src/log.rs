@@ -142,6 +142,7 @@ impl Log {
     }
 
     /// Has the first cache lines of an entry fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch_start(location);

@@ -102,7 +102,8 @@ impl Namespace {
         Ok(self.core.visible(digest, &guard)?.map(read))
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
+    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.prefetch(digest, &epoch::pin());
     }
@@ -121,7 +122,9 @@ impl Namespace {
     /// may not be among them. Damaged records are passed over.
     pub fn scan_partition(&self, partition: usize, mut read: impl FnMut(EntryView<'_>)) {
         let guard = epoch::pin();
-        for (_, slot) in self.core.slots_of(partition) {
+        let slots = self.core.slots_of(partition);
+        let location = |(_, slot): &(u32, Slot)| (!slot.tombstone).then_some(slot.location);
+        for (_, slot) in self.core.prefetching(&slots, location) {
             if slot.tombstone {
                 continue;
             }
@@ -262,7 +265,12 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<EntryView<'a>>> {
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<EntryView<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -282,9 +290,13 @@ impl Core {
             false => entry,
         };
         let Some(entry) = entry else { return Ok(None) };
-        let visible =
-            entry.kind_is(Kind::Record) && !self.sets.hides(entry.set_id(), entry.last_update_ms());
-        Ok(visible.then_some(entry))
+        Ok(self.shows(&entry).then_some(entry))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.sets.hides(entry.set_id(), entry.last_update_ms())
     }
 
     /// Counts a wait for a record's lock, or a `KeyBusy`.

@@ -144,6 +144,7 @@ impl Volume {
 
     /// The entry at a location that the index holds, or held since the guard was pinned. None if what lies there cannot
     /// be an entry (damage).
+    #[inline]
     pub(crate) fn entry<'a>(
         &'a self,
         location: Location,
@@ -169,6 +170,7 @@ impl Volume {
     }
 
     /// Has what [`Volume::entry`] looks at fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(start) = self.at(location.offset_bytes(), SMALL_BYTES) {
             prefetch_lines(start, SMALL_BYTES as usize);
