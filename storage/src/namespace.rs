@@ -117,7 +117,8 @@ impl Namespace {
         Ok(found.as_ref().map(|entry| read(entry.view())))
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
+    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.prefetch(digest, &epoch::pin());
     }
@@ -140,7 +141,9 @@ impl Namespace {
         mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let guard = epoch::pin();
-        for (_, slot) in self.core.slots_of(partition) {
+        let slots = self.core.slots_of(partition);
+        let location = |(_, slot): &(u32, Slot)| (!slot.tombstone).then_some(slot.location);
+        for (_, slot) in self.core.prefetching(&slots, location) {
             if slot.tombstone {
                 continue;
             }
@@ -282,7 +285,12 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<Entry<'a>>> {
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Entry<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -308,10 +316,14 @@ impl Core {
         if entry.view().kind_is(Kind::Delta) {
             entry = self.imaged(digest, candidate.location, guard)?;
         }
-        let view = entry.view();
-        let visible = view.kind_is(Kind::Record) && !self.hides(&view);
-        self.current(view)?;
-        Ok(visible.then_some(entry))
+        let view = self.current(entry.view())?;
+        Ok(self.shows(&view).then_some(entry))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.hides(entry)
     }
 
     /// Whether a truncation hides an entry.

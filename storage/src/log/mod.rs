@@ -226,6 +226,7 @@ impl Log {
     }
 
     /// Has the first cache lines of an entry fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch_start(location);
@@ -588,7 +589,10 @@ impl Log {
             sequence: self.draw_block_sequence(),
         };
         volume.write_block_header(&header)?;
-        if let Some(block) = volume.block(id.index).filter(|block| block.format() == Format::One) {
+        if let Some(block) = volume
+            .block(id.index)
+            .filter(|block| block.format() == Format::One)
+        {
             block.set_format(Format::Two);
             // Tried again with the header if it fails.
             volume

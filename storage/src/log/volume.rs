@@ -297,6 +297,7 @@ impl Volume {
     }
 
     /// Has what [`Volume::entry`] looks at fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(start) = self.address(location, SMALL_BYTES) {
             prefetch_lines(start, SMALL_BYTES as usize);
