@@ -130,14 +130,25 @@ impl Namespace {
 
     /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records written meanwhile may or
     /// may not be among them. A record that is damaged is reported as an error in its place.
-    pub fn scan_partition(
+    pub fn scan_partition<B>(
         &self,
         partition: usize,
-        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        self.scan_sets(partition, |_| true, read)
+    }
+
+    /// Lends the records of a partition whose sets (by number) are wanted to `read`: as [`Namespace::scan_partition`], but
+    /// records of other sets are not looked at, so their damage is not reported.
+    pub fn scan_sets<B>(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let guard = epoch::pin();
         for (_, slot) in self.core.slots_of(partition) {
-            if slot.tombstone {
+            if slot.tombstone || !is_wanted(slot.set_id) {
                 continue;
             }
             let found = self
