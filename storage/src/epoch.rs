@@ -73,6 +73,13 @@ mod model {
                 .push((waits_below, Box::new(move || drop(f()))));
         }
 
+        /// Runs `f` while this guard protects nothing.
+        pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
+            drop(std::mem::replace(self, pin()));
+            // The new guard has been there all the while: the model is stricter than the promise.
+            f()
+        }
+
         /// Nothing to do: the model keeps nothing back.
         pub(crate) fn flush(&self) {}
     }

@@ -9,6 +9,7 @@ mod device;
 mod digest;
 mod epoch;
 mod error;
+mod image;
 mod index;
 #[cfg(all(test, shuttle))]
 mod interleavings;

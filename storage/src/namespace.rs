@@ -7,12 +7,13 @@ use crate::device::ForkGuard;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
+use crate::image::Images;
 use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::durability::Durability;
-use crate::log::entry::{EntryView, FLAG_CHANGED_SET, Header, Kind, blank_header};
+use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, blank_header};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
@@ -50,6 +51,8 @@ pub(crate) struct Core {
     pub(crate) groups: Mutex<Groups>,
     /// Whether there was a group since the opening, or one is left from before.
     pub(crate) any_groups: AtomicBool,
+    /// Whether there may be chains of deltas.
+    pub(crate) any_deltas: AtomicBool,
     /// Bytes of the log are lost of which nobody can say whose they were: what has no higher number than this may be stale.
     /// 0: there are none.
     pub(crate) unknown_below_lsn: u64,
@@ -71,6 +74,7 @@ pub(crate) struct Counters {
     pub(crate) key_busy: AtomicU64,
     pub(crate) waits: AtomicU64,
     pub(crate) timeouts: AtomicU64,
+    pub(crate) space_waits: AtomicU64,
     pub(crate) damaged: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) defragmented_blocks: AtomicU64,
@@ -309,7 +313,12 @@ impl Core {
             true => self.checked_entry(candidate.location, true, guard)?,
             false => entry,
         };
-        let Some(entry) = entry else { return Ok(None) };
+        let Some(mut entry) = entry else {
+            return Ok(None);
+        };
+        if entry.view().kind_is(Kind::Delta) {
+            entry = self.imaged(digest, candidate.location, guard)?;
+        }
         let view = entry.view();
         let visible = view.kind_is(Kind::Record) && !self.hides(&view);
         self.current(view)?;
@@ -381,13 +390,17 @@ impl Core {
         guard: &'a Guard,
     ) -> Result<Option<Entry<'a>>> {
         let entry = self.log.entry(location, guard);
+        let whole = |entry: Entry<'a>| match entry.view().kind_is(Kind::Delta) {
+            true => self.imaged(&entry.view().digest(), location, guard),
+            false => Ok(entry),
+        };
         if !unverified {
-            return Ok(entry);
+            return entry.map(whole).transpose();
         }
         match entry.filter(|entry| self.log.holds(location, &entry.view())) {
             Some(entry) => {
                 self.mark_verified(&entry.view().digest(), location);
-                Ok(Some(entry))
+                whole(entry).map(Some)
             }
             None => {
                 Counters::add(&self.counters.damaged, 1);
@@ -479,13 +492,25 @@ impl Core {
 
     /// The same, for who has counted already.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
-        // Groups are rare: without one nobody needs to look at what is superseded.
-        if self.any_groups.load(Ordering::Relaxed)
-            && let Some(entry) = self.believed_entry(superseded, guard)
-        {
-            self.leave_group(&entry.view());
+        // Groups and chains are rare: without them nobody needs to look at what is superseded.
+        let any_deltas = self.any_deltas.load(Ordering::Relaxed);
+        if !any_deltas && !self.any_groups.load(Ordering::Relaxed) {
+            self.log.release(superseded.location, superseded.size_units);
+            return;
         }
-        self.log.release(superseded.location, superseded.size_units);
+        for part in self.parts_of_slot(superseded, guard) {
+            let entry = self.log.entry(part.location, guard);
+            if let Some(entry) = entry
+                && entry.view().flags() & FLAG_GROUPED != 0
+                && self.log.holds(part.location, &entry.view())
+            {
+                self.leave_group(&entry.view());
+            }
+            self.log.release(part.location, part.units);
+        }
+        if let Some(number) = Images::number_of(superseded.location) {
+            self.log.images().remove(number, guard);
+        }
     }
 
     /// A member of a group is superseded; with the last one the commit entry goes, too.

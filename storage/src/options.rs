@@ -18,7 +18,7 @@ const BLOCKS_MIN: u64 = 5;
 pub enum Storage {
     /// In anonymous memory, gone with the process. The same code as for files.
     Memory,
-    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=16).
+    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=15).
     Files {
         /// The directory; one namespace each.
         dir: PathBuf,
@@ -43,6 +43,9 @@ pub struct Options {
     pub key_hash: u8,
     /// What a power failure may cost.
     pub durability: Durability,
+    /// Memory for records that are edited by deltas, in bytes: their present versions are kept whole in it. 0: every edit
+    /// writes its record whole. Default: 256 MiB, taken as it is needed.
+    pub image_bytes_max: u64,
     /// How many writers may queue for one record; one more gets `KeyBusy`. 0 = never queue.
     pub max_waiters: usize,
     /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
@@ -51,6 +54,9 @@ pub struct Options {
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
+    /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
+    /// nothing can be won, it is refused with [`Error::StopWrites`]. Default: 5 s. Needs `background`.
+    pub max_space_wait: Duration,
     /// How often expired records are looked for.
     pub expiry_period: Duration,
     /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
@@ -67,6 +73,8 @@ impl Options {
     pub const DEFAULT_MAX_WAITERS: usize = 20;
     /// 64 GiB. Address space only: a device takes what it holds.
     pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
+    /// 256 MiB.
+    pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
     /// Aerospike's `defrag-lwm-pct`.
     pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
     /// 64 MiB a second: an eighth of what a plain SSD takes.
@@ -81,12 +89,14 @@ impl Options {
             max_device_bytes: Self::DEFAULT_MAX_DEVICE_BYTES,
             key_hash: 0,
             durability: Durability::default(),
+            image_bytes_max: Self::DEFAULT_IMAGE_BYTES_MAX,
             max_waiters: Self::DEFAULT_MAX_WAITERS,
             write_lanes: std::thread::available_parallelism()
                 .map_or(2, usize::from)
                 .min(8),
             defrag_threshold_percent: Self::DEFAULT_DEFRAG_THRESHOLD_PERCENT,
             defrag_bytes_per_second: Self::DEFAULT_DEFRAG_BYTES_PER_SECOND,
+            max_space_wait: Duration::from_secs(5),
             expiry_period: Duration::from_secs(120),
             background: true,
             clock: Arc::new(SystemClock),
@@ -123,7 +133,7 @@ impl Options {
             Storage::Devices(devices) => devices.len(),
         };
         if !(1..=DEVICES_MAX).contains(&devices) {
-            return refuse("devices", devices.to_string(), "1 to 16");
+            return refuse("devices", devices.to_string(), "1 to 15");
         }
         let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         if blocks * (devices as u64) < BLOCKS_MIN {

@@ -45,6 +45,8 @@ pub struct Stats {
     pub index_entries: u64,
     /// Memory of the index.
     pub index_bytes: u64,
+    /// Memory of images: records that are edited by deltas, kept whole.
+    pub image_bytes: u64,
     /// Bytes of live entries in the log.
     pub live_bytes: u64,
     /// Blocks that hold entries.
@@ -69,6 +71,8 @@ pub struct Stats {
     pub waits: u64,
     /// Writers that gave up waiting.
     pub timeouts: u64,
+    /// Writers that had to wait for space.
+    pub space_waits: u64,
     /// Times a damaged record was met.
     pub damaged: u64,
     /// Expired records removed.
@@ -97,6 +101,7 @@ impl Namespace {
         let mut stats = Stats {
             index_entries: core.index.len(),
             index_bytes: core.index.memory_bytes(),
+            image_bytes: core.log.images().bytes(),
             available_blocks: space.available_blocks,
             reserve_blocks: space.reserve_blocks,
             stop_writes: core.log.space().writes_are_stopped(),
@@ -106,6 +111,7 @@ impl Namespace {
             key_busy: read(&core.counters.key_busy),
             waits: read(&core.counters.waits),
             timeouts: read(&core.counters.timeouts),
+            space_waits: read(&core.counters.space_waits),
             damaged: read(&core.counters.damaged),
             expired: read(&core.counters.expired),
             defragmented_blocks: read(&core.counters.defragmented_blocks),

@@ -8,8 +8,7 @@ use common::{
     Chance, NOW_MS, delete, devices, digest, get, options, payload, put, simulated, version,
 };
 use spikelet_storage::{
-    Change, Durability, Error, Namespace, NewVersion, Options, PARTITIONS, SimulatedDevice,
-    Storage, Truncate,
+    Change, Durability, Error, Namespace, NewVersion, Options, SimulatedDevice, Storage, Truncate,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -306,9 +305,7 @@ impl Run {
 fn check_counts(namespace: &Namespace, found: &[Option<Vec<u8>>], what: &str) {
     let expected = found.iter().flatten().count();
     assert_eq!(namespace.stats().records, expected as u64, "{what}");
-    let mut scanned = 0;
-    (0..PARTITIONS).for_each(|partition| namespace.scan_partition(partition, |_| scanned += 1));
-    assert_eq!(scanned, expected, "{what}");
+    assert_eq!(common::scan(namespace), (expected, 0), "{what}");
 }
 
 fn runs(durability: Durability, steps: u64, seeds: u64) {
@@ -432,7 +429,7 @@ fn what_was_truncated_stays_truncated() {
     }
     assert_eq!(
         namespace
-            .truncate(Truncate::Set(set_id), NOW_MS + 1)
+            .truncate(Truncate::Set(set_id), Some(NOW_MS + 1))
             .unwrap(),
         5
     );

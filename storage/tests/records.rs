@@ -10,6 +10,7 @@ use spikelet_storage::{
     Truncate,
 };
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 const BLOCKS: u64 = 7;
@@ -304,12 +305,15 @@ impl Pair {
         let mut stored = [0_u64; SETS.len()];
         let mut counts = [0_u64; SETS.len()];
         for partition in 0..PARTITIONS {
-            namespace.scan_partition(partition, |entry| {
+            let end = namespace.scan_partition(partition, |entry| {
+                let entry = entry.unwrap();
                 let name = namespace.set_name(entry.set_id()).unwrap();
                 let set = SETS.iter().position(|set| **set == name).unwrap();
                 stored[set] += entry.stored_bytes();
                 counts[set] += 1;
+                ControlFlow::Continue(())
             });
+            assert!(end.is_continue());
         }
         for (set, name) in SETS.iter().enumerate() {
             let of_set = || self.model.values().filter(|record| record.set == set);
@@ -397,8 +401,8 @@ proptest! {
 fn a_record_may_fill_a_block_and_no_more() {
     let pair = Pair::new(Storage::Memory);
     let namespace = pair.namespace();
-    // A block has a header of 64 bytes, an entry one of 56.
-    let largest = BLOCK_BYTES as usize - 64 - 56;
+    // Beside the entry, whose header has 56 bytes, a block has a head of 1024, a filler and a sector of directory.
+    let largest = BLOCK_BYTES as usize - 1024 - 64 - 512 - 56;
     for (bytes, fits) in [
         (largest, true),
         (largest + 1, false),

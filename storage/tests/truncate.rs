@@ -90,8 +90,6 @@ fn what_is_older_goes_at_once_and_does_not_come_back() {
         assert_eq!(namespace.stats().records, expected.len() as u64);
         let counts: Vec<u64> = namespace.sets().iter().map(|set| set.records).collect();
         assert_eq!(counts, [7, 6, 9]);
-        let times = [0, users, posts].map(|set| namespace.truncated_before_ms(set));
-        assert_eq!(times, [NOW_MS + 3, NOW_MS + 4, NOW_MS + 1]);
     };
     check(&namespace);
     // A restart that reads the log, one that reads the snapshot, and the log again.
@@ -125,14 +123,13 @@ fn a_truncated_record_can_be_written_again() {
     namespace
         .truncate(Truncate::Namespace, Some(NOW_MS + 10))
         .unwrap();
-    // One that is as old as the truncated ones is truncated with them.
-    put_at(&namespace, 1, 0, NOW_MS + 9, b"too old");
     assert_eq!(get(&namespace, &digest(1)).unwrap(), None);
     assert_eq!(
         (namespace.stats().records, namespace.stats().index_entries),
         (0, 0)
     );
-    put_at(&namespace, 1, 0, NOW_MS + 10, b"new");
+    // The order of the writes counts, not the time that they bear.
+    put_at(&namespace, 1, 0, NOW_MS, b"new");
     let check = |namespace: &Namespace| {
         assert_eq!(get(namespace, &digest(1)).unwrap(), Some(b"new".to_vec()));
         assert_eq!(namespace.stats().records, 1);
@@ -206,6 +203,6 @@ fn no_write_slips_past_a_truncation() {
     let stats = namespace.stats();
     assert_eq!((stats.records, stats.index_entries), (0, 0));
     assert_eq!(there(&namespace, 0..30), []);
-    put(&namespace, &digest(1), b"older than the truncation").unwrap();
-    assert_eq!(namespace.stats().records, 0);
+    put(&namespace, &digest(1), b"with an older time").unwrap();
+    assert_eq!(namespace.stats().records, 1);
 }

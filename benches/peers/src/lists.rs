@@ -1,10 +1,10 @@
 //! The list phase: ADD_UNIQUE of random integers into many ordered lists, by one thread.
 
 use crate::Result;
-use crate::disk::Traffic;
+use crate::cost::{Cost, Meter};
 use crate::draw::{Random, list_key};
 use crate::measure::{Measured, measure};
-use crate::stores::{LogBytes, PeerStore, edited};
+use crate::stores::{PeerStore, edited};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,18 +18,9 @@ const ELEMENT_LIMIT: u64 = 1 << 32;
 const ELEMENTS: u64 = 0xe1e;
 const EDITS: u64 = 0xed17;
 
-/// What the edits cost.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Seen from outside.
-    pub traffic: Traffic,
-    /// What the store says itself.
-    pub log: Option<LogBytes>,
-}
-
 /// Stores `lists` lists, edits them for `span`, then counts the elements of every list.
 ///
-/// The cost is that of the edits with a sync at the end; that sync is not in the time.
+/// The cost is that of the edits alone.
 ///
 /// # Errors
 /// Those of the store, and a list that is out of order or has lost or gained an element.
@@ -44,8 +35,7 @@ pub fn run(
         store.put_list(&list_key(index), &elements(index))?;
     }
     store.sync()?;
-    let before = Traffic::now(dir)?;
-    let log_before = store.log_bytes();
+    let meter = Meter::start(store, dir)?;
 
     let added: Vec<AtomicU64> = (0..lists).map(|_| AtomicU64::new(0)).collect();
     let added = added.as_slice();
@@ -64,12 +54,7 @@ pub fn run(
         (draw, operate)
     })?;
 
-    store.sync()?;
-    let log = store.log_bytes().zip(log_before);
-    let cost = Cost {
-        traffic: Traffic::now(dir)?.since(before),
-        log: log.map(|(after, before)| after.since(before)),
-    };
+    let cost = meter.stop(store, dir, measured.operations)?;
     for (index, added) in (0..lists).zip(added) {
         check(store, index, added.load(Ordering::Relaxed))?;
     }
@@ -112,19 +97,19 @@ pub fn codec_ns() -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stores::StoreName;
-    use clap::ValueEnum;
+    use crate::stores::tests::written_stores;
+    use crate::stores::{Commit, StoreName};
 
     #[test]
     fn edits_add_up_in_every_store() {
-        for name in StoreName::value_variants() {
+        for name in written_stores() {
             let dir = tempfile::tempdir().unwrap();
-            let store = name.open(dir.path()).unwrap();
+            let store = name.open(dir.path(), Commit::Unsynced).unwrap();
             let span = Duration::from_millis(5);
             let (measured, cost) = run(store.as_ref(), dir.path(), 8, 0, span).unwrap();
             let traffic = cost.traffic;
             assert!(measured.operations > 0);
-            if *name != StoreName::Dashmap {
+            if name != StoreName::Dashmap {
                 assert!(traffic.dirtied > 0, "{name:?} {traffic:?}");
             }
         }
@@ -133,7 +118,9 @@ mod tests {
     #[test]
     fn a_lost_a_gained_and_a_misplaced_element_are_noticed() {
         let dir = tempfile::tempdir().unwrap();
-        let store = StoreName::Dashmap.open(dir.path()).unwrap();
+        let store = StoreName::Dashmap
+            .open(dir.path(), Commit::Unsynced)
+            .unwrap();
         let mut list = elements(0);
         store.put_list(&list_key(0), &list).unwrap();
         check(store.as_ref(), 0, 0).unwrap();

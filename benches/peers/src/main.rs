@@ -1,12 +1,14 @@
 //! spikelet beside other embedded stores: the same keys, values and loop, in one interleaved run.
 //!
-//! Read `plan.rs` for what can be asked, `measure.rs` for how it is measured, `records.rs` and
-//! `lists.rs` for what is measured, `stores/` for how each store is used.
+//! Read `plan.rs` for what can be asked, `measure.rs` for how it is measured, `records.rs`,
+//! `batches.rs` and `lists.rs` for what is measured, `stores/` for how each store is used.
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
 )]
 
+mod batches;
+mod cost;
 mod disk;
 mod draw;
 mod lists;
@@ -17,14 +19,17 @@ mod report;
 mod stores;
 
 use clap::Parser;
-use plan::{Phase, Plan};
+use cost::Meter;
+use plan::{Phase, Plan, Session};
 use report::{Overhead, Report};
 use std::fs;
-use stores::{PeerStore, StoreName};
+use std::time::Duration;
+use stores::{Commit, PeerStore, StoreName};
 use tempfile::TempDir;
 
 /// Errors only end the run, so any will do.
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+type Error = Box<dyn std::error::Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Error>;
 
 /// A store in a directory of its own, which goes when the store does.
 struct Opened {
@@ -38,7 +43,17 @@ impl Opened {
             .prefix("peers-")
             .tempdir_in(plan.dir())?;
         Ok(Self {
-            store: name.open(dir.path())?,
+            store: name.open(dir.path(), Commit::Unsynced)?,
+            dir,
+        })
+    }
+
+    /// Closes the store and opens it again, so that every commit waits for its sync.
+    fn reopen_synced(self, name: StoreName) -> Result<Self> {
+        let Self { store, dir } = self;
+        drop(store);
+        Ok(Self {
+            store: name.open(dir.path(), Commit::Synced)?,
             dir,
         })
     }
@@ -55,11 +70,11 @@ fn main() -> Result<()> {
         fs::read_to_string("/proc/loadavg")?.trim_end()
     );
     for store in &plan.stores {
-        println!("{} {}", store.name(), report::version(&store.package()));
+        println!("{} {}", store.name(), store.version());
     }
     let overhead = Overhead {
         clock_ns: measure::clock_ns(),
-        floor_ns: records::floor_ns(plan.records())?,
+        loop_ns: records::loop_ns(plan.records())?,
         codec_ns: lists::codec_ns()?,
     };
 
@@ -77,28 +92,36 @@ fn main() -> Result<()> {
 }
 
 fn run_round(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
-    if plan.phases().any(|phase| phase == Phase::Load) {
-        for threads in plan.threads() {
-            for name in plan.stores_of(round) {
-                eprintln!(
-                    "round {}: {}, records, {threads} thread(s)",
-                    round + 1,
-                    name.name()
-                );
-                run_records(plan, round, threads, name, report)?;
+    for threads in plan.threads() {
+        for name in plan.stores_of(round) {
+            let phases = plan.phases_of(Session::Records, name);
+            if !phases.is_empty() {
+                announce(round, name, &format!("records, {threads} thread(s)"));
+                run_records(plan, round, threads, name, &phases, report)?;
             }
         }
     }
-    if plan.phases().any(|phase| phase == Phase::Lists) {
-        for name in plan.stores_of(round) {
-            eprintln!("round {}: {}, lists", round + 1, name.name());
+    for name in plan.stores_of(round) {
+        if !plan.phases_of(Session::Lists, name).is_empty() {
+            announce(round, name, "lists");
             let opened = Opened::new(name, plan)?;
             let (store, dir) = (opened.store.as_ref(), opened.dir.path());
             let (measured, cost) = lists::run(store, dir, plan.lists(), round, plan.list_span())?;
-            report.add(Phase::Lists, 1, name, measured, Some(cost));
+            report.add(Phase::Lists, 1, name, measured, cost);
+        }
+    }
+    for name in plan.stores_of(round) {
+        let phases = plan.phases_of(Session::Durable, name);
+        if !phases.is_empty() {
+            announce(round, name, "durable");
+            run_durable(plan, round, name, &phases, report)?;
         }
     }
     Ok(())
+}
+
+fn announce(round: usize, name: StoreName, session: &str) {
+    eprintln!("round {}: {}, {session}", round + 1, name.name());
 }
 
 fn run_records(
@@ -106,17 +129,59 @@ fn run_records(
     round: usize,
     threads: usize,
     name: StoreName,
+    phases: &[Phase],
     report: &mut Report,
 ) -> Result<()> {
     let opened = Opened::new(name, plan)?;
-    let (store, records) = (opened.store.as_ref(), plan.records());
-    for phase in plan.phases() {
+    let (store, dir, records) = (opened.store.as_ref(), opened.dir.path(), plan.records());
+    let meter = Meter::start(store, dir)?;
+    let loaded = records::load(store, records, threads)?;
+    let cost = meter.stop(store, dir, loaded.operations)?;
+    if phases.contains(&Phase::Load) {
+        report.add(Phase::Load, threads, name, loaded, cost);
+    }
+    for phase in phases.iter().copied().filter(|phase| *phase != Phase::Load) {
+        let meter = Meter::start(store, dir)?;
+        let warm_up = if matches!(phase, Phase::Overwrite | Phase::Mix) {
+            records::warm_up(store, phase, records, threads, round, plan.warm_up())?
+        } else {
+            0
+        };
         let measured = match phase {
-            Phase::Lists => continue,
-            Phase::Load => records::load(store, records, threads)?,
+            Phase::GetBatch => batches::get(store, records, threads, round, plan.span())?,
             _ => records::run(store, phase, records, threads, round, plan.span())?,
         };
-        report.add(phase, threads, name, measured, None);
+        let cost = meter.stop(store, dir, warm_up + measured.operations)?;
+        report.add(phase, threads, name, measured, cost);
     }
+    Ok(())
+}
+
+fn run_durable(
+    plan: &Plan,
+    round: usize,
+    name: StoreName,
+    phases: &[Phase],
+    report: &mut Report,
+) -> Result<()> {
+    /// Long enough to read some thousands of records back.
+    const CHECK: Duration = Duration::from_millis(50);
+    let records = plan.records();
+    let opened = Opened::new(name, plan)?;
+    records::load(opened.store.as_ref(), records, 1)?;
+    opened.store.sync()?;
+    let opened = opened.reopen_synced(name)?;
+    let (store, dir) = (opened.store.as_ref(), opened.dir.path());
+    for phase in phases {
+        let threads = phase.durable_threads();
+        let meter = Meter::start(store, dir)?;
+        let measured = match phase {
+            Phase::Groups => batches::put_groups(store, records, round, plan.span())?,
+            _ => records::run(store, *phase, records, threads, round, plan.span())?,
+        };
+        let cost = meter.stop(store, dir, measured.operations)?;
+        report.add(*phase, threads, name, measured, cost);
+    }
+    records::run(store, Phase::Get, records, 1, round, CHECK)?;
     Ok(())
 }

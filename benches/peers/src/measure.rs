@@ -112,6 +112,8 @@ fn run<T>(
         ahead.clear();
         ahead.extend(std::iter::from_fn(&mut draw).take(AHEAD));
         let mut before = Instant::now();
+        let end = span.map(|span| start + span);
+        let mut operated = 0;
         for drawn in &ahead {
             operate(drawn)?;
             let after = Instant::now();
@@ -119,11 +121,16 @@ fn run<T>(
                 .latency
                 .saturating_record((after - before).as_nanos() as u64);
             before = after;
+            operated += 1;
+            // Sixty-four syncs would take far longer than a short span.
+            if end.is_some_and(|end| after >= end) {
+                break;
+            }
         }
         measured.elapsed = before - start;
-        measured.operations += ahead.len() as u64;
-        measured.count(measured.elapsed.as_secs() as usize, ahead.len() as u64);
-        if ahead.len() < AHEAD || span.is_some_and(|span| measured.elapsed >= span) {
+        measured.operations += operated;
+        measured.count(measured.elapsed.as_secs() as usize, operated);
+        if operated < AHEAD as u64 || span.is_some_and(|span| measured.elapsed >= span) {
             return Ok(measured);
         }
     }
@@ -174,6 +181,18 @@ mod tests {
         let measured = measure(2, Some(span), |_| (|| Some(()), |_: &()| Ok(()))).unwrap();
         assert!(measured.elapsed >= span);
         assert!(measured.operations >= 2 * AHEAD as u64);
+        assert_eq!(measured.latency.len(), measured.operations);
+    }
+
+    #[test]
+    fn a_slow_operation_ends_its_span_before_all_that_was_drawn_is_done() {
+        let span = Duration::from_millis(20);
+        let slow = |_: &()| {
+            thread::sleep(Duration::from_millis(5));
+            Ok(())
+        };
+        let measured = measure(1, Some(span), |_| (|| Some(()), slow)).unwrap();
+        assert!((1..=4).contains(&measured.operations), "{measured:?}");
     }
 
     #[test]

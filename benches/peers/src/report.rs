@@ -1,7 +1,7 @@
 //! What was measured, as tables of at most 110 columns and as JSON.
 
 use crate::Result;
-use crate::lists::Cost;
+use crate::cost::Cost;
 use crate::measure::Measured;
 use crate::plan::{Phase, Plan};
 use crate::stores::StoreName;
@@ -12,14 +12,18 @@ use std::fmt::Write;
 /// Quantiles of every latency column.
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];
 type BytesOf = fn(&Cost) -> Option<u64>;
-/// What an edit cost: names of the JSON, in the order of the table's columns.
-const COSTS: [(&str, BytesOf); 5] = [
+/// Bytes that an operation cost: names of the JSON, in the order of the table's columns.
+const BYTES: [(&str, BytesOf); 5] = [
     ("pages_dirtied", |cost| Some(cost.traffic.dirtied)),
     ("write_calls", |cost| Some(cost.traffic.called)),
     ("file_growth", |cost| Some(cost.traffic.allocated)),
     ("log_fresh", |cost| cost.log.map(|log| log.fresh)),
     ("log_recycled", |cost| cost.log.map(|log| log.recycled)),
 ];
+/// Phases whose processor time is in the table of costs, in the order of its columns.
+const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
+/// Stores in a line of multiples of the floor: as many as fit.
+const FLOOR_STORES_A_LINE: usize = 4;
 /// Numbers in a line of the table of seconds: as many as fit.
 const SECONDS_A_LINE: usize = 18;
 
@@ -29,7 +33,7 @@ pub struct Overhead {
     /// One reading of the clock, which every latency holds.
     pub clock_ns: f64,
     /// One turn of the loop around an operation that does nothing, which every rate pays.
-    pub floor_ns: f64,
+    pub loop_ns: f64,
     /// Decode, insert and encode of one list, which every edit of a store of plain bytes pays.
     pub codec_ns: f64,
 }
@@ -40,33 +44,57 @@ struct Row {
     phase: Phase,
     threads: usize,
     store: StoreName,
-    rounds: Vec<Measured>,
-    costs: Vec<Cost>,
+    rounds: Vec<Run>,
+}
+
+/// One round of a row.
+#[derive(Debug)]
+struct Run {
+    measured: Measured,
+    cost: Cost,
 }
 
 impl Row {
     fn rates(&self) -> Vec<f64> {
-        self.rounds.iter().map(Measured::rate).collect()
+        self.rounds.iter().map(|run| run.measured.rate()).collect()
     }
 
     fn latency(&self) -> Result<Histogram<u64>> {
         let mut all = Measured::new()?.latency;
         for round in &self.rounds {
-            all.add(&round.latency)?;
+            all.add(&round.measured.latency)?;
         }
         Ok(all)
     }
 
-    /// Median over the rounds of bytes an operation.
+    /// Median over the rounds of something that an operation cost; None if a store cannot tell.
+    fn per_operation(&self, of: impl Fn(&Cost) -> Option<f64>) -> Option<f64> {
+        let one = |run: &Run| Some(of(&run.cost)? / run.cost.operations as f64);
+        Some(median(self.rounds.iter().map(one).collect::<Option<_>>()?))
+    }
+
+    /// Bytes an operation, of one kind.
     fn bytes(&self, of: impl Fn(&Cost) -> Option<u64>) -> Option<f64> {
-        let rounds = self.costs.iter().zip(&self.rounds);
-        let bytes = rounds.map(|(cost, run)| Some(of(cost)? as f64 / run.operations as f64));
-        Some(median(bytes.collect::<Option<_>>()?))
+        self.per_operation(|cost| Some(of(cost)? as f64))
+    }
+
+    /// Processor time an operation, in ns.
+    fn processor_ns(&self) -> Option<f64> {
+        self.per_operation(|cost| Some(cost.processor.as_nanos() as f64))
+    }
+
+    /// Median over the rounds of what the files of the store have allocated at the end, in bytes.
+    fn disk_bytes(&self) -> f64 {
+        let bytes = self.rounds.iter().map(|run| run.cost.disk_bytes as f64);
+        median(bytes.collect())
     }
 
     /// Median over the rounds of the operations of each second.
     fn seconds(&self, seconds: u64) -> Vec<f64> {
-        let of = |run: &Measured, second| run.by_second.get(second).copied().unwrap_or(0) as f64;
+        let of = |run: &Run, second| {
+            let edits = run.measured.by_second.get(second);
+            edits.copied().unwrap_or(0) as f64
+        };
         (0..seconds as usize)
             .map(|second| median(self.rounds.iter().map(|run| of(run, second)).collect()))
             .collect()
@@ -107,43 +135,49 @@ impl Report {
         threads: usize,
         store: StoreName,
         measured: Measured,
-        cost: Option<Cost>,
+        cost: Cost,
     ) {
         let same = |row: &&mut Row| (row.phase, row.threads, row.store) == (phase, threads, store);
+        let run = Run { measured, cost };
         match self.rows.iter_mut().find(same) {
-            Some(row) => {
-                row.rounds.push(measured);
-                row.costs.extend(cost);
-            }
+            Some(row) => row.rounds.push(run),
             None => self.rows.push(Row {
                 phase,
                 threads,
                 store,
-                rounds: vec![measured],
-                costs: cost.into_iter().collect(),
+                rounds: vec![run],
             }),
         }
     }
 
-    /// Median over the rounds of `row`'s rate by that of the last of `--stores`.
+    /// The row of the same phase and threads, and another store.
+    fn beside(&self, row: &Row, store: StoreName) -> Option<&Row> {
+        let mut rows = self.rows.iter();
+        rows.find(|other| {
+            (other.phase, other.threads, other.store) == (row.phase, row.threads, store)
+        })
+    }
+
+    /// Median over the rounds of `row`'s rate by that of the last of `--stores` in the phase.
     fn ratio(&self, row: &Row, plan: &Plan) -> f64 {
-        let same = |other: &&Row| {
-            (other.phase, other.threads, Some(&other.store))
-                == (row.phase, row.threads, plan.stores.last())
-        };
-        let base = self
-            .rows
-            .iter()
-            .find(same)
-            .map(Row::rates)
-            .unwrap_or_default();
-        median(
-            row.rates()
-                .iter()
-                .zip(base)
-                .map(|(rate, base)| rate / base)
-                .collect(),
-        )
+        let mut stores = plan.stores.iter().rev();
+        let base = stores.find(|store| store.runs(row.phase));
+        let base = base.and_then(|store| self.beside(row, *store));
+        let rates = row
+            .rates()
+            .into_iter()
+            .zip(base.map(Row::rates).unwrap_or_default());
+        median(rates.map(|(rate, base)| rate / base).collect())
+    }
+
+    /// Median over the rounds of the time that `row`'s operation takes by that of the floor, the
+    /// cost of the loop taken off both; None in phases without a floor.
+    fn times_floor(&self, row: &Row, loop_ns: f64) -> Option<f64> {
+        let floor = self.beside(row, StoreName::Floor)?;
+        let own_ns = |rate: f64| row.threads as f64 * 1e9 / rate - loop_ns;
+        let rates = row.rates().into_iter().zip(floor.rates());
+        let times = rates.map(|(rate, floor)| own_ns(rate) / own_ns(floor));
+        Some(median(times.collect()))
     }
 
     fn ordered(&self, phase: Phase, plan: &Plan) -> Vec<&Row> {
@@ -156,23 +190,19 @@ impl Report {
     /// The tables.
     pub fn table(&self, plan: &Plan, overhead: Overhead) -> Result<String> {
         let mut text = String::new();
-        let base = plan
-            .stores
-            .last()
-            .map(|store| store.name())
-            .unwrap_or_default();
         let Overhead {
             clock_ns,
-            floor_ns,
+            loop_ns,
             codec_ns,
         } = overhead;
         let codec_us = codec_ns / 1e3;
         writeln!(
             text,
             "\nEvery latency holds one clock reading ({clock_ns:.0} ns); every rate pays the loop \
-             ({floor_ns:.0} ns an operation);\nan edit in a store of plain bytes pays decode and \
-             encode ({codec_us:.1} us). Medians of {} round(s);\nlatencies in us over all rounds; \
-             a load's are of batches of 1,000; ratio: to {base}.",
+             ({loop_ns:.0} ns an operation);\nan edit in a store of plain bytes pays decode and \
+             encode ({codec_us:.1} us). Medians of {} round(s); rates are of\nrecords; latencies \
+             in us over all rounds are of calls: 1,000 records in load, 64 in get-batch, 100 in \
+             groups.\nratio: to the last row.",
             plan.rounds(),
         )?;
         for phase in plan.phases() {
@@ -212,9 +242,94 @@ impl Report {
                     us(latency.max()),
                 )?;
             }
+            self.floor_lines(phase, plan, loop_ns, &mut text)?;
         }
+        self.cost_tables(plan, &mut text)?;
         self.list_tables(plan, &mut text)?;
         Ok(text)
+    }
+
+    /// For each number of threads: how many times the floor's time an operation takes.
+    fn floor_lines(
+        &self,
+        phase: Phase,
+        plan: &Plan,
+        loop_ns: f64,
+        text: &mut String,
+    ) -> Result<()> {
+        for threads in plan.threads() {
+            let rows = self.ordered(phase, plan).into_iter();
+            let rows = rows.filter(|row| row.threads == threads && row.store != StoreName::Floor);
+            let times: Vec<String> = rows
+                .filter_map(|row| {
+                    let times = self.times_floor(row, loop_ns)?;
+                    Some(format!("{} {times:.2}", row.store.name()))
+                })
+                .collect();
+            for (line, some) in times.chunks(FLOOR_STORES_A_LINE).enumerate() {
+                let label = if line == 0 { "times the floor" } else { "" };
+                writeln!(text, "{label:<15} {threads:>3} {}", some.join(", "))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// For each number of threads: what the operations of the record phases cost beside time.
+    fn cost_tables(&self, plan: &Plan, text: &mut String) -> Result<()> {
+        for threads in plan.threads() {
+            let row = |store, phase| {
+                self.rows
+                    .iter()
+                    .find(|row| (row.store, row.phase, row.threads) == (store, phase, threads))
+            };
+            let stores = plan.stores.iter();
+            let stores: Vec<_> = stores
+                .filter(|store| TIMED.iter().any(|phase| row(**store, *phase).is_some()))
+                .collect();
+            if stores.is_empty() {
+                continue;
+            }
+            writeln!(
+                text,
+                "\n{:<17} {:^35} | {:^32} | {:>10}\n{:<17} {:>8} {:>8} {:>9} {:>7} | {:>10} \
+                 {:>11} {:>9} | {:>10}",
+                format!("costs, {threads} thr"),
+                "processor us an operation",
+                "bytes an overwrite",
+                "disk bytes",
+                "",
+                "load",
+                "get",
+                "overwrite",
+                "mix",
+                "made dirty",
+                "write calls",
+                "growth",
+                "a record",
+            )?;
+            for store in stores {
+                let [load, get, overwrite, mix] = TIMED.map(|phase| {
+                    let ns = row(*store, phase).and_then(Row::processor_ns);
+                    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ns / 1e3))
+                });
+                let puts = row(*store, Phase::Overwrite);
+                let [dirtied, called, allocated, ..] = BYTES.map(|(_, of)| {
+                    let bytes = puts.and_then(|row| row.bytes(of));
+                    bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{bytes:.0}"))
+                });
+                let disk = row(*store, Phase::Load).map_or_else(
+                    || "-".to_owned(),
+                    |row| format!("{:.0}", row.disk_bytes() / plan.records() as f64),
+                );
+                writeln!(
+                    text,
+                    "{:<17} {load:>8} {get:>8} {overwrite:>9} {mix:>7} | {dirtied:>10} \
+                     {called:>11} {allocated:>9} | {disk:>10}",
+                    store.name(),
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn list_tables(&self, plan: &Plan, text: &mut String) -> Result<()> {
@@ -233,7 +348,7 @@ impl Report {
             "recycled B/edit"
         )?;
         for row in &rows {
-            let [dirtied, called, allocated, fresh, recycled] = COSTS.map(|(_, of)| {
+            let [dirtied, called, allocated, fresh, recycled] = BYTES.map(|(_, of)| {
                 row.bytes(of)
                     .map_or("-".into(), |bytes| format!("{bytes:.0}"))
             });
@@ -276,30 +391,32 @@ impl Report {
                 "ops_per_second": median(row.rates()),
                 "ops_per_second_by_round": row.rates(),
                 "ratio": self.ratio(row, plan),
+                "times_floor": self.times_floor(row, overhead.loop_ns),
                 "p50_ns": p50,
                 "p99_ns": p99,
                 "p999_ns": p999,
                 "max_ns": latency.max(),
                 "edits_by_second": edits.then(|| row.seconds(plan.list_span().as_secs())),
-                "bytes_per_edit": edits.then(|| COSTS
+                "processor_ns_per_op": row.processor_ns(),
+                "bytes_per_op": BYTES
                     .map(|(name, of)| (name.to_owned(), json!(row.bytes(of))))
                     .into_iter()
-                    .collect::<serde_json::Map<_, _>>()),
+                    .collect::<serde_json::Map<_, _>>(),
+                "disk_bytes_at_end": row.disk_bytes(),
             }));
         }
         Ok(json!({
             "records": plan.records(),
             "lists": plan.lists(),
             "rounds": plan.rounds(),
-            "seconds": plan.span().as_secs(),
+            "seconds": plan.span().as_secs_f64(),
             "list_seconds": plan.list_span().as_secs(),
             "file_system": file_system,
             "clock_ns": overhead.clock_ns,
-            "floor_ns": overhead.floor_ns,
+            "loop_ns": overhead.loop_ns,
             "codec_ns": overhead.codec_ns,
-            "ratio_to": plan.stores.last().map(|store| store.name()),
             "versions": plan.stores.iter()
-                .map(|store| (store.name(), json!(version(&store.package()))))
+                .map(|store| (store.name(), json!(store.version())))
                 .collect::<serde_json::Map<_, _>>(),
             "rows": rows,
         }))
@@ -326,7 +443,7 @@ mod tests {
     use super::*;
     use crate::disk::Traffic;
     use crate::stores::LogBytes;
-    use clap::Parser;
+    use clap::{Parser, ValueEnum};
     use std::time::Duration;
 
     fn ran(operations: u64, latency_ns: u64) -> Measured {
@@ -344,7 +461,13 @@ mod tests {
             dirtied: bytes,
             called: bytes,
         };
-        Cost { traffic, log }
+        Cost {
+            operations: 10,
+            traffic,
+            log,
+            processor: Duration::from_nanos(bytes),
+            disk_bytes: bytes,
+        }
     }
 
     #[test]
@@ -362,9 +485,21 @@ mod tests {
     #[test]
     fn rounds_of_one_kind_share_a_row_whose_latencies_are_those_of_all() {
         let mut report = Report::default();
-        report.add(Phase::Get, 1, StoreName::Redb, ran(90, 1_000), None);
-        report.add(Phase::Get, 2, StoreName::Redb, ran(10, 7), None);
-        report.add(Phase::Get, 1, StoreName::Redb, ran(10, 8_000), None);
+        report.add(
+            Phase::Get,
+            1,
+            StoreName::Redb,
+            ran(90, 1_000),
+            cost(0, None),
+        );
+        report.add(Phase::Get, 2, StoreName::Redb, ran(10, 7), cost(0, None));
+        report.add(
+            Phase::Get,
+            1,
+            StoreName::Redb,
+            ran(10, 8_000),
+            cost(0, None),
+        );
         let [row, other] = report.rows.as_slice() else {
             panic!("{report:?}")
         };
@@ -380,8 +515,14 @@ mod tests {
         let plan = Plan::parse_from(["peers", "--stores", "redb,dashmap"]);
         let mut report = Report::default();
         for (mine, base) in [(10, 20), (10, 100), (30, 100)] {
-            report.add(Phase::Get, 1, StoreName::Redb, ran(mine, 1), None);
-            report.add(Phase::Get, 1, StoreName::Dashmap, ran(base, 1), None);
+            report.add(Phase::Get, 1, StoreName::Redb, ran(mine, 1), cost(0, None));
+            report.add(
+                Phase::Get,
+                1,
+                StoreName::Dashmap,
+                ran(base, 1),
+                cost(0, None),
+            );
         }
         let ratios: Vec<f64> = report
             .rows
@@ -392,18 +533,59 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_an_edit_are_the_median_over_the_rounds() {
+    fn a_ratio_is_to_the_last_store_that_runs_the_phase() {
+        let plan = Plan::parse_from(["peers", "--stores", "redb,spikelet-storage,spikelet"]);
+        let mut report = Report::default();
+        for (phase, base) in [
+            (Phase::Groups, StoreName::SpikeletStorage),
+            (Phase::Durable1, StoreName::Spikelet),
+        ] {
+            report.add(phase, 1, StoreName::Redb, ran(10, 1), cost(0, None));
+            report.add(phase, 1, base, ran(40, 1), cost(0, None));
+        }
+        let ratios: Vec<f64> = report
+            .rows
+            .iter()
+            .map(|row| report.ratio(row, &plan))
+            .collect();
+        assert_eq!(ratios, [0.25, 1.0, 0.25, 1.0]);
+    }
+
+    #[test]
+    fn multiples_of_the_floor_leave_out_the_loop() {
+        let mut report = Report::default();
+        // In 2 s: 200 ns an operation beside 350 ns, of which the loop is 50.
+        report.add(
+            Phase::Get,
+            1,
+            StoreName::Floor,
+            ran(10_000_000, 1),
+            cost(0, None),
+        );
+        let ours = Measured {
+            elapsed: Duration::from_secs(7),
+            ..ran(20_000_000, 1)
+        };
+        report.add(Phase::Get, 1, StoreName::Spikelet, ours, cost(0, None));
+        let ours = report.rows.last().unwrap();
+        assert_eq!(report.times_floor(ours, 50.0), Some(2.0));
+        report.add(Phase::Mix, 1, StoreName::Spikelet, ran(1, 1), cost(0, None));
+        let without = report.rows.last().unwrap();
+        assert_eq!(report.times_floor(without, 50.0), None);
+    }
+
+    #[test]
+    fn costs_of_an_operation_are_the_median_over_the_rounds() {
         let mut report = Report::default();
         for dirtied in [100, 900, 300] {
             let cost = cost(dirtied, None);
-            report.add(Phase::Lists, 1, StoreName::Redb, ran(10, 1), Some(cost));
+            report.add(Phase::Lists, 1, StoreName::Redb, ran(10, 1), cost);
         }
-        let bytes = report
-            .rows
-            .first()
-            .unwrap()
-            .bytes(|cost| Some(cost.traffic.dirtied));
-        assert_eq!(bytes, Some(30.0));
+        let row = report.rows.first().unwrap();
+        assert_eq!(row.bytes(|cost| Some(cost.traffic.dirtied)), Some(30.0));
+        assert_eq!(row.bytes(|cost| Some(cost.log?.fresh)), None);
+        assert_eq!(row.processor_ns(), Some(30.0));
+        assert_eq!(row.disk_bytes(), 300.0);
     }
 
     #[test]
@@ -411,25 +593,31 @@ mod tests {
         let plan = Plan::parse_from([
             "peers",
             "--stores",
-            "redb,spikelet-interval",
+            "redb,floor,spikelet-interval",
             "--list-seconds",
             "45",
         ]);
         let mut report = Report::default();
-        for phase in [Phase::GetRef, Phase::Lists] {
+        for phase in Phase::value_variants().iter().copied() {
             for operations in [20_000_000, 30_000_000] {
                 let log = LogBytes {
                     fresh: 1 << 40,
                     recycled: 1 << 40,
                 };
-                let (ran, cost) = (ran(operations, 20_000_000_000), cost(1 << 40, Some(log)));
-                report.add(phase, 2, StoreName::SpikeletInterval, ran, Some(cost));
+                for store in [StoreName::Floor, StoreName::SpikeletInterval] {
+                    let cost = Cost {
+                        operations,
+                        ..cost(1 << 40, Some(log))
+                    };
+                    let ran = ran(operations, 20_000_000_000);
+                    report.add(phase, 2, store, ran, cost);
+                }
             }
         }
         let overhead = Overhead {
             codec_ns: 12_345.0,
             clock_ns: 25.0,
-            floor_ns: 70.0,
+            loop_ns: 70.0,
         };
         let table = report.table(&plan, overhead).unwrap();
         for line in table.lines() {

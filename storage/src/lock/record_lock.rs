@@ -3,6 +3,9 @@
 use crate::digest::Digest;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
+use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
+use crate::image::delta::{diff, encode};
+use crate::image::{Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
 use crate::lock::Acquire;
 use crate::log::Appended;
@@ -11,7 +14,7 @@ use crate::log::entry::{
 };
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
-use crate::log::volume::{CopiedEntry, Entry};
+use crate::log::volume::{Entry, OwnedEntry};
 use crate::namespace::{Core, Counters};
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
@@ -36,6 +39,14 @@ pub struct NewVersion<'a> {
     pub payload: &'a [u8],
 }
 
+/// An edit that is worth a delta.
+struct EditedRecord {
+    delta: Vec<u8>,
+    header: Header,
+    body: Vec<u8>,
+    parts: Vec<Part>,
+}
+
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -54,8 +65,10 @@ pub struct RecordLock<'n> {
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
-    /// The record, if it was still staged.
-    copy: OnceCell<CopiedEntry>,
+    /// The record, if it is a copy of this lock's own.
+    copy: OnceCell<OwnedEntry>,
+    /// The record had an image, or none was needed, when it was locked.
+    had_image: bool,
 }
 
 impl<'n> RecordLock<'n> {
@@ -95,7 +108,9 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        Ok(Self::granted(core, digest, guard, &partition))
+        let lock = Self::granted(core, digest, guard, &partition);
+        drop(partition);
+        Ok(lock.with_image())
     }
 
     /// For background passes: locks the record only if nobody holds it and the namespace is open.
@@ -103,7 +118,48 @@ impl<'n> RecordLock<'n> {
         let guard = epoch::pin();
         let mut partition = core.index.lock(digest);
         let granted = core.check_open().is_ok() && partition.held().try_acquire(digest);
-        granted.then(|| Self::granted(core, digest, guard, &partition))
+        if !granted {
+            return None;
+        }
+        let lock = Self::granted(core, digest, guard, &partition);
+        drop(partition);
+        Some(lock.with_image())
+    }
+
+    /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
+    fn with_image(mut self) -> Self {
+        let core = self.core;
+        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
+            return self;
+        };
+        if !core.any_deltas.load(Ordering::Relaxed) {
+            return self;
+        }
+        let is_delta = core
+            .log
+            .entry(seen.location, &self.guard)
+            .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
+        if is_delta {
+            self.had_image = false;
+            let checked = core
+                .checked_entry(seen.location, seen.unverified, &self.guard)
+                .is_ok();
+            if checked {
+                self.find_again();
+            }
+        }
+        self
+    }
+
+    /// Looks up what the index holds of the record now: the same version, perhaps in another place.
+    fn find_again(&mut self) {
+        let core = self.core;
+        let partition = core.index.lock(&self.digest);
+        self.seen = partition
+            .find(self.digest.tag(), |slot| {
+                core.is_of(slot, &self.digest, &self.guard)
+            })
+            .map(|at| partition.get(at));
     }
 
     fn granted(
@@ -125,6 +181,7 @@ impl<'n> RecordLock<'n> {
             seen,
             held: true,
             copy: OnceCell::new(),
+            had_image: true,
         }
     }
 
@@ -152,7 +209,7 @@ impl<'n> RecordLock<'n> {
                 .checked_entry(slot.location, slot.unverified, &self.guard)?
             {
                 Some(Entry::Lent(view)) => Some(view),
-                Some(Entry::Copied(copy)) => Some(self.copy.get_or_init(|| copy).view()),
+                Some(Entry::Owned(own)) => Some(self.copy.get_or_init(|| own).view()),
                 None => None,
             },
         };
@@ -166,12 +223,38 @@ impl<'n> RecordLock<'n> {
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<()> {
         self.core.check_open()?;
+        if self.core.log.space().writes_are_stopped() {
+            self.wait_for_room();
+        }
         self.core.log.check_writable(Purpose::Write)?;
+        if self.put_delta(version)? {
+            let core = self.core;
+            drop(self);
+            return core.settle();
+        }
         let appended = self.append(&Change::Put(*version), None)?;
         self.publish(&Change::Put(*version), &appended);
         let core = self.core;
         drop(self);
         core.settle()
+    }
+
+    /// Waits while space is short and can be won, as long as the namespace allows. The record stays locked, but what was seen
+    /// of it is let go: blocks are not freed while somebody looks.
+    #[cold]
+    fn wait_for_room(&mut self) {
+        let core = self.core;
+        let patience = core.options.max_space_wait;
+        if !core.options.background || patience.is_zero() || !core.can_win_space() {
+            return;
+        }
+        Counters::add(&core.counters.space_waits, 1);
+        self.copy = OnceCell::new();
+        let until = Instant::now().checked_add(patience);
+        self.guard.repin_after(|| {
+            core.log.space().wait_for_room(until);
+        });
+        self.find_again();
     }
 
     /// Deletes the record durably: a tombstone takes its place until no older version is left on any device. Returns
@@ -279,6 +362,188 @@ impl<'n> RecordLock<'n> {
                 )
             }
         }
+    }
+
+    /// Puts a version by what it changes in the one before. False: it is to be written whole.
+    fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<bool> {
+        let core = self.core;
+        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
+        if is_small || !core.log.images().are_wanted() {
+            return Ok(false);
+        }
+        let Some(EditedRecord {
+            delta,
+            mut header,
+            body,
+            mut parts,
+        }) = self.edited(version)
+        else {
+            return Ok(false);
+        };
+        core.any_deltas.store(true, Ordering::Relaxed);
+        let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
+        header.lsn = appended.lsn;
+        parts.push(Part {
+            location: appended.location,
+            units: appended.units,
+        });
+        core.evict(&self.guard);
+        let image = Image::new(image_header(header, body.len()), body, parts);
+        let size_units = image.units();
+        let number = core.log.images().insert(image);
+        let slot = Slot {
+            location: number.map_or(appended.location, Images::location_of),
+            unverified: false,
+            size_units,
+            void_time: version.void_time,
+            tombstone: false,
+            set_id: version.set_id,
+        };
+        let tag = self.digest.tag();
+        let mut partition = core.index.lock(&self.digest);
+        let hidden = core
+            .sets
+            .hides(slot.set_id, appended.lsn, header.last_update_ms);
+        // Nobody moves a record that is locked, but its image may have been evicted.
+        let at = partition.find(tag, |slot| core.is_of(slot, &self.digest, &self.guard));
+        let old = at.filter(|_| !hidden).map(|at| {
+            let old = partition.get(at);
+            partition.replace(at, slot);
+            old
+        });
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+        let Some(old) = old else {
+            // A truncation came between, and has retired the chain: it is as if the write had come before it.
+            core.log.release(appended.location, appended.units);
+            if let Some(number) = number {
+                core.log.images().remove(number, &self.guard);
+            }
+            return Ok(true);
+        };
+        let grown = i64::from(size_units) - i64::from(old.size_units);
+        core.sets.count(slot.set_id, 0, grown);
+        if let Some(number) = Images::number_of(old.location) {
+            core.log.images().remove(number, &self.guard);
+        }
+        Ok(true)
+    }
+
+    /// What an edit writes, if it is worth a delta.
+    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
+        let core = self.core;
+        let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
+        let old = self.entry().ok().flatten()?;
+        // A member of a group may still be undone.
+        if old.flags() & FLAG_GROUPED != 0 {
+            return None;
+        }
+        let parts = match Images::number_of(seen.location) {
+            Some(number) => core.log.images().get(number, &self.guard)?.parts.clone(),
+            None => vec![Part {
+                location: seen.location,
+                units: seen.size_units,
+            }],
+        };
+        let last = parts.last()?;
+        // A chain whose image could not be kept.
+        if Images::number_of(seen.location).is_none() && self.copy_is_built() {
+            return None;
+        }
+        let mut body = Vec::with_capacity(version.payload.len() + 32);
+        if let Some(key) = version.key {
+            let (length, used) = varint(key.len());
+            body.extend_from_slice(length.get(..used)?);
+            body.extend_from_slice(key);
+        }
+        body.extend_from_slice(version.payload);
+        if should_fold(&parts, body.len(), self.had_image) {
+            return None;
+        }
+        let splices = diff(old.record_body(), &body, body.len() / DELTA_SHARE)?;
+        let before = (last.location, old.lsn());
+        let delta = encode(before, parts.len(), &splices, &body);
+        let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
+        let header = Header {
+            kind: Kind::Delta,
+            flags: keyed | (old.flags() & FLAG_CHANGED_SET),
+            generation: version.generation,
+            last_update_ms: old.last_update_ms().max(version.last_update_ms),
+            void_time: version.void_time,
+            set_id: version.set_id,
+            digest: self.digest,
+            ..blank_header()
+        };
+        Some(EditedRecord {
+            delta,
+            header,
+            body,
+            parts,
+        })
+    }
+
+    fn copy_is_built(&self) -> bool {
+        matches!(self.copy.get(), Some(OwnedEntry::Built(_)))
+    }
+
+    /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
+    /// the span of the entry; 0: it has no chain any more, or is damaged.
+    pub(crate) fn fold(mut self) -> Result<u32> {
+        let core = self.core;
+        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
+            return Ok(0);
+        };
+        let parts = core.parts_of_slot(&seen, &self.guard);
+        let Some(entry) = self.entry().ok().flatten().filter(|_| parts.len() > 1) else {
+            return Ok(0);
+        };
+        let header = Header {
+            kind: Kind::Record,
+            flags: entry.flags() & !FLAG_GROUPED,
+            lsn: entry.lsn(),
+            generation: entry.generation(),
+            last_update_ms: entry.last_update_ms(),
+            void_time: entry.void_time(),
+            set_id: entry.set_id(),
+            digest: self.digest,
+            ..blank_header()
+        };
+        let appended = core
+            .log
+            .append(Purpose::Defrag, header, &[entry.record_body()], None)?;
+        let mut partition = core.index.lock(&self.digest);
+        let at = partition.find(self.digest.tag(), |slot| {
+            core.is_of(slot, &self.digest, &self.guard)
+        });
+        let old = at.map(|at| {
+            let old = partition.get(at);
+            let whole = Slot {
+                location: appended.location,
+                size_units: appended.units,
+                unverified: false,
+                ..old
+            };
+            partition.replace(at, whole);
+            old
+        });
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+        let Some(old) = old else {
+            core.log.release(appended.location, appended.units);
+            return Ok(0);
+        };
+        let grown = i64::from(appended.units) - i64::from(old.size_units);
+        core.sets.count(old.set_id, 0, grown);
+        core.retire_uncounted(&old, &self.guard);
+        Ok(appended.units)
     }
 
     /// Makes an appended entry the record, unlocks it, and retires what was there.

@@ -28,8 +28,8 @@ pub(crate) const MIRROR_AT: u64 = 512;
 /// Where the first entry of a block lies.
 pub(crate) const ENTRIES_AT: u64 = 1024;
 
-/// The most that one entry can span: a block less its header and one sector of directory.
-pub(crate) const ENTRY_UNITS_MAX: u32 = ((BLOCK_BYTES - ENTRIES_AT - 512) / UNIT_BYTES) as u32;
+/// The most that one entry can span: a block less its header, the filler that ends it and one sector of directory.
+pub(crate) const ENTRY_UNITS_MAX: u32 = ((BLOCK_BYTES - ENTRIES_AT - 64 - 512) / UNIT_BYTES) as u32;
 
 /// The layout of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

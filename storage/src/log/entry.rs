@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Filler = 5,
     /// An entry that counts for nothing: recovery has taken it back, since what it needs was lost before it was durable.
     Void = 6,
+    /// What a version of a record changes in the version before. See `image/delta.rs`.
+    Delta = 7,
 }
 
 impl Kind {
@@ -57,6 +59,7 @@ impl Kind {
             4 => Some(Self::Metadata),
             5 => Some(Self::Filler),
             6 => Some(Self::Void),
+            7 => Some(Self::Delta),
             _ => None,
         }
     }
@@ -155,6 +158,16 @@ impl Header {
             *target = check.to_le_bytes();
         }
         raw
+    }
+
+    /// The header without its checks, for an entry that is kept in memory.
+    pub(crate) fn encode_unchecked(&self) -> RawHeader {
+        let nowhere = Place {
+            device_id: 0,
+            incarnation: 0,
+            offset: 0,
+        };
+        self.encode_with(nowhere, 0)
     }
 
     /// The fields, if they can be those of an entry at all; checks are not looked at.
@@ -382,13 +395,18 @@ impl<'a> EntryView<'a> {
         self.body
     }
 
-    fn split(&self) -> (&'a [u8], &'a [u8]) {
+    /// Key and payload, as they are stored; without the group.
+    pub(crate) fn record_body(&self) -> &'a [u8] {
         let skip = if self.flags() & FLAG_GROUPED == 0 {
             0
         } else {
             8
         };
-        let rest = self.body.get(skip..).unwrap_or_default();
+        self.body.get(skip..).unwrap_or_default()
+    }
+
+    fn split(&self) -> (&'a [u8], &'a [u8]) {
+        let rest = self.record_body();
         if self.flags() & FLAG_KEYED == 0 {
             return (&[], rest);
         }

@@ -20,7 +20,7 @@ pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
 /// A page of the file system.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
-const SLACK_BYTES: u64 = 8 << 10;
+pub(crate) const SLACK_BYTES: u64 = 64 << 10;
 /// After so many full buffers in a row a buffer grows.
 const FULL_BUFFERS_TO_GROW: u32 = 4;
 /// Where nothing is staged the directory goes to the device after so many bytes of it, and at every sync.

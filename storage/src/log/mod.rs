@@ -21,6 +21,7 @@ use crate::device::{
 };
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
+use crate::image::Images;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
@@ -29,7 +30,7 @@ use crate::log::directory::unit_of;
 use crate::log::durability::{Horizon, Syncer};
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
 use crate::log::lane::{
-    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES,
+    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES,
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
@@ -54,6 +55,7 @@ pub(crate) struct Log {
     namespace: String,
     volumes: Vec<Volume>,
     staging: Option<Arc<Staging>>,
+    images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<CachePadded<Lane>>,
     next_lsn: CachePadded<AtomicU64>,
@@ -96,7 +98,14 @@ impl Log {
         volumes: Vec<Volume>,
         staging: Option<Arc<Staging>>,
         write_lanes: usize,
+        image_bytes_max: u64,
     ) -> Self {
+        // Where every append is written at once a whole record costs what a delta costs.
+        let image_bytes_max = if staging.is_some() {
+            image_bytes_max
+        } else {
+            0
+        };
         let session = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             &namespace,
@@ -108,6 +117,7 @@ impl Log {
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
             staging,
+            images: Arc::new(Images::new(image_bytes_max)),
             lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
@@ -175,9 +185,21 @@ impl Log {
         &self.syncer
     }
 
+    /// The entry at a location of the index, or the image that the location stands for.
     #[inline]
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
-        self.volume(location)?.entry(location, guard)
+        match self.volumes.get(location.device()) {
+            Some(volume) => volume.entry(location, guard),
+            None => {
+                let number = Images::number_of(location)?;
+                let image = self.images.get(number, guard)?;
+                Some(Entry::Lent(image.view()))
+            }
+        }
+    }
+
+    pub(crate) fn images(&self) -> &Arc<Images> {
+        &self.images
     }
 
     /// Has the memory of an entry fetched, for whoever is about to read all of it.
@@ -361,7 +383,10 @@ impl Log {
                 }
                 // First a new one: without it, what is open stays so, and smaller entries may still fit.
                 let next = self.take_block(purpose)?;
-                if let Err(error) = self.close_block(number, state, volume) {
+                let closed = self
+                    .back_block(next)
+                    .and_then(|()| self.close_block(number, state, volume));
+                if let Err(error) = closed {
                     self.space.give_back(next, false);
                     return Err(self.refused(purpose, error));
                 }
@@ -371,6 +396,21 @@ impl Log {
                 self.open_block(number, state, next, purpose)?;
             }
         }
+    }
+
+    /// Puts disk space behind what a block needs to be opened.
+    fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
+        // The next block must be reachable, since it holds the mirror, and must have space for that.
+        let holder = BlockId::containing(id.device, volume.mirror_offset(id.index)).offset_bytes();
+        let device = volume.device();
+        if device.len_bytes() < holder + PAGE_BYTES {
+            device.extend(holder + PAGE_BYTES)?;
+        }
+        OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES)?;
+        device.reserve(holder, PAGE_BYTES)
     }
 
     fn close_block(
@@ -415,14 +455,8 @@ impl Log {
         };
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
-        // The next block must be reachable, since it holds the mirror, and must have space for that.
-        let mirror = volume.mirror_offset(id.index);
-        let holder = BlockId::containing(id.device, mirror).offset_bytes();
-        if volume.device().len_bytes() < holder + PAGE_BYTES {
-            volume.device().extend(holder + PAGE_BYTES)?;
-        }
-        open.back(volume, ENTRIES_AT)?;
-        volume.device().reserve(holder, PAGE_BYTES)?;
+        self.back_block(id)?;
+        open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
         let header = BlockHeader {
             format: Format::Two,
             index: id.index,
@@ -525,19 +559,27 @@ impl Log {
         blocks.filter(|block| block.phase() != Phase::Free).count()
     }
 
-    /// Gives a block back whose entries are all dead, moved and synced, and which no reader can see any more. Its disk
-    /// space goes back, too, unless it will be used again soon.
-    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
+    /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
+    pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
         let Some(volume) = self.volumes.get(id.device) else {
             return Ok(());
         };
-        volume.write_block_header(&BlockHeader {
+        let header = BlockHeader {
             format: Format::Two,
             index: id.index,
             incarnation: 0,
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
-        })?;
+        };
+        volume.write_block_header(&header).map_err(Error::Device)
+    }
+
+    /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
+    /// too, unless it will be used again soon.
+    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
         let is_backed = self.space.wants_backed(self.used_blocks());
         if !is_backed {
             // The first page keeps the header, and the mirror of another one.
@@ -561,16 +603,6 @@ impl Log {
                 namespace: self.namespace.clone(),
                 reason,
             })
-    }
-
-    /// A sync, then a sync of what it has made certain: after this, recovery knows without looking how far every block was
-    /// complete. Needed before space is used again.
-    /// Returns the durable sequence number.
-    pub(crate) fn checkpoint(&self) -> Result<u64> {
-        self.sync()?;
-        let durable_lsn = self.syncer.durable_lsn();
-        self.sync()?;
-        Ok(durable_lsn)
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.

@@ -3,7 +3,7 @@
 use crate::device::{BLOCK_BYTES, DeviceError, HEADER_BYTES};
 use crate::log::block::{BlockId, Phase};
 use crate::log::volume::Volume;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,6 +12,8 @@ use std::time::Instant;
 const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
+/// With so many blocks beside the reserve space is short.
+const TIGHT_BLOCKS: u64 = 2;
 /// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
 const USED_BLOCKS_A_BACKED_ONE: usize = 16;
 
@@ -45,8 +47,6 @@ pub(crate) struct Space {
     disk_full: AtomicBool,
     /// With no more than these available, writes are stopped.
     reserve_blocks: u64,
-    /// Rises when a block is given back: whoever waits for space waits for that.
-    freed: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -57,8 +57,6 @@ struct FreeBlocks {
     backed: VecDeque<BlockId>,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
-    /// The device whose turn it is.
-    next_device: usize,
     /// Nobody may wait any more: the namespace ends.
     waits_ended: bool,
 }
@@ -93,7 +91,6 @@ impl Space {
             stop_writes: AtomicBool::new(false),
             disk_full: AtomicBool::new(false),
             reserve_blocks,
-            freed: AtomicU64::new(0),
         }
     }
 
@@ -173,7 +170,6 @@ impl Space {
         } else {
             blocks.free.push(id);
         }
-        self.freed.fetch_add(1, Ordering::SeqCst);
         self.refresh(&blocks);
         self.changed.notify_all();
     }
@@ -184,7 +180,8 @@ impl Space {
     }
 
     fn is_tight(&self, blocks: &FreeBlocks) -> bool {
-        blocks.available() <= 2 * self.reserve_blocks || self.disk_full.load(Ordering::Relaxed)
+        blocks.available() <= self.reserve_blocks + TIGHT_BLOCKS
+            || self.disk_full.load(Ordering::Relaxed)
     }
 
     /// Waits until space becomes short (true), or until `until`. False at once if it is short already.
@@ -202,21 +199,15 @@ impl Space {
         blocks.waits_ended
     }
 
-    /// How many blocks have been given back since the opening.
-    pub(crate) fn freed(&self) -> u64 {
-        self.freed.load(Ordering::SeqCst)
-    }
-
-    /// Waits until new versions are accepted again (true), or until `until`, or until nobody may wait any more.
-    pub(crate) fn wait_for_room(&self, until: Instant) -> bool {
+    /// Waits until new versions are accepted again, or until `until`, or until nobody may wait any more.
+    pub(crate) fn wait_for_room(&self, until: Option<Instant>) {
         let mut blocks = self.blocks.lock();
-        while self.writes_are_stopped() {
-            if blocks.waits_ended || Instant::now() >= until {
-                return false;
+        while self.writes_are_stopped() && !blocks.waits_ended {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return;
             }
-            self.changed.wait_until(&mut blocks, Some(until));
+            self.changed.wait_until(&mut blocks, until);
         }
-        true
     }
 
     /// Ends all waits, present and future ones.
@@ -236,27 +227,30 @@ impl Space {
     }
 }
 
-/// Extends the device whose turn it is by some blocks, or the next one that can be. Costs no disk space.
+/// Extends every device by its share of some blocks, which are taken from one device after the other. Costs no disk space.
 fn extend(blocks: &mut FreeBlocks, volumes: &[Volume]) -> Result<(), DeviceError> {
-    for _ in 0..volumes.len() {
-        let turn = blocks.next_device % volumes.len();
-        blocks.next_device += 1;
-        let (Some(volume), Some(beyond)) = (volumes.get(turn), blocks.beyond.get_mut(turn)) else {
-            continue;
-        };
-        let added = EXTEND_BLOCKS.min(*beyond);
+    let share = EXTEND_BLOCKS.div_ceil(volumes.len().max(1) as u32);
+    let mut new = Vec::new();
+    let mut refused = None;
+    for (volume, beyond) in volumes.iter().zip(&mut blocks.beyond) {
+        let added = share.min(*beyond);
         if added == 0 {
             continue;
         }
         let reachable = volume.reachable_blocks();
         let end = HEADER_BYTES + u64::from(reachable + added) * BLOCK_BYTES;
-        volume.device().extend(end)?;
+        if let Err(error) = volume.device().extend(end) {
+            refused = Some(error);
+            continue;
+        }
         *beyond -= added;
-        let new = (reachable..reachable + added).rev();
-        blocks
-            .free
-            .splice(0..0, new.map(|index| volume.block_id(index)));
-        return Ok(());
+        let indexes = (0..).zip(reachable..reachable + added);
+        new.extend(indexes.map(|(turn, index)| (turn, volume.block_id(index))));
     }
+    if let Some(error) = refused.filter(|_| new.is_empty()) {
+        return Err(error);
+    }
+    new.sort_unstable_by_key(|(turn, id): &(u32, BlockId)| std::cmp::Reverse((*turn, id.device)));
+    blocks.free.splice(0..0, new.into_iter().map(|(_, id)| id));
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
 use crate::epoch::Guard;
+use crate::image::Image;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, HeaderCopy, MIRROR_AT,
@@ -47,14 +48,33 @@ unsafe impl Sync for Volume {}
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Lent(EntryView<'a>),
+    Owned(OwnedEntry),
+}
+
+/// An entry of the reader's own.
+#[derive(Debug)]
+pub(crate) enum OwnedEntry {
+    /// A copy from staging memory.
     Copied(CopiedEntry),
+    /// Put together from a chain.
+    Built(Box<Image>),
 }
 
 impl Entry<'_> {
+    #[inline]
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
             Self::Lent(view) => *view,
+            Self::Owned(owned) => owned.view(),
+        }
+    }
+}
+
+impl OwnedEntry {
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        match self {
             Self::Copied(copy) => copy.view(),
+            Self::Built(image) => image.view(),
         }
     }
 }
@@ -71,7 +91,7 @@ thread_local! {
 }
 
 impl CopiedEntry {
-    pub(crate) fn view(&self) -> EntryView<'_> {
+    fn view(&self) -> EntryView<'_> {
         let bytes = self.words.as_flattened();
         match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
             Some((raw, rest)) => {
@@ -184,7 +204,7 @@ impl Volume {
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return Some(Entry::Copied(copy));
+            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
         }
         let offset = location.offset_bytes();
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;

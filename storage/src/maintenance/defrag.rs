@@ -6,7 +6,8 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockId, Format, Phase};
+use crate::lock::record_lock::RecordLock;
+use crate::log::block::{BlockId, BlockState, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
@@ -18,6 +19,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// When space is short, every block of which so many percent are live is worth moving.
 const TIGHT_THRESHOLD_PERCENT: u64 = 95;
+
+/// The index is looked up ahead for so many entries of a block that is being emptied.
+const ENTRIES_AHEAD: usize = 16;
 
 /// So many emptied blocks share one checkpoint (512 MiB), or a quarter of all if that is more, unless space is short or
 /// the durability's own period is over: after each sync, what is edited next is written to fresh log once.
@@ -49,6 +53,8 @@ struct Emptied {
     unseen: Arc<AtomicBool>,
     /// The last sequence number when it was empty: what superseded its entries has no higher one.
     last_lsn: u64,
+    /// Its header says that it is free.
+    noted: bool,
 }
 
 impl Emptied {
@@ -70,7 +76,8 @@ impl Core {
         let mut least = 2;
         let mut moved = 0;
         for _ in 0..GATHERED_BLOCKS_MAX {
-            match self.defrag_one_of(least, LEFTOVER_UNITS)? {
+            let threshold = u64::from(self.options.defrag_threshold_percent);
+            match self.defrag_one_of(least, LEFTOVER_UNITS, threshold)? {
                 Some(bytes) => moved += bytes,
                 None => break,
             }
@@ -85,50 +92,98 @@ impl Core {
         Ok(())
     }
 
-    /// Moves the live entries of one block, the emptiest that is worth it. Returns how many bytes were moved; None if
-    /// no block is.
-    pub(crate) fn defrag_step(&self) -> Result<Option<u64>> {
-        self.defrag_one_of(1, u32::MAX)
+    /// Moves the live entries of one block, if the namespace as a whole holds so much that is dead, or space is short: to
+    /// empty blocks one by one as they fall below the threshold would move four times as much. Returns how many bytes were
+    /// moved; None if nothing is to be done.
+    pub(crate) fn defrag_if_worth(&self) -> Result<Option<u64>> {
+        let (live, filled) = self.fill();
+        let threshold = u64::from(self.options.defrag_threshold_percent);
+        if !self.log.space().usage().tight && live * 100 >= filled * threshold {
+            return Ok(None);
+        }
+        // A single block that is nearly full is not worth it, whatever the others are.
+        self.defrag_one_of(1, u32::MAX, TIGHT_THRESHOLD_PERCENT)
     }
 
-    /// The same if there are `least` such blocks, of those with no more than `live_max` units live.
-    fn defrag_one_of(&self, least: usize, live_max: u32) -> Result<Option<u64>> {
+    /// Units that are live, and units that entries take, over all blocks that are closed.
+    pub(crate) fn fill(&self) -> (u64, u64) {
+        let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
+        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
+        closed.fold((0, 0), |(live, filled), block| {
+            let units = u64::from(block.filled_units());
+            (
+                live + u64::from(block.live_units()).min(units),
+                filled + units,
+            )
+        })
+    }
+
+    /// Whether cleaning can make room for new versions: blocks are emptied already, or enough is dead for two blocks.
+    pub(crate) fn can_win_space(&self) -> bool {
+        let (live, filled) = self.fill();
+        let dead = filled.saturating_sub(live) * UNIT_BYTES;
+        dead >= 2 * BLOCK_BYTES || self.has_emptied()
+    }
+
+    /// Moves the live entries of one block that is below the threshold by itself. Returns how many bytes were moved; None
+    /// if no block is.
+    pub(crate) fn defrag_step(&self) -> Result<Option<u64>> {
+        let threshold = match self.log.space().usage().tight {
+            true => TIGHT_THRESHOLD_PERCENT,
+            false => u64::from(self.options.defrag_threshold_percent),
+        };
+        self.defrag_one_of(1, u32::MAX, threshold)
+    }
+
+    /// Empties the block that is worth it most, if there are `least` below the threshold, of those with no more than
+    /// `live_max` units live.
+    fn defrag_one_of(&self, least: usize, live_max: u32, threshold: u64) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
-        let threshold = if self.log.space().usage().tight {
-            TIGHT_THRESHOLD_PERCENT
-        } else {
-            u64::from(self.options.defrag_threshold_percent)
-        };
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
-        let worth = |id: &BlockId, filled: u32, live: u32| {
-            u64::from(live) * 100 < u64::from(filled) * threshold
-                && state.stuck.get(id) != Some(&live)
+        // Leftovers win a block each when they go together, however much of what they hold is live.
+        let is_stuck = |id: &BlockId, live: u32| state.stuck.get(id) == Some(&live);
+        let is_leftover = |id: &BlockId, block: &BlockState| {
+            let live = block.live_units();
+            block.phase() == Phase::Closed && live <= LEFTOVER_UNITS && !is_stuck(id, live)
         };
-        let victims: Vec<(BlockId, u32)> = self
-            .log
-            .volumes()
-            .iter()
-            .flat_map(|volume| {
-                let closed = (0u32..)
-                    .zip(volume.blocks())
-                    .filter(|(_, block)| block.phase() == Phase::Closed);
-                closed.map(|(index, block)| {
-                    (
-                        volume.block_id(index),
-                        block.filled_units(),
-                        block.live_units(),
-                    )
-                })
-            })
-            .filter(|(id, filled, live)| *live <= live_max && worth(id, *filled, *live))
-            .map(|(id, _, live)| (id, live))
-            .collect();
-        if victims.len() < least {
+        let leftovers = self.log.volumes().iter().flat_map(|volume| {
+            let blocks = (0u32..).zip(volume.blocks());
+            blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
+        });
+        let least_leftovers = match live_max {
+            LEFTOVER_UNITS => least,
+            _ => 2,
+        };
+        let gather = leftovers.take(least_leftovers).count() >= least_leftovers;
+        let worth = |id: &BlockId, filled: u32, live: u32| {
+            let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
+            (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
+        };
+        let now = self.log.next_block();
+        let (mut best, mut victims) = (None, 0);
+        for volume in self.log.volumes() {
+            for (index, block) in (0u32..).zip(volume.blocks()) {
+                if block.phase() != Phase::Closed {
+                    continue;
+                }
+                let id = volume.block_id(index);
+                let (filled, live) = (block.filled_units(), block.live_units());
+                if live > live_max || !worth(&id, filled, live) {
+                    continue;
+                }
+                victims += 1;
+                let merit = merit_of(filled, live, now.saturating_sub(block.closed_at()));
+                if best.is_none_or(|(most, _)| merit > most) {
+                    best = Some((merit, id));
+                }
+            }
+        }
+        if victims < least {
             return Ok(None);
         }
-        let Some((id, _)) = victims.into_iter().min_by_key(|(_, live)| *live) else {
+        let Some((_, id)) = best else {
             return Ok(None);
         };
         let Some(volume) = self.log.volumes().get(id.device) else {
@@ -163,6 +218,7 @@ impl Core {
             id,
             unseen,
             last_lsn,
+            noted: false,
         });
         Counters::add(&self.counters.defragmented_blocks, 1);
         Ok(Some(moved))
@@ -182,27 +238,28 @@ impl Core {
         if count == 0 || (count < enough && !now) {
             return Ok(0);
         }
-        // What superseded the entries must be durable before they go.
-        let durable_lsn = self.log.checkpoint()?;
-        let free = |emptied: &mut Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
-        let blocks: Vec<BlockId> = state
-            .emptied
-            .extract_if(.., free)
-            .map(|emptied| emptied.id)
-            .collect();
-        for (done, id) in blocks.iter().enumerate() {
-            if let Err(error) = self.log.give_back(*id) {
-                // Those that were not given back stay emptied.
-                let left = blocks.get(done..).unwrap_or_default();
-                state.emptied.extend(left.iter().map(|id| Emptied {
-                    id: *id,
-                    unseen: Arc::new(AtomicBool::new(true)),
-                    last_lsn: durable_lsn,
-                }));
-                return Err(error);
+        // What superseded the entries must be durable before they go, and that the block is free before its bytes are: a
+        // block that recovery takes for one in use must hold what it held.
+        self.log.sync()?;
+        let durable_lsn = self.log.syncer().durable_lsn();
+        let free = |emptied: &Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
+        for emptied in state.emptied.iter_mut().filter(|emptied| free(emptied)) {
+            if !emptied.noted {
+                self.log.note_free(emptied.id)?;
+                emptied.noted = true;
             }
         }
-        Ok(blocks.len())
+        self.log.sync()?;
+        let mut freed = 0;
+        while let Some(at) = state.emptied.iter().position(|emptied| emptied.noted) {
+            let emptied = state.emptied.swap_remove(at);
+            if let Err(error) = self.log.give_back(emptied.id) {
+                state.emptied.push(emptied);
+                return Err(error);
+            }
+            freed += 1;
+        }
+        Ok(freed)
     }
 
     pub(crate) fn has_emptied(&self) -> bool {
@@ -218,16 +275,26 @@ impl Core {
             return Ok(0);
         }
         let end = id.offset_bytes() + BLOCK_BYTES;
+        let mut entries = Vec::new();
         for_each_header(volume, id, incarnation, end, |location, header| {
+            entries.push((location, *header));
+            Ok(())
+        })?;
+        for (at, (location, header)) in entries.iter().enumerate() {
+            // Most entries are dead, and finding that out is a cache miss in the index.
+            if let Some((_, ahead)) = entries.get(at + ENTRIES_AHEAD) {
+                self.index.prefetch(&ahead.digest, &epoch::pin());
+            }
             let units = match header.kind {
-                Kind::Record | Kind::Tombstone => self.move_record(location, header)?,
-                Kind::Commit => self.move_commit(location, header)?,
-                Kind::Metadata => self.move_metadata(location, header)?,
+                Kind::Record | Kind::Tombstone | Kind::Delta => {
+                    self.move_record(*location, header)?
+                }
+                Kind::Commit => self.move_commit(*location, header)?,
+                Kind::Metadata => self.move_metadata(*location, header)?,
                 Kind::Filler | Kind::Void => 0,
             };
             moved += u64::from(units) * UNIT_BYTES;
-            Ok(())
-        })?;
+        }
         Ok(moved)
     }
 
@@ -239,7 +306,9 @@ impl Core {
             let partition = self.index.lock(&header.digest);
             partition.find(tag, current).map(|at| partition.get(at))
         };
-        let Some(old) = live else { return Ok(0) };
+        let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
+            return self.fold_chain_with(location, header);
+        };
         // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
         let Some(entry) = self
             .log
@@ -260,7 +329,9 @@ impl Core {
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
-            let at = partition.find(tag, current);
+            // Who has it locked may be writing a delta against it where it is.
+            let is_held = partition.held().is_held(&header.digest);
+            let at = partition.find(tag, current).filter(|_| !is_held);
             if let Some(at) = at {
                 let slot = partition.get(at);
                 let moved = Slot {
@@ -289,6 +360,31 @@ impl Core {
             self.leave_group(&entry);
         }
         Ok(new.units)
+    }
+
+    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
+    fn fold_chain_with(&self, location: Location, header: &Header) -> Result<u32> {
+        if !self.any_deltas.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let guard = epoch::pin();
+        let slot = {
+            let partition = self.index.lock(&header.digest);
+            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
+            partition
+                .find(header.digest.tag(), is_it)
+                .map(|at| partition.get(at))
+        };
+        let is_part = slot.is_some_and(|slot| {
+            let parts = self.parts_of_slot(&slot, &guard);
+            parts.len() > 1 && parts.iter().any(|part| part.location == location)
+        });
+        drop(guard);
+        if !is_part {
+            return Ok(0);
+        }
+        // Whoever has it locked writes it anew, or the next look at this block finds it again.
+        RecordLock::try_acquire(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 
     /// Whether a power failure cannot undo a group any more.
@@ -348,6 +444,14 @@ impl Core {
         *place = new;
         Ok(new.units)
     }
+}
+
+/// What emptying a block is worth: the space it wins, for the longer the older the block is, by what it costs to read it
+/// and to write what is live (cost-benefit cleaning: Rosenblum and Ousterhout, The Design and Implementation of a
+/// Log-Structured File System, 1992).
+fn merit_of(filled_units: u32, live_units: u32, age: u64) -> f64 {
+    let live = (f64::from(live_units) / f64::from(filled_units.max(1))).min(1.0);
+    (1.0 - live) * (age + 1) as f64 / (1.0 + live)
 }
 
 /// Offers every valid header of a block that others may be writing to, up to the offset `end` in its device.

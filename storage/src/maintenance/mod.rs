@@ -186,7 +186,7 @@ impl Core {
                 let end = filled.map_or(id.offset_bytes() + BLOCK_BYTES, |(_, end)| *end);
                 for_each_header(volume, id, block.incarnation(), end, |_, header| {
                     let is_older = |lsn: &Lsn| header.lsn < *lsn;
-                    if matches!(header.kind, Kind::Record | Kind::Tombstone)
+                    if matches!(header.kind, Kind::Record | Kind::Tombstone | Kind::Delta)
                         && candidates.get(&header.digest).is_some_and(is_older)
                     {
                         candidates.remove(&header.digest);
@@ -243,7 +243,7 @@ impl Core {
             }
             rhythm.passes = rhythm.passes.wrapping_add(1);
         }
-        let moved = self.defrag_step().unwrap_or(None);
+        let moved = self.defrag_if_worth().unwrap_or(None);
         let tight = self.log.space().usage().tight;
         epoch::advance();
         let due = Instant::now() >= rhythm.next_checkpoint;

@@ -16,7 +16,7 @@ use crate::namespace::{Core, Counters, Namespace};
 use crate::options::{Opening, Options, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
-use crate::recovery::{Known, METADATA_COPIES, Recovered, count_live, recover};
+use crate::recovery::{Known, METADATA_COPIES, Recovered, count_chains, count_live, recover};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -104,7 +104,13 @@ impl Core {
     ) -> Result<(Self, Opening)> {
         let (volumes, staging, mut known) = volumes_of(devices)?;
         let clean_close = clean_close_of(&known.states);
-        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
+        let log = Log::new(
+            options.name.clone(),
+            volumes,
+            staging,
+            options.write_lanes,
+            options.image_bytes_max,
+        );
         let mut index = Index::new(0);
         let mut sets = Sets::new();
         let hot_keys = HotKeys::new();
@@ -130,6 +136,7 @@ impl Core {
                     metadata: restored.metadata,
                     report,
                     repair: Repair::of_headers(&log, restored.headers),
+                    chains: restored.chains,
                 }
             }
             None => {
@@ -145,8 +152,10 @@ impl Core {
             metadata,
             report: opening,
             repair: repairs,
+            chains,
         } = recovered;
         count_live(&log, &index, &sets);
+        count_chains(&log, &index, &sets, &chains);
         for place in metadata
             .iter()
             .copied()
@@ -171,6 +180,7 @@ impl Core {
             log,
             index,
             sets,
+            any_deltas: AtomicBool::new(!chains.is_empty() || opening.damaged_entries > 0),
             any_groups: AtomicBool::new(groups.len() > 0),
             groups: Mutex::new(groups),
             unknown_below_lsn,

@@ -4,12 +4,14 @@ use crate::device::{ReadPattern, damaged_parts};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
+use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, Options, Storage};
+use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
 use crate::recovery::scan::{BlockBytes, Sighting, scan_block};
@@ -94,7 +96,13 @@ impl Namespace {
         let devices = open_read_only(options)?;
         let (volumes, staging, known) = volumes_of(devices)?;
         let clean_close = clean_close_of(&known.states);
-        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
+        let log = Log::new(
+            options.name.clone(),
+            volumes,
+            staging,
+            options.write_lanes,
+            options.image_bytes_max,
+        );
         let (index, sets) = (Index::new(0), Sets::new());
         let recovered = recover(&log, &index, &sets, &known, &options.progress)?;
         sets.bound_timed(recovered.last_lsn + 1);
@@ -274,10 +282,14 @@ fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
         !slot.unverified
             && entry.is_some_and(|entry| {
                 let entry = entry.view();
-                entry.has_digest(&header.digest) && entry.lsn() >= header.lsn
+                // A chain needs the versions before.
+                let is_whole = || parts_of(log, slot.location, &guard).is_some();
+                entry.has_digest(&header.digest)
+                    && entry.lsn() >= header.lsn
+                    && (!entry.kind_is(Kind::Delta) || is_whole())
             })
     };
-    matches!(header.kind, Kind::Record | Kind::Tombstone)
+    is_version(header.kind)
         && index
             .lock(&header.digest)
             .find(header.digest.tag(), newer)

@@ -5,8 +5,9 @@ pub mod small;
 
 use spikelet_storage::{
     BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace,
-    NewVersion, Options, Result, SimulatedDevice, Storage,
+    NewVersion, Options, PARTITIONS, Result, SimulatedDevice, Storage,
 };
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -134,11 +135,28 @@ pub fn get(namespace: &Namespace, digest: &Digest) -> Result<Option<Vec<u8>>> {
     namespace.get(digest, |entry| entry.payload().to_vec())
 }
 
+/// How many records a scan of all partitions lends, and how many damaged ones it reports.
+pub fn scan(namespace: &Namespace) -> (usize, usize) {
+    let (mut whole, mut damaged) = (0, 0);
+    for partition in 0..PARTITIONS {
+        let end = namespace.scan_partition(partition, |entry| {
+            match entry {
+                Ok(_) => whole += 1,
+                Err(Error::Damaged { .. } | Error::MaybeStale { .. }) => damaged += 1,
+                Err(other) => panic!("{other}"),
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(end.is_continue());
+    }
+    (whole, damaged)
+}
+
 /// What is there, if it is not damaged.
 pub fn get_or_damaged(namespace: &Namespace, digest: &Digest) -> Option<Option<Vec<u8>>> {
     match get(namespace, digest) {
         Ok(found) => Some(found),
-        Err(Error::Damaged { .. }) => None,
+        Err(Error::Damaged { .. } | Error::MaybeStale { .. }) => None,
         Err(other) => panic!("{digest}: {other}"),
     }
 }

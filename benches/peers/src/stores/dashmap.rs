@@ -1,4 +1,4 @@
-//! `DashMap<[u8; 20], Arc<[u8]>>` with its default hasher: no disk, no log, the floor.
+//! `DashMap<[u8; 20], Arc<[u8]>>` with its default hasher: no disk, no log.
 
 use super::{Key, PeerStore, Value, edited};
 use crate::Result;
@@ -6,11 +6,11 @@ use dashmap::DashMap;
 use std::sync::Arc;
 
 #[derive(Default)]
-pub struct Floor {
+pub struct Dashmap {
     records: DashMap<Key, Arc<[u8]>>,
 }
 
-impl PeerStore for Floor {
+impl PeerStore for Dashmap {
     fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
         for (key, value) in batch {
             self.put(key, value)?;

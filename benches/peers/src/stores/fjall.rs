@@ -1,6 +1,7 @@
-//! fjall: its defaults (LZ4 blocks, 32 MiB of block cache), no explicit persist.
+//! fjall: its defaults (LZ4 blocks, 32 MiB of block cache); no explicit persist, or one of the data
+//! at each commit.
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, Key, PeerStore, Value, edited};
 use crate::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
@@ -8,19 +9,28 @@ use std::path::Path;
 pub struct Fjall {
     database: Database,
     records: Keyspace,
+    persist: Option<PersistMode>,
 }
 
 impl Fjall {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let database = Database::builder(dir).open()?;
         let records = database.keyspace("records", KeyspaceCreateOptions::default)?;
-        Ok(Self { database, records })
+        let persist = match commit {
+            Commit::Unsynced => None,
+            Commit::Synced => Some(PersistMode::SyncData),
+        };
+        Ok(Self {
+            database,
+            records,
+            persist,
+        })
     }
 }
 
 impl PeerStore for Fjall {
     fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
-        let mut writes = self.database.batch();
+        let mut writes = self.database.batch().durability(self.persist);
         for (key, value) in batch {
             writes.insert(&self.records, key.as_slice(), value.as_slice());
         }
@@ -37,7 +47,11 @@ impl PeerStore for Fjall {
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
-        Ok(self.records.insert(key.as_slice(), value)?)
+        self.records.insert(key.as_slice(), value)?;
+        match self.persist {
+            Some(mode) => Ok(self.database.persist(mode)?),
+            None => Ok(()),
+        }
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
@@ -46,7 +60,7 @@ impl PeerStore for Fjall {
         let list = edited(&list, element)?;
         let added = list.is_some();
         if let Some(list) = list {
-            self.records.insert(key.as_slice(), list)?;
+            self.put(key, &list)?;
         }
         Ok(added)
     }

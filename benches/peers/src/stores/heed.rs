@@ -1,6 +1,7 @@
-//! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings.
+//! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings, or its defaults, with which every
+//! commit is synced.
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, Key, PeerStore, Value, edited};
 use crate::Result;
 use heed::types::Bytes;
 use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
@@ -15,13 +16,17 @@ pub struct Heed {
 }
 
 impl Heed {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let mut options = EnvOpenOptions::new();
         options.map_size(MAP_BYTES);
+        let flags = match commit {
+            Commit::Unsynced => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP,
+            Commit::Synced => EnvFlags::empty(),
+        };
         // SAFETY: the directory was made for this run alone, so nobody else changes the file under
         // the map; what NO_SYNC loses in a power failure is thrown away with the directory.
         let env = unsafe {
-            options.flags(EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP);
+            options.flags(flags);
             options.open(dir)?
         };
         let transaction = env.write_txn()?;
@@ -53,6 +58,16 @@ impl PeerStore for Heed {
     fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let transaction = self.env.read_txn()?;
         Ok(self.records.get(&transaction, key)?.map(read).is_some())
+    }
+
+    fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let transaction = self.env.read_txn()?;
+        for (place, key) in keys.iter().enumerate() {
+            if let Some(bytes) = self.records.get(&transaction, key)? {
+                read(place, bytes);
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {

@@ -1,15 +1,22 @@
 //! The stores under test: one trait, one small file each.
 //!
 //! Every call is what a service would write: a read sees the newest commit, a write is committed
-//! when the call returns, nothing waits for a disk.
+//! when the call returns. Whether a commit waits for the disk is said when a store is opened.
 
 mod dashmap;
+mod emdb;
 mod fjall;
+mod floor;
 mod heed;
 mod redb;
+#[cfg(feature = "rocksdb")]
+mod rocksdb;
+mod sled;
 mod spikelet;
+mod spikelet_storage;
 
-use crate::Result;
+use crate::plan::{Phase, Session};
+use crate::{Result, report};
 use ::spikelet::Durability;
 use clap::ValueEnum;
 use std::path::Path;
@@ -24,6 +31,15 @@ pub type Key = [u8; KEY_BYTES];
 /// A value of the record phases.
 pub type Value = [u8; VALUE_BYTES];
 
+/// Whether a commit waits for the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// It does not; what a crash may cost differs from store to store.
+    Unsynced,
+    /// It returns when a power failure can no longer undo it.
+    Synced,
+}
+
 /// A store, shared by all threads of a run.
 pub trait PeerStore: Sync {
     /// Stores every record of `batch`; in one transaction where the store has them.
@@ -35,8 +51,23 @@ pub trait PeerStore: Sync {
     /// Lends the value to `read`, with the least copying the store offers; false: there is none.
     fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
+    /// Lends the value of each key to `read`, with the key's place in `keys`, in any order; keys
+    /// without a value are passed over. In one call, or else in one read transaction, if the store
+    /// has either.
+    fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (place, key) in keys.iter().enumerate() {
+            self.get_ref(key, &mut |bytes| read(place, bytes))?;
+        }
+        Ok(())
+    }
+
     /// Stores one value and commits it.
     fn put(&self, key: &Key, value: &[u8]) -> Result<()>;
+
+    /// Stores every record of `group`, each under another key, in one transaction, and commits it.
+    fn put_group(&self, group: &[(Key, Value)]) -> Result<()> {
+        self.load(group)
+    }
 
     /// Adds `element` to the ordered list at `key`, in one transaction; false: it was there.
     ///
@@ -103,27 +134,60 @@ pub enum StoreName {
     Fjall,
     /// LMDB by heed: mapped copy-on-write B-tree.
     Heed,
-    /// DashMap: no disk at all, the floor.
+    /// sled: log-structured B-tree.
+    Sled,
+    /// emdb: append-only journal, hash index in memory, mapped reads.
+    Emdb,
+    /// RocksDB: log-structured merge tree.
+    #[cfg(feature = "rocksdb")]
+    Rocksdb,
+    /// DashMap: no disk at all.
     Dashmap,
+    /// Two dependent loads and nothing else: the least time of a single get.
+    Floor,
     /// spikelet with its default durability: the log is synced every 100 ms.
     SpikeletInterval,
-    /// spikelet, synced as seldom as its peers.
+    /// The storage engine below spikelet, for groups of writes alone.
+    SpikeletStorage,
+    /// spikelet, synced as seldom as its peers, or at each commit in the durable phases.
     Spikelet,
 }
 
 impl StoreName {
-    /// Opens an empty store in `dir`.
-    pub fn open(self, dir: &Path) -> Result<Box<dyn PeerStore>> {
+    /// Opens a store in `dir`, which is empty or holds this store's own files.
+    pub fn open(self, dir: &Path, commit: Commit) -> Result<Box<dyn PeerStore>> {
         Ok(match self {
-            Self::Redb => Box::new(redb::Redb::open(dir)?),
-            Self::Fjall => Box::new(fjall::Fjall::open(dir)?),
-            Self::Heed => Box::new(heed::Heed::open(dir)?),
-            Self::Dashmap => Box::new(dashmap::Floor::default()),
+            Self::Redb => Box::new(redb::Redb::open(dir, commit)?),
+            Self::Fjall => Box::new(fjall::Fjall::open(dir, commit)?),
+            Self::Heed => Box::new(heed::Heed::open(dir, commit)?),
+            Self::Sled => Box::new(sled::Sled::open(dir, commit)?),
+            Self::Emdb => Box::new(emdb::Emdb::open(dir, commit)?),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => Box::new(rocksdb::Rocksdb::open(dir, commit)?),
+            Self::Dashmap => Box::new(dashmap::Dashmap::default()),
+            Self::Floor => Box::new(floor::Floor::create(dir)?),
             Self::SpikeletInterval => {
                 Box::new(spikelet::Spikelet::open(dir, Durability::default())?)
             }
-            Self::Spikelet => Box::new(spikelet::Spikelet::open(dir, Durability::Process)?),
+            Self::SpikeletStorage => {
+                let durability = spikelet_durability(commit);
+                Box::new(spikelet_storage::SpikeletStorage::open(dir, durability)?)
+            }
+            Self::Spikelet => Box::new(spikelet::Spikelet::open(dir, spikelet_durability(commit))?),
         })
+    }
+
+    /// Whether the store takes part in a phase.
+    pub fn runs(self, phase: Phase) -> bool {
+        match self {
+            Self::Floor => matches!(phase, Phase::Get | Phase::GetRef),
+            // Neither has a sync at each commit.
+            Self::Dashmap | Self::SpikeletInterval => phase.session() != Session::Durable,
+            // The public API has no groups of records yet, the storage engine has.
+            Self::SpikeletStorage => phase == Phase::Groups,
+            Self::Spikelet => phase != Phase::Groups,
+            _ => true,
+        }
     }
 
     /// The name of the option.
@@ -133,24 +197,42 @@ impl StoreName {
             .unwrap_or_default()
     }
 
-    /// The name of the crate.
-    pub fn package(self) -> String {
+    /// The locked version of the store's crate, or that of the library.
+    pub fn version(self) -> String {
         match self {
-            Self::SpikeletInterval => Self::Spikelet.name(),
-            other => other.name(),
+            #[cfg(feature = "rocksdb")]
+            Self::Rocksdb => rocksdb::version(),
+            Self::Floor => report::version("peers").to_owned(),
+            Self::SpikeletInterval => report::version("spikelet").to_owned(),
+            other => report::version(&other.name()).to_owned(),
         }
     }
 }
 
+fn spikelet_durability(commit: Commit) -> Durability {
+    match commit {
+        Commit::Unsynced => Durability::Process,
+        Commit::Synced => Durability::Commit,
+    }
+}
+
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
+    /// The stores that can be written to: all but the floor, which has tests of its own.
+    pub fn written_stores() -> impl Iterator<Item = StoreName> {
+        let all = StoreName::value_variants().iter().copied();
+        all.filter(|name| *name != StoreName::Floor)
+    }
+
     fn every_store(check: impl Fn(&str, &dyn PeerStore)) {
-        for name in StoreName::value_variants() {
-            let dir = tempfile::tempdir().unwrap();
-            let store = name.open(dir.path()).unwrap();
-            check(&name.name(), store.as_ref());
+        for name in written_stores() {
+            for commit in [Commit::Unsynced, Commit::Synced] {
+                let dir = tempfile::tempdir().unwrap();
+                let store = name.open(dir.path(), commit).unwrap();
+                check(&format!("{} {commit:?}", name.name()), store.as_ref());
+            }
         }
     }
 
@@ -197,6 +279,60 @@ mod tests {
             assert_eq!(store.list(&key).unwrap(), [-5, 10, 20, 30], "{name}");
             store.sync().unwrap();
         });
+    }
+
+    #[test]
+    fn a_batch_lends_each_value_that_is_there_with_the_place_of_its_key() {
+        every_store(|name, store| {
+            store.put(&[1; KEY_BYTES], &[10; VALUE_BYTES]).unwrap();
+            store.put(&[3; KEY_BYTES], &[30; VALUE_BYTES]).unwrap();
+            let keys = [3, 2, 1, 3].map(|byte| [byte; KEY_BYTES]);
+            let mut lent = Vec::new();
+            let mut read = |place, bytes: &[u8]| lent.push((place, bytes.to_vec()));
+            store.get_batch(&keys, &mut read).unwrap();
+            lent.sort_unstable();
+            let expected = [(0, 30), (2, 10), (3, 30)];
+            let expected = expected.map(|(place, byte)| (place, vec![byte; VALUE_BYTES]));
+            assert_eq!(lent, expected, "{name}");
+            store.get_batch(&[], &mut |_, _| panic!("{name}")).unwrap();
+        });
+    }
+
+    #[test]
+    fn a_group_stores_all_its_records_unless_the_store_has_no_groups() {
+        every_store(|name, store| {
+            let group = [1, 2, 3].map(|byte| ([byte; KEY_BYTES], [byte; VALUE_BYTES]));
+            store.put(&[2; KEY_BYTES], &[9; VALUE_BYTES]).unwrap();
+            let stored = store.put_group(&group);
+            if name.starts_with("spikelet ") || name.starts_with("spikelet-interval ") {
+                assert!(stored.is_err(), "{name}");
+                return;
+            }
+            stored.unwrap();
+            for (key, value) in group {
+                assert_eq!(store.get(&key).unwrap().unwrap(), value, "{name}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_store_on_disk_is_loaded_unsynced_and_written_to_after_it_was_opened_again() {
+        for name in written_stores().filter(|name| *name != StoreName::Dashmap) {
+            let dir = tempfile::tempdir().unwrap();
+            let records = [1, 2].map(|byte| ([byte; KEY_BYTES], [byte; VALUE_BYTES]));
+            let store = name.open(dir.path(), Commit::Unsynced).unwrap();
+            store.load(&records).unwrap();
+            store.sync().unwrap();
+            drop(store);
+            let store = name.open(dir.path(), Commit::Synced).unwrap();
+            store.put(&[2; KEY_BYTES], &[7; VALUE_BYTES]).unwrap();
+            drop(store);
+            let store = name.open(dir.path(), Commit::Synced).unwrap();
+            for (key, value) in [(1, 1), (2, 7)] {
+                let found = store.get(&[key; KEY_BYTES]).unwrap().unwrap();
+                assert_eq!(found, [value; VALUE_BYTES], "{name:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! redb: `Durability::None` for every write, its own cache of 1 GiB (the default).
+//! redb: `Durability::None` for writes without a sync, `Immediate` (its default) for those with
+//! one; its own cache of 1 GiB (the default).
 
-use super::{Key, PeerStore, Value, edited};
+use super::{Commit, Key, PeerStore, Value, edited};
 use crate::Result;
 use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
@@ -11,20 +12,28 @@ const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 
 pub struct Redb {
     database: Database,
+    durability: Durability,
 }
 
 impl Redb {
-    pub fn open(dir: &Path) -> Result<Self> {
+    pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let database = Database::create(dir.join("redb"))?;
         let transaction = database.begin_write()?;
         transaction.open_table(TABLE)?;
         transaction.commit()?;
-        Ok(Self { database })
+        let durability = match commit {
+            Commit::Unsynced => Durability::None,
+            Commit::Synced => Durability::Immediate,
+        };
+        Ok(Self {
+            database,
+            durability,
+        })
     }
 
     fn write(&self) -> Result<WriteTransaction> {
         let mut transaction = self.database.begin_write()?;
-        transaction.set_durability(Durability::None)?;
+        transaction.set_durability(self.durability)?;
         Ok(transaction)
     }
 }
@@ -52,6 +61,16 @@ impl PeerStore for Redb {
         let table = self.database.begin_read()?.open_table(TABLE)?;
         let guard = table.get(key.as_slice())?;
         Ok(guard.map(|guard| read(guard.value())).is_some())
+    }
+
+    fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        let table = self.database.begin_read()?.open_table(TABLE)?;
+        for (place, key) in keys.iter().enumerate() {
+            if let Some(guard) = table.get(key.as_slice())? {
+                read(place, guard.value());
+            }
+        }
+        Ok(())
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {

@@ -56,8 +56,23 @@ impl PeerStore for Spikelet {
         Ok(found.flatten().is_some())
     }
 
+    fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (place, record) in self.set.get_batch(keys).into_iter().enumerate() {
+            if let Some(record) = record? {
+                let value = record.view().bin(BIN);
+                let bytes = value.as_ref().and_then(|value| value.as_blob());
+                read(place, bytes.ok_or("a record without its value")?);
+            }
+        }
+        Ok(())
+    }
+
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         Ok(self.set.put(key, [(BIN, value)])?)
+    }
+
+    fn put_group(&self, _: &[(Key, Value)]) -> Result<()> {
+        Err("the public API has no groups of records; see spikelet-storage".into())
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
