@@ -134,11 +134,11 @@ impl Namespace {
 
     /// Lends every record of a partition (0..4096) to `read`, in no particular order. Records written meanwhile may or
     /// may not be among them. A record that is damaged is reported as an error in its place.
-    pub fn scan_partition<B>(
+    pub fn scan_partition(
         &self,
         partition: usize,
-        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         self.scan_sets(partition, |_| true, read)
     }
 
