@@ -3,6 +3,8 @@
 //! What is built on it (sharding, relations, reports) uses atomic operations on single records alone, guarded by a filter
 //! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
 
+use std::ops::ControlFlow;
+
 use crate::engine::{HotRecord, Namespace, Operated, Set, Store, WritePolicy};
 use crate::operation::Operation;
 use crate::record::{Key, Record};
@@ -49,7 +51,7 @@ pub trait RecordSet {
     /// Shows every live record of the set to `each`, in no particular order.
     ///
     /// # Errors
-    /// If the records cannot be read.
+    /// If a record cannot be read: the first such error, after all others have been shown.
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()>;
 
     /// The store's time, in milliseconds since 2010-01-01T00:00:00Z.
@@ -115,9 +117,12 @@ impl RecordSet for Set {
 
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
         let mut failed: Option<Error> = None;
-        self.scan(|scanned| match scanned.to_record() {
-            Ok(record) => each(&record),
-            Err(error) => failed = failed.take().or(Some(error)),
+        let _: ControlFlow<()> = self.scan(|scanned| {
+            match scanned.and_then(|scanned| scanned.to_record()) {
+                Ok(record) => each(&record),
+                Err(error) => failed = failed.take().or(Some(error)),
+            }
+            ControlFlow::Continue(())
         });
         failed.map_or(Ok(()), Err)
     }

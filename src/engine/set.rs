@@ -3,6 +3,7 @@
 mod batch;
 mod write;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::SystemTime;
@@ -320,8 +321,9 @@ impl Set {
         self.len() == 0
     }
 
-    /// Removes all records of the set last updated before `before` (`None`: before now). Returns how many; they and
-    /// their counts are gone when the call returns, and never come back.
+    /// Removes all records of the set, or with `before` those last updated before that time. Returns how many; they and
+    /// their counts are gone when the call returns, and never come back. Records written after the call stay, whatever the
+    /// clock says.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
@@ -340,18 +342,42 @@ impl Set {
         }
     }
 
-    /// Lends every live record of the set to `read`, in no particular order. Visits the whole namespace.
-    pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
-        let Some(id) = self.core.id() else { return };
+    /// Lends every live record of the set to `read`, in no particular order, until `read` breaks off; returns what it breaks
+    /// off with. Visits the index of the whole namespace. Damaged records of the set come as errors in their places, see
+    /// [`Namespace::scan`](crate::Namespace::scan).
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// users.put("bob", [("age", 12)])?;
+    /// // Ends at the first record that is damaged.
+    /// let mut generations = 0;
+    /// let ended = users.scan(|record| match record {
+    ///     Ok(record) => {
+    ///         generations += record.metadata.generation;
+    ///         ControlFlow::Continue(())
+    ///     }
+    ///     Err(error) => ControlFlow::Break(error),
+    /// });
+    /// assert!(ended.is_continue());
+    /// assert_eq!(generations, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<B>(
+        &self,
+        mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let Some(id) = self.core.id() else {
+            return ControlFlow::Continue(());
+        };
         let filter = self.filter.as_ref();
-        for partition in 0..PARTITIONS {
+        (0..PARTITIONS).try_for_each(|partition| {
             self.core
                 .namespace
-                .scan_partition(partition, filter, &mut |record| {
-                    if record.is_of_set(id) {
-                        read(record);
-                    }
-                });
-        }
+                .scan_partition(partition, Some(id), filter, &mut read)
+        })
     }
 }

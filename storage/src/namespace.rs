@@ -138,13 +138,29 @@ impl Namespace {
     pub fn scan_partition(
         &self,
         partition: usize,
-        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
+        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        self.scan_sets(partition, |_| true, read)
+    }
+
+    /// Lends the records of a partition whose sets (by number) are wanted to `read`: as [`Namespace::scan_partition`], but
+    /// records of other sets are not looked at, so their damage is not reported.
+    pub fn scan_sets<B>(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let guard = epoch::pin();
         let slots = self.core.slots_of(partition);
-        let location = |(_, slot): &(u32, Slot)| (!slot.tombstone).then_some(slot.location);
+        // A damaged entry whose header is lost, too, may be of any set.
+        let may_be_wanted = |slot: &Slot| {
+            let set_is_lost = slot.unverified && slot.set_id == 0;
+            !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
+        };
+        let location = |(_, slot): &(u32, Slot)| may_be_wanted(slot).then_some(slot.location);
         for (_, slot) in self.core.prefetching(&slots, location) {
-            if slot.tombstone {
+            if !may_be_wanted(slot) {
                 continue;
             }
             let found = self
@@ -154,7 +170,7 @@ impl Namespace {
                 Ok(None) => {}
                 Ok(Some(entry)) => {
                     let entry = entry.view();
-                    if !self.core.hides(&entry) {
+                    if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;
                     }
                 }
