@@ -103,7 +103,8 @@ impl Namespace {
     /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
     /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. Space cannot be recycled while `read` runs: keep it short.
+    /// Costs one probe of the index and one look at the log. The block of 8 MiB in which the record lies is not used again
+    /// while `read` runs.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum (looked at once for each entry after opening).
@@ -114,7 +115,11 @@ impl Namespace {
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
         let found = self.core.visible(digest, &guard)?;
-        Ok(found.as_ref().map(|entry| read(entry.view())))
+        let Some(entry) = found else { return Ok(None) };
+        if let Some(block) = self.core.log.block_lent(&entry) {
+            guard.narrow(block);
+        }
+        Ok(Some(read(entry.view())))
     }
 
     /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;

@@ -19,7 +19,7 @@ use crate::device::{
     BLOCK_BYTES, Device, DeviceError, DurableExtent, STAGING_LANES_MAX, State, read_state,
     write_state,
 };
-use crate::epoch::Guard;
+use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::chain::content_of;
 use crate::image::{Image, Images};
@@ -54,6 +54,8 @@ pub(crate) struct Appended {
 #[derive(Debug)]
 pub(crate) struct Log {
     namespace: String,
+    /// Tells the blocks of this log from those of others in the process.
+    number: u64,
     volumes: Vec<Volume>,
     staging: Option<Arc<Staging>>,
     images: Arc<Images>,
@@ -87,6 +89,8 @@ struct Reach {
     devices: Vec<(u32, Vec<DurableExtent>)>,
 }
 
+static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
@@ -115,6 +119,7 @@ impl Log {
         let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
         Self {
             namespace,
+            number: NUMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
             staging,
@@ -193,6 +198,25 @@ impl Log {
             Some(volume) => volume.entry(location, guard),
             None => self.imaged(self.image(location, guard)?, guard),
         }
+    }
+
+    /// A block as readers name it.
+    pub(crate) fn watched(&self, id: BlockId) -> WatchedBlock {
+        WatchedBlock::new(self.number, id.device, id.index)
+    }
+
+    /// The block in which a borrowed entry lies. None: it is a copy, or an image.
+    #[inline]
+    pub(crate) fn block_lent(&self, entry: &Entry<'_>) -> Option<WatchedBlock> {
+        let Entry::Lent(view) = entry else {
+            return None;
+        };
+        let address = view.raw().as_ptr().addr();
+        let id = self
+            .volumes
+            .iter()
+            .find_map(|volume| volume.block_at_address(address))?;
+        Some(self.watched(id))
     }
 
     /// The image that a location stands for, if it does.

@@ -198,6 +198,15 @@ impl Volume {
         inside.then(|| unsafe { self.base.as_ptr().add(offset as usize).cast_const() })
     }
 
+    /// The block that lies at an address, if it is one of the device's.
+    #[inline]
+    pub(crate) fn block_at_address(&self, address: usize) -> Option<BlockId> {
+        let offset = address.checked_sub(self.base.as_ptr().addr())? as u64;
+        (HEADER_BYTES..self.device.len_bytes())
+            .contains(&offset)
+            .then(|| BlockId::containing(self.number, offset))
+    }
+
     /// The block and the offset in it of a location.
     fn block_at(&self, location: Location) -> Option<(&BlockState, u64)> {
         let from_first = location.offset_bytes().checked_sub(HEADER_BYTES)?;
