@@ -89,13 +89,16 @@ impl Drop for CopiedEntry {
 }
 
 impl Volume {
+    /// `max_bytes` is the most that the device can grow to when it is written to: it tells which block is the last, and so
+    /// where mirrors lie, also of a device that was opened to read and cannot grow.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
         device_id: u64,
+        max_bytes: u64,
         staging: Option<Arc<Staging>>,
     ) -> Self {
-        let count = device.max_bytes().saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        let count = max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         let blocks = (0..count).map(|_| BlockState::default()).collect();
         Self {
             base: device.base(),

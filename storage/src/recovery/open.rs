@@ -280,7 +280,13 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, header.device_id, staging));
+        volumes.push(Volume::new(
+            device,
+            number,
+            header.device_id,
+            header.max_bytes,
+            staging,
+        ));
         states.push(state);
     }
     let rebooted = volumes
