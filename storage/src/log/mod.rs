@@ -442,7 +442,11 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header)?;
+        if let Err(error) = volume.write_block_header(&header) {
+            // One copy may be there: the block must not count as used later.
+            let _ = self.note_free(id);
+            return Err(error);
+        }
         if let Some(block) = volume.block(id.index) {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
@@ -461,8 +465,9 @@ impl Log {
         match lane.restart() {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without staging memory the lane cannot go on; the block is free again in the next life.
+                // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
                 state.open = None;
+                let _ = self.note_free(id);
                 if let Some(block) = volume.block(id.index) {
                     block.begin(0, Phase::Free);
                 }

@@ -315,8 +315,8 @@ impl Volume {
         self.block_id(next).offset_bytes() + MIRROR_AT
     }
 
-    /// What is known of a block, see [`BlockUse::judge`].
-    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
+    /// Both copies of the header of a block: its own, and the mirror.
+    pub(crate) fn header_copies(&self, index: u32) -> (HeaderCopy, HeaderCopy) {
         let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
         let mirror = match own {
             // In format 1 the place of the mirror holds entries.
@@ -330,6 +330,12 @@ impl Volume {
         } else {
             mirror
         };
+        (own, mirror)
+    }
+
+    /// What is known of a block, see [`BlockUse::judge`].
+    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
+        let (own, mirror) = self.header_copies(index);
         BlockUse::judge(own, mirror, next_block, is_known_used)
     }
 
