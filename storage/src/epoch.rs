@@ -21,6 +21,9 @@ pub(crate) use model::{Guard, is_unseen, pin};
 pub(crate) struct WatchedBlock(u64);
 
 impl WatchedBlock {
+    /// For who reads in no block at all, but in a copy.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
     /// `namespace` is a number of its own for each namespace of the process.
     pub(crate) const fn new(namespace: u64, device: usize, block: u32) -> Self {
         Self((1 << 63) | ((namespace & 0xff_ffff) << 36) | ((device as u64) << 32) | block as u64)

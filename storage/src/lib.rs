@@ -40,7 +40,7 @@ pub use log::durability::Durability;
 pub use log::entry::EntryView;
 pub use maintenance::Maintained;
 pub use namespace::Namespace;
-pub use options::{Opening, OpeningProgress, OpeningStep, Options, Storage};
+pub use options::{Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage};
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};

@@ -116,9 +116,7 @@ impl Namespace {
         let guard = epoch::pin();
         let found = self.core.visible(digest, &guard)?;
         let Some(entry) = found else { return Ok(None) };
-        if let Some(block) = self.core.log.block_lent(&entry) {
-            guard.narrow(block);
-        }
+        guard.narrow(self.core.log.block_read(&entry));
         Ok(Some(read(entry.view())))
     }
 
@@ -320,9 +318,11 @@ impl Core {
                     .may_be(digest, candidate.location, view.as_ref())
                     .then_some((candidate, entry));
             }
+            // What cannot be read at all may be this record's.
             entry
-                .filter(|entry| entry.view().has_digest(digest))
-                .map(|entry| (candidate, Some(entry)))
+                .as_ref()
+                .is_none_or(|entry| entry.view().has_digest(digest))
+                .then_some((candidate, entry))
         });
         let Some((candidate, entry)) = found else {
             return self.absent();
@@ -332,7 +332,7 @@ impl Core {
             false => entry,
         };
         let Some(mut entry) = entry else {
-            return Ok(None);
+            return Err(self.damaged(candidate.location));
         };
         if entry.view().kind_is(Kind::Delta) {
             entry = self.imaged(digest, candidate.location, guard)?;
@@ -417,20 +417,25 @@ impl Core {
             false => Ok(entry),
         };
         if !unverified {
-            return entry.map(whole).transpose();
+            let entry = entry.ok_or_else(|| self.damaged(location))?;
+            return whole(entry).map(Some);
         }
         match entry.filter(|entry| self.log.holds(location, &entry.view())) {
             Some(entry) => {
                 self.mark_verified(&entry.view().digest(), location);
                 whole(entry).map(Some)
             }
-            None => {
-                Counters::add(&self.counters.damaged, 1);
-                Err(Error::Damaged {
-                    device: location.device(),
-                    offset: location.offset_bytes(),
-                })
-            }
+            None => Err(self.damaged(location)),
+        }
+    }
+
+    /// The error of an entry that does not hold, or cannot be read.
+    #[cold]
+    pub(crate) fn damaged(&self, location: Location) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::Damaged {
+            device: location.device(),
+            offset: location.offset_bytes(),
         }
     }
 

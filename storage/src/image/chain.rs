@@ -2,7 +2,7 @@
 
 use crate::digest::Digest;
 use crate::epoch::Guard;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::image::delta::Delta;
 use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
@@ -10,7 +10,7 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader};
 use crate::log::volume::{Entry, OwnedEntry};
-use crate::namespace::{Core, Counters};
+use crate::namespace::Core;
 use std::sync::atomic::Ordering;
 
 /// Deltas of a chain at most.
@@ -128,11 +128,7 @@ impl Core {
         guard: &'a Guard,
     ) -> Result<Entry<'a>> {
         let Some(content) = content_of(&self.log, newest, guard) else {
-            Counters::add(&self.counters.damaged, 1);
-            return Err(Error::Damaged {
-                device: newest.device(),
-                offset: newest.offset_bytes(),
-            });
+            return Err(self.damaged(newest));
         };
         self.evict(guard);
         let images = self.log.images();

@@ -285,6 +285,14 @@ impl Images {
     /// Drops an image once nobody looks at it. Its number is given out again after that. Only for who has taken it out of the
     /// index, or has never put it in.
     pub(crate) fn remove(self: &Arc<Self>, number: u32, guard: &Guard) {
+        let Some(image) = self.get(number, guard) else {
+            return;
+        };
+        // Counted as gone at once: whoever looks whether there are too many must not evict others for it.
+        if let Some(content) = image.read() {
+            let bytes = content.content().memory_bytes();
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
         let images = Arc::clone(self);
         guard.defer(move || images.forget(number));
     }
@@ -296,9 +304,7 @@ impl Images {
         let image = slot.swap(std::ptr::null_mut(), Ordering::AcqRel);
         if !image.is_null() {
             // SAFETY: unlinked by this call alone; every guard that could have found the number is gone.
-            let mut image = unsafe { Box::from_raw(image) };
-            let bytes = image.own().memory_bytes();
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            drop(unsafe { Box::from_raw(image) });
             self.numbers.lock().free.push(number);
         }
     }

@@ -205,18 +205,16 @@ impl Log {
         WatchedBlock::new(self.number, id.device, id.index)
     }
 
-    /// The block in which a borrowed entry lies. None: it is a copy, or an image.
+    /// The block in which an entry is read; none if it is a copy, or an image.
     #[inline]
-    pub(crate) fn block_lent(&self, entry: &Entry<'_>) -> Option<WatchedBlock> {
+    pub(crate) fn block_read(&self, entry: &Entry<'_>) -> WatchedBlock {
         let Entry::Lent(view) = entry else {
-            return None;
+            return WatchedBlock::NONE;
         };
         let address = view.raw().as_ptr().addr();
-        let id = self
-            .volumes
-            .iter()
-            .find_map(|volume| volume.block_at_address(address))?;
-        Some(self.watched(id))
+        let mut blocks = self.volumes.iter();
+        let found = blocks.find_map(|volume| volume.block_at_address(address));
+        found.map_or(WatchedBlock::NONE, |id| self.watched(id))
     }
 
     /// The image that a location stands for, if it does.
@@ -505,7 +503,11 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header)?;
+        if let Err(error) = volume.write_block_header(&header) {
+            // One copy may be there: the block must not count as used later.
+            let _ = self.note_free(id);
+            return Err(error);
+        }
         if let Some(block) = volume.block(id.index) {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
@@ -524,8 +526,9 @@ impl Log {
         match lane.restart() {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without staging memory the lane cannot go on; the block is free again in the next life.
+                // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
                 state.open = None;
+                let _ = self.note_free(id);
                 if let Some(block) = volume.block(id.index) {
                     block.begin(0, Phase::Free);
                 }

@@ -11,6 +11,7 @@ use crate::log::block::{
 use crate::log::directory::unit_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
+use crate::options::ReadMode;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
@@ -28,6 +29,7 @@ pub(crate) struct Volume {
     blocks: Box<[BlockState]>,
     /// Where the ends of open blocks lie.
     staging: Option<Arc<Staging>>,
+    read_mode: ReadMode,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
     /// Held while the header of a block and its mirror are written.
@@ -117,13 +119,17 @@ impl Drop for CopiedEntry {
 }
 
 impl Volume {
+    /// `max_bytes` is the most that the device can grow to when it is written to: it tells which block is the last, and so
+    /// where mirrors lie, also of a device that was opened to read and cannot grow.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
         device_id: u64,
+        max_bytes: u64,
         staging: Option<Arc<Staging>>,
+        read_mode: ReadMode,
     ) -> Self {
-        let count = device.max_bytes().saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        let count = max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         let blocks = (0..count).map(|_| BlockState::default()).collect();
         Self {
             base: device.base(),
@@ -132,6 +138,7 @@ impl Volume {
             device_id,
             blocks,
             staging,
+            read_mode,
             synced_bytes: AtomicU64::new(0),
             headers: Mutex::default(),
         }
@@ -225,6 +232,10 @@ impl Volume {
             return Some(Entry::Owned(OwnedEntry::Copied(copy)));
         }
         let offset = location.offset_bytes();
+        if self.read_mode == ReadMode::Copied {
+            let copy = self.read_entry(offset, BLOCK_BYTES - in_block)?;
+            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
+        }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
         prefetch_behind(start);
         // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
@@ -239,6 +250,37 @@ impl Volume {
         let body =
             unsafe { std::slice::from_raw_parts(start.add(ENTRY_HEADER_BYTES), length as usize) };
         Some(Entry::Lent(EntryView::new(raw, body)))
+    }
+
+    /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
+    #[cold]
+    fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
+        let mut words = COPY.take();
+        words.clear();
+        words.resize(HEADER_WORDS, [0; 8]);
+        let mut copy = CopiedEntry {
+            words,
+            body_bytes: 0,
+        };
+        self.device
+            .read(offset, copy.words.as_flattened_mut())
+            .ok()?;
+        let body_bytes = body_bytes_of(copy.words.as_flattened().first_chunk()?);
+        if ENTRY_HEADER_BYTES as u64 + body_bytes > bytes_max {
+            return None;
+        }
+        copy.body_bytes = body_bytes as usize;
+        copy.words
+            .resize(HEADER_WORDS + copy.body_bytes.div_ceil(8), [0; 8]);
+        let (_, body) = copy
+            .words
+            .as_flattened_mut()
+            .split_at_mut(ENTRY_HEADER_BYTES);
+        let body = body.get_mut(..copy.body_bytes)?;
+        self.device
+            .read(offset + ENTRY_HEADER_BYTES as u64, body)
+            .ok()?;
+        Some(copy)
     }
 
     /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
@@ -289,6 +331,11 @@ impl Volume {
             && let Some(copy) = self.staged_entry(block, in_block)
         {
             return copy.words.as_flattened().first_chunk().copied();
+        }
+        if self.read_mode == ReadMode::Copied {
+            let mut raw = [0; ENTRY_HEADER_BYTES];
+            self.device.read(location.offset_bytes(), &mut raw).ok()?;
+            return Some(raw);
         }
         let start = self.at(location.offset_bytes(), ENTRY_HEADER_BYTES as u64)?;
         // SAFETY: inside the device (above); what is on the device is not written while its block is in use.
@@ -351,8 +398,12 @@ impl Volume {
         self.block_id(next).offset_bytes() + MIRROR_AT
     }
 
-    /// What is known of a block, see [`BlockUse::judge`].
-    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
+    /// Both copies of the header of a block, its own and the mirror, and whether there should be a mirror.
+    pub(crate) fn header_copies(
+        &self,
+        index: u32,
+        next_block: u64,
+    ) -> (HeaderCopy, HeaderCopy, bool) {
         let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
         let mirror = self.read_header_copy(self.mirror_offset(index), index);
         let is_mirrored = matches!(mirror, HeaderCopy::Header { .. })
@@ -362,12 +413,13 @@ impl Volume {
             HeaderCopy::Unreadable if !is_mirrored => HeaderCopy::Blank,
             found => found,
         };
-        BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
+        (own, mirror, is_mirrored)
     }
 
-    /// Whether no header was ever written to a block.
-    pub(crate) fn is_blank(&self, index: u32) -> bool {
-        self.read_header_copy(self.block_id(index).offset_bytes(), index) == HeaderCopy::Blank
+    /// What is known of a block, see [`BlockUse::judge`].
+    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
+        let (own, mirror, is_mirrored) = self.header_copies(index, next_block);
+        BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
     }
 
     /// The block in which the mirror of a block's header lies.

@@ -21,7 +21,9 @@ use crate::image::Part;
 use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, Format, Phase};
+use crate::log::block::{
+    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, Format, HeaderCopy, Phase,
+};
 use crate::log::directory::Line;
 use crate::log::entry::{Kind, Lsn};
 use crate::log::group::Groups;
@@ -220,7 +222,8 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
 #[derive(Debug, Default)]
 struct UsedBlocks {
     blocks: Vec<UsedBlock>,
-    /// Headers to be written anew: damaged in one copy, or not known to be durable.
+    /// Headers to be written anew: not the same in both copies, or not known to be durable. What was never durable must not
+    /// be believed later, when younger blocks are.
     headers: Vec<BlockHeader>,
     unreadable: u64,
     next_block: u64,
@@ -230,16 +233,33 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let mut used = UsedBlocks::default();
     let tenancies = log.staging().map(|staging| staging.tenancies());
     let tenancies = tenancies.unwrap_or_default();
+    let mut all_free = Vec::new();
     for (volume, state) in log.volumes().iter().zip(&known.states) {
         used.next_block = used.next_block.max(state.next_block);
         let mut free = Vec::new();
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
             // A device of format 1 did not note which blocks it had used.
             let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
-            let found = volume.block_use(index, state.next_block, is_known_used);
-            let header = match found {
+            let (own, mirror, is_mirrored) = volume.header_copies(index, state.next_block);
+            let copies = [own, mirror];
+            let headers = copies.iter().filter_map(HeaderCopy::header);
+            // In format 1 it was a log sequence number.
+            for header in headers.filter(|header| header.format == Format::Two) {
+                used.next_block = used.next_block.max(header.sequence + 1);
+            }
+            let is_noted = |header: BlockHeader| {
+                let whole = HeaderCopy::Header {
+                    header,
+                    intact: true,
+                };
+                own == whole && mirror == whole && header.sequence < state.next_block
+            };
+            let (next_block, known) = (state.next_block, is_known_used);
+            let header = match BlockUse::judge(own, mirror, next_block, known, is_mirrored) {
                 BlockUse::Free => {
-                    free.push(index);
+                    if !own.header().is_some_and(is_noted) {
+                        free.push((volume, index, own == HeaderCopy::Blank && mirror == own));
+                    }
                     continue;
                 }
                 BlockUse::Unreadable => {
@@ -247,25 +267,13 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                     used.unreadable += 1;
                     continue;
                 }
-                BlockUse::Used { header, intact } => {
-                    if header.format == Format::Two {
-                        used.next_block = used.next_block.max(header.sequence + 1);
-                        if !intact || header.sequence >= state.next_block {
-                            used.headers.push(header);
-                        }
+                BlockUse::Used { header, .. } => {
+                    if header.format == Format::Two && !is_noted(header) {
+                        used.headers.push(header);
                     }
                     header
                 }
             };
-            // Format 1 left blocks without a header before those that it used; from now on that would mean a lost one.
-            let blank = free.drain(..).filter(|index| volume.is_blank(*index));
-            used.headers.extend(blank.map(|index| BlockHeader {
-                format: Format::Two,
-                index,
-                incarnation: 0,
-                device_id: volume.device_id(),
-                sequence: 0,
-            }));
             let id = volume.block_id(index);
             block.begin(header.incarnation, Phase::Closed);
             block.set_format(header.format);
@@ -281,6 +289,21 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
+        // One that was never used counts as free without a header, but only behind all that are in use.
+        let is_used = |block: &BlockState| block.phase() != Phase::Free;
+        let last = volume.blocks().iter().rposition(is_used).unwrap_or(0);
+        free.retain(|(_, index, blank)| !blank || (*index as usize) < last);
+        all_free.extend(free.into_iter().map(|(volume, index, _)| (volume, index)));
+    }
+    for (volume, index) in all_free {
+        used.headers.push(BlockHeader {
+            format: Format::Two,
+            index,
+            incarnation: 0,
+            device_id: volume.device_id(),
+            sequence: used.next_block,
+        });
+        used.next_block += 1;
     }
     used
 }

@@ -13,7 +13,7 @@ use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::Background;
 use crate::namespace::{Core, Counters, Namespace};
-use crate::options::{Opening, Options, Storage};
+use crate::options::{Opening, Options, ReadMode, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
 use crate::recovery::{Known, METADATA_COPIES, Recovered, count_chains, count_live, recover};
@@ -109,7 +109,7 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         repair: bool,
     ) -> Result<(Self, Opening)> {
-        let (volumes, staging, mut known) = volumes_of(devices)?;
+        let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
         let log = Log::new(
             options.name.clone(),
@@ -264,6 +264,7 @@ impl Core {
 /// The volumes of devices, the staging memory beside them, and what is known of them.
 pub(crate) fn volumes_of(
     devices: Vec<Arc<dyn Device>>,
+    read_mode: ReadMode,
 ) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
     let staging = staging_of(&devices);
     let mut volumes = Vec::with_capacity(devices.len());
@@ -290,7 +291,14 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, header.device_id, staging));
+        volumes.push(Volume::new(
+            device,
+            number,
+            header.device_id,
+            header.max_bytes,
+            staging,
+            read_mode,
+        ));
         states.push(state);
     }
     let rebooted = volumes

@@ -95,7 +95,7 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let devices = open_read_only(options)?;
-        let (volumes, staging, known) = volumes_of(devices)?;
+        let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
         let log = Log::new(
             options.name.clone(),
