@@ -436,11 +436,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // damage reaches to the end of what was durable.
-        let reaches_end = self
-            .damage
-            .last()
-            .is_some_and(|range| range.end >= self.block.durable_to);
+        // block was durable as a whole, or the damage reaches to the end of what was.
+        let reaches_end = self.block.durable_to >= BLOCK_BYTES
+            || self
+                .damage
+                .last()
+                .is_some_and(|range| range.end >= self.block.durable_to);
         let last = directory
             .lines
             .iter()
