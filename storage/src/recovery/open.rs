@@ -25,6 +25,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The state that lists an open block of so many lanes, and of defragmentation, takes one sector.
+const LANES_A_SECTOR: usize = 16;
+
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
 /// the log.
 const WRITERS_LEAVE: Duration = Duration::from_secs(5);
@@ -70,6 +73,10 @@ impl Namespace {
         opening.created = created;
         // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
         core.log.set_clean_close(0)?;
+        if core.options.write_lanes > LANES_A_SECTOR {
+            // A state that takes several sectors may be torn: only one copy at a time.
+            core.log.sync()?;
+        }
         core.log.set_clean_close(0)?;
         core.log.sync()?;
         core.complete_metadata()?;
@@ -263,11 +270,18 @@ pub(crate) fn volumes_of(
     let mut states = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
-        let state = read_state(device.as_ref()).unwrap_or_else(|| State {
-            // Nothing is known: every block that has a header may be in use, and nothing is known to be durable.
-            used_blocks: 0,
-            ..State::default()
-        });
+        // A device without a block may be one whose creation was cut short. Any other one had a state: without it, nobody
+        // can tell a lost entry from one that was never durable.
+        let state = match read_state(device.as_ref()) {
+            Some(state) => state,
+            None if device.len_bytes() <= HEADER_BYTES => State::default(),
+            None => {
+                return Err(Error::Device(DeviceError::DamagedHeader {
+                    path: device.describe(),
+                    reason: "both copies of its state are lost",
+                }));
+            }
+        };
         if device.len_bytes() < state.len_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),

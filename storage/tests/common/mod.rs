@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub mod damage;
+pub mod history;
+pub mod power;
 pub mod small;
 
 use spikelet_storage::{

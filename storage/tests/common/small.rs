@@ -182,6 +182,13 @@ impl Small {
         file.write_all_at(bytes, offset).unwrap();
     }
 
+    pub fn read(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let file = File::open(self.device()).unwrap();
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        bytes
+    }
+
     pub fn flip(&self, offset: u64, bit: u32) {
         self.write(offset, &[self.byte(offset) ^ (1 << bit)]);
     }
