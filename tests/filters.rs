@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,10 +63,15 @@ fn reads_through_a_filter_answer_for_those_who_pass() {
 #[test]
 fn a_scan_passes_over_those_who_do_not_pass() {
     let mut seen = Vec::new();
-    people()
-        .filtered(adults())
-        .unwrap()
-        .scan(|record| seen.push(record.key().is_some_and(|key| key == "alice".into())));
+    let _: ControlFlow<()> = people().filtered(adults()).unwrap().scan(|record| {
+        seen.push(
+            record
+                .unwrap()
+                .key()
+                .is_some_and(|key| key == "alice".into()),
+        );
+        ControlFlow::Continue(())
+    });
     assert_eq!(seen, [true], "alice, and nobody else");
 }
 

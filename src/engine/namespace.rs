@@ -1,5 +1,6 @@
 //! An open namespace.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -152,8 +153,8 @@ impl Namespace {
         self.core.hot_records(most)
     }
 
-    /// Removes all records last updated before `before` (`None`: before now). Returns how many; they and their counts
-    /// are gone when the call returns, and never come back.
+    /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
+    /// are gone when the call returns, and never come back. Records written after the call stay, whatever the clock says.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
@@ -161,11 +162,35 @@ impl Namespace {
         self.core.truncate(Truncate::Namespace, before)
     }
 
-    /// Lends every live record of the namespace to `read`, in no particular order.
-    pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
-        for partition in 0..PARTITIONS {
-            self.core.scan_partition(partition, None, &mut read);
-        }
+    /// Lends every live record of the namespace to `read`, in no particular order, until `read` breaks off; returns what it
+    /// breaks off with. Records written meanwhile may or may not be among them. O(records).
+    ///
+    /// A record that is damaged on the device comes as an error ([`Error::is_damage`]) in its place, and the scan goes on
+    /// with the others unless `read` ends it.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # fn main() -> spikelet::Result<()> {
+    /// let store = spikelet::Store::in_memory()?;
+    /// store.set("users")?.put("alice", [("age", 42)])?;
+    /// let (mut bytes, mut damaged) = (0, 0);
+    /// let all = store.namespace("test")?.scan(|record| {
+    ///     match record {
+    ///         Ok(record) => bytes += record.stored_bytes,
+    ///         Err(_) => damaged += 1,
+    ///     }
+    ///     ControlFlow::<()>::Continue(())
+    /// });
+    /// assert!(all.is_continue() && bytes > 0 && damaged == 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<B>(
+        &self,
+        mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        (0..PARTITIONS)
+            .try_for_each(|partition| self.core.scan_partition(partition, None, None, &mut read))
     }
 
     /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.
@@ -211,48 +236,44 @@ impl Core {
 
     pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
         let now_ms = self.clock.now_ms();
-        let before_ms = match before {
-            // One more than now: what was written in this very millisecond is to go, too, even after a truncation within
-            // it, which makes later records one millisecond younger than they are.
-            None => now_ms.max(self.storage.latest_truncation_ms()) + 1,
-            Some(time) => {
-                let unix_ms = time
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map_or(0, |since| since.as_millis() as u64);
-                let before_ms = unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000);
-                if before_ms == 0 || before_ms > now_ms {
-                    return Err(Error::parameter(
-                        "a truncation needs a time between 2010 and now; leave it out to remove everything",
-                    ));
-                }
-                before_ms
-            }
-        };
+        let before_ms = before.map(|time| {
+            let unix_ms = time
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis() as u64);
+            unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000)
+        });
+        if before_ms.is_some_and(|before_ms| before_ms == 0 || before_ms > now_ms) {
+            return Err(Error::parameter(
+                "a truncation needs a time between 2010 and now; leave it out to remove everything",
+            ));
+        }
         Ok(self.storage.truncate(what, before_ms)?)
     }
 
-    pub(super) fn scan_partition(
+    /// Lends the live records of a partition that pass a filter, of one set or of all, to `read`.
+    pub(super) fn scan_partition<B>(
         &self,
         partition: usize,
+        set_id: Option<u16>,
         filter: Option<&Expression>,
-        read: &mut impl FnMut(ScannedRecord<'_>),
-    ) {
+        read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let now_ms = self.clock.now_ms();
-        self.storage.scan_partition(partition, |entry| {
-            if expired(&entry, now_ms) || self.check_filter(filter, &entry, "", now_ms).is_err() {
-                return;
+        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
+        self.storage.scan_sets(partition, is_wanted, |entry| {
+            let entry = match entry {
+                Ok(entry) if expired(&entry, now_ms) => return ControlFlow::Continue(()),
+                Ok(entry) => entry,
+                Err(error) => return read(Err(error.into())),
+            };
+            let record = self
+                .check_filter(filter, &entry, "", now_ms)
+                .and_then(|()| scanned(&entry));
+            match record {
+                Err(Error::FilteredOut) => ControlFlow::Continue(()),
+                record => read(record),
             }
-            if let Ok(view) = RecordView::parse(entry.payload()) {
-                read(ScannedRecord {
-                    digest: entry.digest(),
-                    stored_key: entry.key(),
-                    set_id: entry.set_id(),
-                    metadata: metadata_of(&entry),
-                    stored_bytes: entry.stored_bytes(),
-                    view,
-                });
-            }
-        });
+        })
     }
 
     /// Puts the policy's limit into a storage error that does not know it.
@@ -267,10 +288,15 @@ impl Core {
     }
 }
 
-impl ScannedRecord<'_> {
-    pub(super) const fn is_of_set(&self, id: u16) -> bool {
-        self.set_id == id
-    }
+fn scanned<'a>(entry: &spikelet_storage::EntryView<'a>) -> Result<ScannedRecord<'a>> {
+    Ok(ScannedRecord {
+        digest: entry.digest(),
+        stored_key: entry.key(),
+        set_id: entry.set_id(),
+        metadata: metadata_of(entry),
+        stored_bytes: entry.stored_bytes(),
+        view: RecordView::parse(entry.payload())?,
+    })
 }
 
 pub(super) fn metadata_of(entry: &spikelet_storage::EntryView<'_>) -> Metadata {

@@ -118,8 +118,8 @@ impl Core {
 
         let entry = match lock.entry() {
             // What is replaced unseen may be damaged.
-            Err(spikelet_storage::Error::Damaged { .. })
-                if policy.replaces_unseen() && target.filter.is_none() =>
+            Err(error)
+                if error.is_damage() && policy.replaces_unseen() && target.filter.is_none() =>
             {
                 None
             }
@@ -166,10 +166,8 @@ impl Core {
             .map_err(&refused)?;
 
         let generation = found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1));
-        // Never backwards on one record, and never before what a truncation has hidden.
-        let last_update_ms = now_ms
-            .max(found.map_or(0, |found| found.last_update_ms))
-            .max(self.storage.truncated_before_ms(set_id));
+        // Never backwards on one record.
+        let last_update_ms = now_ms.max(found.map_or(0, |found| found.last_update_ms));
         let facts = RecordFacts {
             digest: target.digest,
             set_name: target.set_name,
@@ -236,25 +234,27 @@ impl Core {
         let now_ms = self.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
-        let entry = match lock.entry() {
-            Err(error) if depends => return Err(error.into()),
-            entry => entry,
+        let damage = match lock.entry() {
+            Err(error) if depends || !error.is_damage() => return Err(error.into()),
+            Err(error) => Some(error),
+            Ok(entry) => {
+                let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
+                    return Err(Error::NotFound.into());
+                };
+                let refused = Refused::having_found(Some(metadata_of(&live)));
+                self.check_set(target.set_name, target.set_id, &live)
+                    .and_then(|()| policy.check_generation(live.generation()))
+                    .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
+                    .and_then(|()| check_key(target.key, live.key()))
+                    .map_err(refused)?;
+                None
+            }
         };
-        if let Ok(entry) = entry {
-            let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
-                return Err(Error::NotFound.into());
-            };
-            let refused = Refused::having_found(Some(metadata_of(&live)));
-            self.check_set(target.set_name, target.set_id, &live)
-                .and_then(|()| policy.check_generation(live.generation()))
-                .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
-                .and_then(|()| check_key(target.key, live.key()))
-                .map_err(refused)?;
-        }
-        if lock.delete(now_ms)? {
-            Ok(())
-        } else {
-            Err(Error::NotFound.into())
+        match (lock.delete(now_ms)?, damage) {
+            (true, _) => Ok(()),
+            // Nothing to delete, but what is lost may have been this record.
+            (false, Some(damage)) => Err(damage.into()),
+            (false, None) => Err(Error::NotFound.into()),
         }
     }
 

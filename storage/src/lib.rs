@@ -19,6 +19,7 @@ mod log;
 mod maintenance;
 mod namespace;
 mod options;
+mod read_batch;
 mod recovery;
 mod sets;
 mod stats;

@@ -117,7 +117,8 @@ impl Namespace {
         Ok(found.as_ref().map(|entry| read(entry.view())))
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
+    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.prefetch(digest, &epoch::pin());
     }
@@ -137,11 +138,29 @@ impl Namespace {
     pub fn scan_partition(
         &self,
         partition: usize,
-        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
+        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        self.scan_sets(partition, |_| true, read)
+    }
+
+    /// Lends the records of a partition whose sets (by number) are wanted to `read`: as [`Namespace::scan_partition`], but
+    /// records of other sets are not looked at, so their damage is not reported.
+    pub fn scan_sets<B>(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let guard = epoch::pin();
-        for (_, slot) in self.core.slots_of(partition) {
-            if slot.tombstone {
+        let slots = self.core.slots_of(partition);
+        // A damaged entry whose header is lost, too, may be of any set.
+        let may_be_wanted = |slot: &Slot| {
+            let set_is_lost = slot.unverified && slot.set_id == 0;
+            !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
+        };
+        let location = |(_, slot): &(u32, Slot)| may_be_wanted(slot).then_some(slot.location);
+        for (_, slot) in self.core.prefetching(&slots, location) {
+            if !may_be_wanted(slot) {
                 continue;
             }
             let found = self
@@ -151,7 +170,7 @@ impl Namespace {
                 Ok(None) => {}
                 Ok(Some(entry)) => {
                     let entry = entry.view();
-                    if !self.core.hides(&entry) {
+                    if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;
                     }
                 }
@@ -286,7 +305,12 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<Entry<'a>>> {
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Entry<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -312,10 +336,14 @@ impl Core {
         if entry.view().kind_is(Kind::Delta) {
             entry = self.imaged(digest, candidate.location, guard)?;
         }
-        let view = entry.view();
-        let visible = view.kind_is(Kind::Record) && !self.hides(&view);
-        self.current(view)?;
-        Ok(visible.then_some(entry))
+        let view = self.current(entry.view())?;
+        Ok(self.shows(&view).then_some(entry))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.hides(entry)
     }
 
     /// Whether a truncation hides an entry.
@@ -491,14 +519,18 @@ impl Core {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
-        for part in self.parts_of_slot(superseded, guard) {
-            let entry = self.log.entry(part.location, guard);
-            if let Some(entry) = entry
-                && entry.view().flags() & FLAG_GROUPED != 0
-                && self.log.holds(part.location, &entry.view())
-            {
-                self.leave_group(&entry.view());
-            }
+        let parts = self.parts_of_slot(superseded, guard);
+        // Deltas are never members of groups.
+        if let Some(whole) = parts
+            .first()
+            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+            && let Some(entry) = self.log.entry(whole.location, guard)
+            && entry.view().flags() & FLAG_GROUPED != 0
+            && self.log.holds(whole.location, &entry.view())
+        {
+            self.leave_group(&entry.view());
+        }
+        for part in parts {
             self.log.release(part.location, part.units);
         }
         if let Some(number) = Images::number_of(superseded.location) {

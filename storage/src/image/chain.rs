@@ -28,16 +28,15 @@ pub(crate) const DELTA_SHARE: usize = 8;
 /// Images that one read or write evicts at most.
 const EVICTIONS: usize = 8;
 
-/// Whether a record of so many bytes whose chain is like this should be written whole.
-pub(crate) fn should_fold(parts: &[Part], body_bytes: usize, had_image: bool) -> bool {
-    let deltas = parts.len().saturating_sub(1);
+/// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
+pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
+    let body_bytes = content.body.len();
     let most = match () {
         () if !had_image => DELTAS_WITHOUT_IMAGE,
         () if body_bytes >= LARGE_BYTES => DELTAS_MAX,
         () => DELTAS_OF_SMALL,
     };
-    let units: u32 = parts.iter().skip(1).map(|part| part.units).sum();
-    deltas >= most || u64::from(units) * UNIT_BYTES > body_bytes as u64
+    content.parts.len() > most || u64::from(content.delta_units) * UNIT_BYTES > body_bytes as u64
 }
 
 /// The header of an image: that of the newest version, for a whole record.
@@ -113,11 +112,8 @@ pub(crate) fn content_of(log: &Log, newest: Location, guard: &Guard) -> Option<C
         body = Delta::decode(&delta)?.apply(&body)?;
     }
     parts.reverse();
-    Some(Content {
-        raw: image_header(header?, body.len()),
-        body,
-        parts,
-    })
+    let raw = image_header(header?, body.len());
+    Some(Content::new(raw, body, parts))
 }
 
 impl Core {
@@ -140,8 +136,7 @@ impl Core {
         };
         self.evict(guard);
         let images = self.log.images();
-        let copy = Image::new(content.raw, content.body.clone(), content.parts.clone());
-        if let Some(number) = images.insert(copy) {
+        if let Some(number) = images.insert(Image::new(content.clone())) {
             let mut partition = self.index.lock(digest);
             match partition.find(digest.tag(), |slot| slot.location == newest) {
                 Some(at) => {
@@ -177,7 +172,7 @@ impl Core {
             let Some(content) = image.read() else {
                 continue;
             };
-            let (newest, digest) = (image.newest(), content.content().view().digest());
+            let (newest, digest) = (image.newest(), *image.digest());
             let location = Images::location_of(number);
             let mut partition = self.index.lock(&digest);
             let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) else {

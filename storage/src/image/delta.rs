@@ -112,17 +112,47 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// Turns the old body into the new one where it is. `new` is what the splices were found in.
+/// Turns the old body into the new one where it is: what lies between splices moves once. `at` of the splices is in the
+/// body, `from` in `new`, in which they were found.
 pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
-    // From the end, so that what is in front keeps its place.
-    for splice in splices.iter().rev() {
+    let old_bytes = body.len();
+    // Behind each splice: where what is kept begins and ends, and where it goes.
+    let mut kept = Vec::with_capacity(splices.len());
+    let mut to = 0;
+    let mut before = 0;
+    for (number, splice) in splices.iter().enumerate() {
+        to += splice.at - before + splice.inserted;
+        before = splice.at + splice.removed;
+        let end = splices.get(number + 1).map_or(old_bytes, |next| next.at);
+        kept.push((before, end, to));
+    }
+    let new_bytes = kept
+        .last()
+        .map_or(old_bytes, |(from, end, to)| to + end - from);
+    if new_bytes > old_bytes {
+        body.resize(new_bytes, 0);
+    }
+    let mut shift = |(from, end, to): (usize, usize, usize)| {
+        if end <= body.len() && to + end - from <= body.len() {
+            body.copy_within(from..end, to);
+        }
+    };
+    // Those that move to the front first, from the front; then the others, from the end: so nothing is overwritten that
+    // has not moved.
+    let to_front = |(from, _, to): &(usize, usize, usize)| to < from;
+    let to_end = |(from, _, to): &(usize, usize, usize)| to > from;
+    kept.iter().copied().filter(to_front).for_each(&mut shift);
+    kept.iter()
+        .copied()
+        .rev()
+        .filter(to_end)
+        .for_each(&mut shift);
+    body.truncate(new_bytes);
+    for (splice, (_, _, behind)) in splices.iter().zip(&kept) {
         let inserted = new.get(splice.from..splice.from + splice.inserted);
-        let inserted = inserted.unwrap_or_default();
-        let range = splice.at..splice.at + splice.removed;
-        match body.get_mut(range.clone()) {
-            Some(target) if target.len() == inserted.len() => target.copy_from_slice(inserted),
-            Some(_) => drop(body.splice(range, inserted.iter().copied())),
-            None => {}
+        let target = body.get_mut(behind - splice.inserted..*behind);
+        if let (Some(target), Some(inserted)) = (target, inserted) {
+            target.copy_from_slice(inserted);
         }
     }
 }

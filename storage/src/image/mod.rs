@@ -10,6 +10,7 @@
 pub(crate) mod chain;
 pub(crate) mod delta;
 
+use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::location::{DEVICES_MAX, Location, UNIT_BYTES};
 use crate::log::entry::{EntryView, RawHeader};
@@ -45,6 +46,7 @@ pub(crate) struct Image {
     used: AtomicBool,
     /// The newest entry of the chain, or for the moment of an edit the one before.
     newest: AtomicU64,
+    digest: Digest,
     content: UnsafeCell<Content>,
 }
 
@@ -55,15 +57,33 @@ unsafe impl Sync for Image {}
 const WRITING: u32 = 1 << 31;
 
 /// What an image holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) raw: RawHeader,
     pub(crate) body: Vec<u8>,
     /// The whole record first, then the deltas in their order.
     pub(crate) parts: Vec<Part>,
+    /// What the deltas take together.
+    pub(crate) delta_units: u32,
 }
 
 impl Content {
+    pub(crate) fn new(raw: RawHeader, body: Vec<u8>, parts: Vec<Part>) -> Self {
+        let delta_units = parts.iter().skip(1).map(|part| part.units).sum();
+        Self {
+            raw,
+            body,
+            parts,
+            delta_units,
+        }
+    }
+
+    /// Adds a delta to the chain.
+    pub(crate) fn push(&mut self, part: Part) {
+        self.parts.push(part);
+        self.delta_units += part.units;
+    }
+
     pub(crate) fn view(&self) -> EntryView<'_> {
         EntryView::new(&self.raw, &self.body)
     }
@@ -75,19 +95,26 @@ impl Content {
 }
 
 impl Image {
-    pub(crate) fn new(raw: RawHeader, body: Vec<u8>, parts: Vec<Part>) -> Self {
-        let newest = parts.last().map_or(0, |part| part.location.packed());
+    pub(crate) fn new(content: Content) -> Self {
+        let newest = content.parts.last();
+        let newest = newest.map_or(0, |part| part.location.packed());
         Self {
             state: AtomicU32::new(0),
             used: AtomicBool::new(true),
             newest: AtomicU64::new(newest),
-            content: UnsafeCell::new(Content { raw, body, parts }),
+            digest: content.view().digest(),
+            content: UnsafeCell::new(content),
         }
     }
 
     /// The newest entry of the chain, or the one before it if it is just being added.
     pub(crate) fn newest(&self) -> Location {
         Location::from_packed(self.newest.load(Ordering::Acquire))
+    }
+
+    /// Whose image it is.
+    pub(crate) fn digest(&self) -> &Digest {
+        &self.digest
     }
 
     /// Keeps the content from being changed. None: it is being changed.

@@ -5,7 +5,7 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::image::delta::{Splice, diff, edit, encode};
-use crate::image::{HeldImage, Image, Images, Part};
+use crate::image::{Content, HeldImage, Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::lock::Acquire;
@@ -133,7 +133,7 @@ impl<'n> RecordLock<'n> {
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
             return self;
         };
-        if !core.any_deltas.load(Ordering::Relaxed) {
+        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
             return self;
         }
         let is_delta = core
@@ -173,7 +173,7 @@ impl<'n> RecordLock<'n> {
             .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
             .map(|at| partition.get(at));
         if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units);
+            core.log.prefetch(slot.location, slot.size_units, &guard);
         }
         Self {
             core,
@@ -460,7 +460,7 @@ impl<'n> RecordLock<'n> {
                     .for_each(|splice| splice.at += prefix_bytes);
                 edit(&mut content.body, &payload, version.payload);
                 content.raw = image_header(*header, body_bytes);
-                content.parts.push(part);
+                content.push(part);
                 images.count_edit(before, content.memory_bytes());
             })
         });
@@ -480,7 +480,7 @@ impl<'n> RecordLock<'n> {
         }
         body.extend_from_slice(version.payload);
         let raw = image_header(*header, body.len());
-        let number = images.insert(Image::new(raw, body, parts));
+        let number = images.insert(Image::new(Content::new(raw, body, parts)));
         number.map_or(appended.location, Images::location_of)
     }
 
@@ -495,10 +495,10 @@ impl<'n> RecordLock<'n> {
         let held = self.copy.get();
         let newest = match (Images::number_of(seen.location), held) {
             (Some(_), Some(OwnedEntry::Held(image))) => {
-                let parts = &image.content().parts;
-                let body_bytes = image.content().body.len();
-                let fold = should_fold(parts, body_bytes, self.had_image);
-                (!fold).then(|| (parts.len(), parts.last().map(|part| part.location)))?
+                let content = image.content();
+                let parts = &content.parts;
+                (!should_fold(content, self.had_image))
+                    .then(|| (parts.len(), parts.last().map(|part| part.location)))?
             }
             // A chain whose image could not be kept, or is in use by an edit: that is for this lock's owner alone.
             (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
@@ -685,6 +685,9 @@ impl Core {
     /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
     /// damaged; then the tag decides.
     pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
+        if let Some(image) = self.log.image(slot.location, guard) {
+            return image.digest() == digest;
+        }
         match self.log.entry(slot.location, guard) {
             Some(entry) if entry.view().has_digest(digest) => true,
             Some(entry) => {

@@ -35,7 +35,7 @@ use crate::log::lane::{
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::volume::{Entry, OwnedEntry, Volume};
+use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -191,11 +191,14 @@ impl Log {
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
         match self.volumes.get(location.device()) {
             Some(volume) => volume.entry(location, guard),
-            None => {
-                let number = Images::number_of(location)?;
-                self.imaged(self.images.get(number, guard)?, guard)
-            }
+            None => self.imaged(self.image(location, guard)?, guard),
         }
+    }
+
+    /// The image that a location stands for, if it does.
+    #[inline]
+    pub(crate) fn image<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<&'a Image> {
+        self.images.get(Images::number_of(location)?, guard)
     }
 
     /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
@@ -212,13 +215,18 @@ impl Log {
     }
 
     /// Has the memory of an entry fetched, for whoever is about to read all of it.
-    pub(crate) fn prefetch(&self, location: Location, units: u32) {
+    pub(crate) fn prefetch(&self, location: Location, units: u32, guard: &Guard) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch(location, units);
+        } else if let Some(image) = self.image(location, guard)
+            && let Some(content) = image.read()
+        {
+            prefetch_body(&content.content().body);
         }
     }
 
     /// Has the first cache lines of an entry fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch_start(location);
@@ -581,7 +589,10 @@ impl Log {
             sequence: self.draw_block_sequence(),
         };
         volume.write_block_header(&header)?;
-        if let Some(block) = volume.block(id.index).filter(|block| block.format() == Format::One) {
+        if let Some(block) = volume
+            .block(id.index)
+            .filter(|block| block.format() == Format::One)
+        {
             block.set_format(Format::Two);
             // Tried again with the header if it fails.
             volume

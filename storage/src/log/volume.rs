@@ -297,6 +297,7 @@ impl Volume {
     }
 
     /// Has what [`Volume::entry`] looks at fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(start) = self.address(location, SMALL_BYTES) {
             prefetch_lines(start, SMALL_BYTES as usize);
@@ -406,6 +407,11 @@ impl Volume {
         };
         self.device.write(self.mirror_offset(before), &[&raw])
     }
+}
+
+/// Has a record's memory fetched, up to [`PREFETCH_BYTES`].
+pub(crate) fn prefetch_body(body: &[u8]) {
+    prefetch_lines(body.as_ptr(), body.len().min(PREFETCH_BYTES as usize));
 }
 
 /// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload lie there, and
