@@ -290,7 +290,7 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, header.device_id, staging));
+        volumes.push(Volume::new(device, number, &header, staging));
         states.push(state);
     }
     let rebooted = volumes
