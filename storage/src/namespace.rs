@@ -258,8 +258,12 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if a sync fails, now or earlier.
+    /// [`Error::ReadOnly`] if a sync fails, now or earlier; [`Error::Forked`].
     pub fn sync(&self) -> Result<()> {
+        if self.core.fork.is_child() {
+            // It would flush what the parent has staged since to where the fork believes the log to end.
+            return self.core.check_open();
+        }
         self.core.log.sync()
     }
 

@@ -1,6 +1,6 @@
 //! A device with the state of its blocks: the one place where device memory is read.
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header};
 use crate::epoch::Guard;
 use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
@@ -119,23 +119,22 @@ impl Drop for CopiedEntry {
 }
 
 impl Volume {
-    /// `max_bytes` is the most that the device can grow to when it is written to: it tells which block is the last, and so
-    /// where mirrors lie, also of a device that was opened to read and cannot grow.
+    /// A device with this header. One that is open to read may say that it cannot grow: which block is the last, and has
+    /// its mirror in the first, is told by the header alone.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
-        device_id: u64,
-        max_bytes: u64,
+        header: &Header,
         staging: Option<Arc<Staging>>,
         read_mode: ReadMode,
     ) -> Self {
-        let count = max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        let count = header.max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         let blocks = (0..count).map(|_| BlockState::default()).collect();
         Self {
             base: device.base(),
             device,
             number,
-            device_id,
+            device_id: header.device_id,
             blocks,
             staging,
             read_mode,

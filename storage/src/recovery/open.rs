@@ -291,14 +291,7 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(
-            device,
-            number,
-            header.device_id,
-            header.max_bytes,
-            staging,
-            read_mode,
-        ));
+        volumes.push(Volume::new(device, number, &header, staging, read_mode));
         states.push(state);
     }
     let rebooted = volumes

@@ -436,7 +436,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // whole block was durable, or the damage reaches to the end of what was.
+        // block was durable as a whole, or the damage reaches to the end of what was.
         let reaches_end = self.block.durable_to >= BLOCK_BYTES
             || self
                 .damage
