@@ -70,6 +70,8 @@ pub(crate) struct BlockEnd {
     pub(crate) sealed: bool,
     /// From here on the entries were found in staging memory alone.
     pub(crate) staged_from: Option<u64>,
+    /// Entries are lost of which nobody can say whose they are.
+    pub(crate) unknown: bool,
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
@@ -170,6 +172,7 @@ struct BlockScan<'a, F> {
     /// Damaged bytes, from and to.
     damage: Vec<Range<u64>>,
     staged_from: Option<u64>,
+    unknown: bool,
     /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
     damaged_commits: Vec<(Lsn, u64)>,
 }
@@ -202,6 +205,7 @@ pub(crate) fn scan_block(
         lines: Vec::new(),
         damage: Vec::new(),
         staged_from: None,
+        unknown: false,
         damaged_commits: Vec::new(),
     }
     .run()
@@ -236,6 +240,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             end: at,
             sealed,
             staged_from: self.staged_from,
+            unknown: self.unknown,
             lines: if whole { Vec::new() } else { self.lines },
         }
     }
@@ -423,6 +428,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
             let offset = self.offset(range.start);
+            self.unknown |= !covered;
             (self.seen)(Sighting::Damage {
                 offset,
                 bytes: range.end - range.start,
@@ -476,6 +482,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             .iter()
             .filter(|(lsn, _)| !known.contains(lsn))
         {
+            self.unknown = true;
             (self.seen)(Sighting::Damage {
                 offset: self.block.id.offset_bytes() + at,
                 bytes: ENTRY_HEADER_BYTES as u64 + COMMIT_BODY_BYTES as u64,
