@@ -436,6 +436,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             });
             self.damage.push(range);
         }
+        let commits = &self.damaged_commits;
+        let is_damaged_commit = |line: &Line| commits.iter().any(|(lsn, _)| *lsn == line.lsn);
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
         // whole block was durable, or the damage reaches to the end of what was.
@@ -447,7 +449,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let last = directory
             .lines
             .iter()
-            .rposition(|line| known.contains(line));
+            .rposition(|line| known.contains(line) || is_damaged_commit(line));
         let certain = if reaches_end {
             directory.lines.len()
         } else {
