@@ -3,7 +3,7 @@
 //! A failed write-back leaves pages in the system's memory that are nowhere else, and that nobody will write again: what is
 //! not known to be durable is therefore written once more, then synced. After that every byte of every block parses.
 
-use crate::device::BLOCK_BYTES;
+use crate::device::{BLOCK_BYTES, DeviceError};
 use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
@@ -53,7 +53,11 @@ impl Repair {
     pub(crate) fn run(mut self, log: &Log, rewrite_old: bool) -> Result<()> {
         for header in &self.headers {
             if let Some(volume) = volume_of(log, header) {
-                volume.write_block_header(header)?;
+                match volume.write_block_header(header) {
+                    // A disk that is full has no page for a block that holds nothing.
+                    Err(DeviceError::Full { .. }) if header.incarnation == 0 => {}
+                    done => done?,
+                }
             }
         }
         let voids = std::mem::take(&mut self.voids);
@@ -118,6 +122,11 @@ fn complete(
     }
     void_all(volume, block, &voids)?;
     rewrite(volume, offset + block.durable_to, offset + end.end)?;
+    if end.unknown {
+        // A directory that was made of what is left would seem to name everything: the next opening must find, too, that
+        // entries are missing.
+        return Ok(());
+    }
     // The rest of the block: its filler and its directory, which are the same if they were there.
     let mut open = OpenBlock::new(volume, block.id, block.incarnation, end.end);
     for (mut line, at_units) in end.lines {

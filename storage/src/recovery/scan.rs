@@ -70,6 +70,8 @@ pub(crate) struct BlockEnd {
     pub(crate) sealed: bool,
     /// From here on the entries were found in staging memory alone.
     pub(crate) staged_from: Option<u64>,
+    /// Entries are lost of which nobody can say whose they are.
+    pub(crate) unknown: bool,
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
@@ -172,6 +174,7 @@ struct BlockScan<'a, F> {
     /// Damaged bytes, from and to.
     damage: Vec<Range<u64>>,
     staged_from: Option<u64>,
+    unknown: bool,
     /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
     damaged_commits: Vec<(Lsn, u64)>,
 }
@@ -205,6 +208,7 @@ pub(crate) fn scan_block(
         lines: Vec::new(),
         damage: Vec::new(),
         staged_from: None,
+        unknown: false,
         damaged_commits: Vec::new(),
     }
     .run()
@@ -239,6 +243,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             end: at,
             sealed,
             staged_from: self.staged_from,
+            unknown: self.unknown,
             lines: if whole { Vec::new() } else { self.lines },
             gaps: Vec::new(),
         }
@@ -427,6 +432,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
             let offset = self.offset(range.start);
+            self.unknown |= !covered;
             (self.seen)(Sighting::Damage {
                 offset,
                 bytes: range.end - range.start,
@@ -434,6 +440,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             });
             self.damage.push(range);
         }
+        let commits = &self.damaged_commits;
+        let is_damaged_commit = |line: &Line| commits.iter().any(|(lsn, _)| *lsn == line.lsn);
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
         // block was durable as a whole, or the damage reaches to the end of what was.
@@ -445,7 +453,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let last = directory
             .lines
             .iter()
-            .rposition(|line| known.contains(line));
+            .rposition(|line| known.contains(line) || is_damaged_commit(line));
         let certain = if reaches_end {
             directory.lines.len()
         } else {
@@ -480,6 +488,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             .iter()
             .filter(|(lsn, _)| !known.contains(lsn))
         {
+            self.unknown = true;
             (self.seen)(Sighting::Damage {
                 offset: self.block.id.offset_bytes() + at,
                 bytes: ENTRY_HEADER_BYTES as u64 + COMMIT_BODY_BYTES as u64,

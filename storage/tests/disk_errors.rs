@@ -1,0 +1,254 @@
+//! Disks that are full, or fail at a write, at every place where a store writes: a clear error, nothing acknowledged is
+//! lost, deletes go on, and the store opens again.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Chance, NOW_MS, devices, digest, get, options, payload, simulated, version};
+use spikelet_storage::{Change, Error, HEADER_BYTES, Namespace, Options, Result, SimulatedDevice};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const BLOCKS: u64 = 12;
+const RECORDS: u64 = 40;
+
+/// A store on a disk that may fail, and what was acknowledged.
+struct Run {
+    what: String,
+    chance: Chance,
+    device: Arc<SimulatedDevice>,
+    namespace: Namespace,
+    acknowledged: BTreeMap<u64, Vec<u8>>,
+    /// Outcomes of calls that failed: they may show after a reopening, as their entries may be whole.
+    in_doubt: BTreeMap<u64, Vec<Option<Vec<u8>>>>,
+    refused: u64,
+    writes: u64,
+}
+
+fn on(device: &Arc<SimulatedDevice>) -> Options {
+    Options {
+        write_lanes: 2,
+        ..options(devices(&[Arc::clone(device)]), BLOCKS)
+    }
+}
+
+impl Run {
+    fn new(what: String, seed: u64) -> Self {
+        let device = simulated(1, BLOCKS).remove(0);
+        let (namespace, _) = Namespace::open(on(&device)).unwrap();
+        Self {
+            what,
+            chance: Chance(seed),
+            device,
+            namespace,
+            acknowledged: BTreeMap::new(),
+            in_doubt: BTreeMap::new(),
+            refused: 0,
+            writes: 0,
+        }
+    }
+
+    /// Whether a call did what it should; a clear error otherwise.
+    fn is_done<T>(&mut self, result: Result<T>) -> bool {
+        let Err(error) = result else { return true };
+        match error {
+            Error::StopWrites { .. }
+            | Error::NoSpace { .. }
+            | Error::ReadOnly { .. }
+            | Error::Device(_) => self.refused += 1,
+            other => panic!("{}: {other}", self.what),
+        }
+        false
+    }
+
+    fn put(&mut self) {
+        self.writes += 1;
+        let record = self.chance.below(RECORDS);
+        let bytes = payload(self.writes, self.chance.one_in(12));
+        let lock = self.namespace.lock(&digest(record), None).unwrap();
+        let result = lock.put(&version(&bytes));
+        self.note(record, Some(bytes), result);
+    }
+
+    fn delete(&mut self) {
+        let record = self.chance.below(RECORDS);
+        let lock = self.namespace.lock(&digest(record), None).unwrap();
+        let result = lock.delete(NOW_MS).map(|_| ());
+        self.note(record, None, result);
+    }
+
+    fn note(&mut self, record: u64, outcome: Option<Vec<u8>>, result: Result<()>) {
+        if !self.is_done(result) {
+            self.in_doubt.entry(record).or_default().push(outcome);
+            return;
+        }
+        self.in_doubt.remove(&record);
+        match outcome {
+            Some(bytes) => self.acknowledged.insert(record, bytes),
+            None => self.acknowledged.remove(&record),
+        };
+    }
+
+    fn group(&mut self) {
+        let first = self.chance.below(RECORDS - 2);
+        self.writes += 1;
+        let bytes = payload(self.writes, false);
+        let lock = |record| self.namespace.lock(&digest(record), None).unwrap();
+        let changes = (first..first + 3).map(|record| (lock(record), Change::Put(version(&bytes))));
+        let result = self.namespace.commit_group(changes.collect());
+        let done = self.is_done(result);
+        for record in first..first + 3 {
+            match done {
+                true => self.note(record, Some(bytes.clone()), Ok(())),
+                false => self
+                    .in_doubt
+                    .entry(record)
+                    .or_default()
+                    .push(Some(bytes.clone())),
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        match self.chance.below(40) {
+            0..28 => self.put(),
+            28..33 => self.delete(),
+            33..35 => self.group(),
+            35..38 => {
+                let synced = self.namespace.sync();
+                self.is_done(synced);
+            }
+            38 => {
+                let maintained = self.namespace.maintain();
+                self.is_done(maintained);
+            }
+            _ => {
+                let created = self.namespace.create_set("a set");
+                self.is_done(created);
+            }
+        }
+    }
+
+    /// Every record reads as it was acknowledged; after a reopening, one whose call failed may show what that wanted.
+    fn check(&mut self, reopened: bool) {
+        for record in 0..RECORDS {
+            let found = get(&self.namespace, &digest(record));
+            let found = found.unwrap_or_else(|error| panic!("{}: {record}: {error}", self.what));
+            let expected = self.acknowledged.get(&record);
+            let doubtful = self.in_doubt.get(&record).filter(|_| reopened);
+            let is_doubtful = doubtful.is_some_and(|outcomes| outcomes.contains(&found));
+            let what = format!("{}, reopened: {reopened}", self.what);
+            assert!(
+                found.as_ref() == expected || is_doubtful,
+                "{what}: record {record}"
+            );
+            match found {
+                Some(bytes) => self.acknowledged.insert(record, bytes),
+                None => self.acknowledged.remove(&record),
+            };
+        }
+        if reopened {
+            self.in_doubt.clear();
+        }
+    }
+
+    /// The process is killed and the store opened again, on a disk that is as full as it was.
+    fn reopen(&mut self) {
+        self.device = Arc::new(self.device.kill().unwrap());
+        let verified = Namespace::verify(&on(&self.device)).unwrap();
+        // A state or the header of a block that was being written when the disk failed is torn; it has another copy.
+        let damage = (verified.damaged_entries, verified.damaged_bytes);
+        assert_eq!(damage, (0, 0), "{}: {verified:?}", self.what);
+        self.namespace = match Namespace::open(on(&self.device)) {
+            Ok((namespace, _)) => namespace,
+            Err(error) => panic!("{}: it does not open again: {error}", self.what),
+        };
+        self.check(true);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_at_any_moment_costs_nothing_acknowledged() {
+    // The device's header, and the staging memory of a lane.
+    let least = HEADER_BYTES + (200 << 10);
+    let (count, step) = if common::long() {
+        (2_000, 4 << 10)
+    } else {
+        (40, 100 << 10)
+    };
+    let mut refused = 0;
+    for number in 0..count {
+        let space = least + number * step;
+        let mut run = Run::new(format!("space for {} KiB", space >> 10), number);
+        run.device.set_space_bytes(space);
+        for _ in 0..2 {
+            (0..60).for_each(|_| run.step());
+            run.check(false);
+            run.reopen();
+        }
+        refused += run.refused;
+        // Somebody makes room.
+        run.device.set_space_bytes(u64::MAX);
+        let maintained = run.namespace.maintain();
+        maintained.unwrap_or_else(|error| panic!("{}: {error}", run.what));
+        let before = run.refused;
+        (0..20).for_each(|_| run.step());
+        assert_eq!(
+            run.refused, before,
+            "{}: refused although there is room",
+            run.what
+        );
+        run.check(false);
+        run.reopen();
+    }
+    assert!(refused > count, "{refused}");
+}
+
+#[test]
+fn a_write_that_fails_is_an_error_and_costs_nothing_acknowledged() {
+    let mut refused = 0;
+    for nth in 1..if common::long() { 1_500 } else { 80 } {
+        let mut run = Run::new(format!("write {nth} fails"), nth);
+        run.device.fail_write(nth);
+        (0..120).for_each(|_| run.step());
+        run.check(false);
+        run.reopen();
+        refused += run.refused;
+        let before = run.refused;
+        (0..20).for_each(|_| run.step());
+        assert_eq!(
+            run.refused, before,
+            "{}: refused after the reopening",
+            run.what
+        );
+        run.check(false);
+        run.reopen();
+    }
+    assert!(refused > 40, "{refused}");
+}
+
+#[test]
+fn deletes_go_on_when_the_disk_is_full() {
+    for space in (1..12).map(|number| HEADER_BYTES + (number << 20)) {
+        let mut run = Run::new(format!("space for {} KiB", space >> 10), space);
+        run.device.set_space_bytes(space);
+        let mut stored = 0;
+        loop {
+            let bytes = payload(stored, stored.is_multiple_of(5));
+            let lock = run.namespace.lock(&digest(stored), None).unwrap();
+            match lock.put(&version(&bytes)) {
+                Ok(()) => stored += 1,
+                Err(Error::StopWrites { .. }) => break,
+                Err(other) => panic!("{}: {other}", run.what),
+            }
+        }
+        for record in 0..stored.min(100) {
+            let lock = run.namespace.lock(&digest(record), None).unwrap();
+            let deleted = lock.delete(NOW_MS);
+            let deleted = deleted.unwrap_or_else(|error| {
+                panic!("{}: delete {record} of {stored}: {error}", run.what)
+            });
+            assert!(deleted);
+        }
+    }
+}
