@@ -220,7 +220,11 @@ impl SideBySide {
     fn check(&self, record: u64) {
         let found = self.namespace().get(&digest(record), |entry| {
             if record.is_multiple_of(2) && entry.payload().len() != 3000 {
-                assert!(entry.key().is_none_or(|key| key == format!("key {record}").as_bytes()));
+                assert!(
+                    entry
+                        .key()
+                        .is_none_or(|key| key == format!("key {record}").as_bytes())
+                );
             }
             entry.payload().to_vec()
         });
@@ -245,7 +249,10 @@ impl SideBySide {
         }
         namespace.maintain().unwrap();
         let stats = namespace.stats();
-        assert!(stats.live_bytes <= stats.index_entries * 64 + 4096, "{stats:?}");
+        assert!(
+            stats.live_bytes <= stats.index_entries * 64 + 4096,
+            "{stats:?}"
+        );
         assert_eq!(stats.image_bytes, 0);
     }
 }

@@ -117,9 +117,9 @@ impl Run {
     }
 
     /// Takes note of what was attempted, and of what was promised about it.
-    fn note(&mut self, changes: &[(usize, Option<Vec<u8>>)], result: Result<(), Error>) {
+    fn note<T>(&mut self, changes: &[(usize, Option<Vec<u8>>)], result: Result<T, Error>) {
         let promised = match result {
-            Ok(()) => self.options.durability == Durability::Commit,
+            Ok(_) => self.options.durability == Durability::Commit,
             Err(Error::InDoubt { .. }) => false,
             Err(Error::StopWrites { .. } | Error::NoSpace { .. } | Error::ReadOnly { .. }) => {
                 return;
@@ -160,7 +160,7 @@ impl Run {
                             self.note(&[(record, None)], Ok(()));
                         }
                     }
-                    Err(error) => self.note(&[(record, None)], Err(error)),
+                    Err(error) => self.note::<()>(&[(record, None)], Err(error)),
                 }
             }
             76..87 => self.group(),
