@@ -39,8 +39,8 @@ pub trait RecordSet {
         operations: &[Operation],
     ) -> Result<Operated>;
 
-    /// Several such calls, each on its own record and each for itself: one may fail while others succeed. The results
-    /// come in the order of the calls.
+    /// Makes several such calls, one after the other and each for itself: one may fail while others succeed. The results
+    /// come in the order of the calls. A [`Set`] has the memory of all records fetched ahead.
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
         calls
             .iter()
@@ -109,6 +109,10 @@ impl RecordSet for Set {
         operations: &[Operation],
     ) -> Result<Operated> {
         self.operate_with(policy, key, operations)
+    }
+
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+        self.operate_each(calls)
     }
 
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {

@@ -107,9 +107,9 @@ impl Namespace {
         self.core.default_time_to_live
     }
 
-    /// Has the memory fetched that a request for this digest will touch first.
-    pub(crate) fn prefetch(&self, digest: &Digest) {
-        self.core.storage.prefetch(digest);
+    /// Has the memory fetched that requests for these digests will touch.
+    pub(crate) fn prefetch_batch(&self, digests: &[Digest]) {
+        self.core.storage.prefetch_batch(digests);
     }
 
     /// Milliseconds since 2010.

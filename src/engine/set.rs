@@ -1,5 +1,6 @@
 //! A set: where records are read and written by key.
 
+mod batch;
 mod write;
 
 use std::ops::ControlFlow;
@@ -165,10 +166,11 @@ impl Set {
     /// The digest of a key in this set.
     #[must_use]
     pub fn digest<'k>(&self, key: impl Into<Key<'k>>) -> Digest {
-        self.core
-            .namespace
-            .key_hash
-            .digest(&self.core.name, &key.into())
+        self.digest_of(&key.into())
+    }
+
+    fn digest_of(&self, key: &Key<'_>) -> Digest {
+        self.core.namespace.key_hash.digest(&self.core.name, key)
     }
 
     /// A record with all its bins; `None` if there is none. One allocation; bins are decoded when they are asked for.
@@ -231,22 +233,6 @@ impl Set {
         })
     }
 
-    /// Many records, in the order of their keys. Memory is fetched ahead for all of them.
-    #[must_use = "each record has its own result"]
-    pub fn get_batch<'k, K: Into<Key<'k>>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Vec<Result<Option<Record>>> {
-        let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
-        let storage = &self.core.namespace.storage;
-        for key in &keys {
-            storage.prefetch(&self.core.namespace.key_hash.digest(&self.core.name, key));
-        }
-        keys.iter()
-            .map(|key| self.read(key, |entry| record_of(&entry)))
-            .collect()
-    }
-
     fn read<R>(
         &self,
         key: &Key<'_>,
@@ -261,23 +247,47 @@ impl Set {
         key: &Key<'_>,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        let namespace = &self.core.namespace;
-        let digest = namespace.key_hash.digest(&self.core.name, key);
-        let found = namespace.storage.get(&digest, |entry| {
-            // The clock is asked only for records that can expire, and for filters.
-            if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
-                return Ok(None);
-            }
-            if let Some(filter) = filter {
-                let now_ms = namespace.clock.now_ms();
-                namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
-            }
-            if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
-                return Err(Error::KeyMismatch);
-            }
-            read(entry).map(Some)
+        self.read_at(filter, key, &self.digest_of(key), read)
+    }
+
+    /// Reads the record with this key, whose digest is known.
+    fn read_at<R>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(EntryView<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let found = self.core.namespace.storage.get(digest, |entry| {
+            Ok(match self.checked(filter, key, entry)? {
+                Some(entry) => Some(read(entry)?),
+                None => None,
+            })
         })?;
         found.unwrap_or(Ok(None))
+    }
+
+    /// What a read may see of a stored record: nothing of one that has expired.
+    #[inline]
+    fn checked<'a>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        entry: EntryView<'a>,
+    ) -> Result<Option<EntryView<'a>>> {
+        let namespace = &self.core.namespace;
+        // The clock is asked only for records that can expire, and for filters.
+        if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
+            return Ok(None);
+        }
+        if let Some(filter) = filter {
+            let now_ms = namespace.clock.now_ms();
+            namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
+        }
+        if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
+            return Err(Error::KeyMismatch);
+        }
+        Ok(Some(entry))
     }
 
     /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of

@@ -37,6 +37,11 @@ impl ManualClock {
         Self(AtomicU64::new(now_ms))
     }
 
+    /// Moves the clock to this time, in milliseconds since 2010, which may be an earlier one.
+    pub fn set_ms(&self, now_ms: u64) {
+        self.0.store(now_ms, Ordering::SeqCst);
+    }
+
     /// Moves the clock on.
     pub fn advance_ms(&self, by: u64) {
         self.0.fetch_add(by, Ordering::SeqCst);

@@ -107,7 +107,8 @@ impl Namespace {
     /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
     /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. Space cannot be recycled while `read` runs: keep it short.
+    /// Costs one probe of the index and one look at the log. The block of 8 MiB in which the record lies is not used again
+    /// while `read` runs.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum (looked at once for each entry after opening).
@@ -118,10 +119,13 @@ impl Namespace {
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
         let found = self.core.visible(digest, &guard)?;
-        Ok(found.as_ref().map(|entry| read(entry.view())))
+        let Some(entry) = found else { return Ok(None) };
+        guard.narrow(self.core.log.block_read(&entry));
+        Ok(Some(read(entry.view())))
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
+    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.prefetch(digest, &epoch::pin());
     }
@@ -155,8 +159,15 @@ impl Namespace {
         mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let guard = epoch::pin();
-        for (_, slot) in self.core.slots_of(partition) {
-            if slot.tombstone || !is_wanted(slot.set_id) {
+        let slots = self.core.slots_of(partition);
+        // A damaged entry whose header is lost, too, may be of any set.
+        let may_be_wanted = |slot: &Slot| {
+            let set_is_lost = slot.unverified && slot.set_id == 0;
+            !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
+        };
+        let location = |(_, slot): &(u32, Slot)| may_be_wanted(slot).then_some(slot.location);
+        for (_, slot) in self.core.prefetching(&slots, location) {
+            if !may_be_wanted(slot) {
                 continue;
             }
             let found = self
@@ -166,7 +177,7 @@ impl Namespace {
                 Ok(None) => {}
                 Ok(Some(entry)) => {
                     let entry = entry.view();
-                    if !self.core.hides(&entry) {
+                    if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;
                     }
                 }
@@ -345,8 +356,12 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if a sync fails, now or earlier.
+    /// [`Error::ReadOnly`] if a sync fails, now or earlier; [`Error::Forked`].
     pub fn sync(&self) -> Result<()> {
+        if self.core.fork.is_child() {
+            // It would flush what the parent has staged since to where the fork believes the log to end.
+            return self.core.check_open();
+        }
         self.core.log.sync()
     }
 
@@ -428,7 +443,12 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<Entry<'a>>> {
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Entry<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -437,9 +457,11 @@ impl Core {
                     .may_be(digest, candidate.location, view.as_ref())
                     .then_some((candidate, entry));
             }
+            // What cannot be read at all may be this record's.
             entry
-                .filter(|entry| entry.view().has_digest(digest))
-                .map(|entry| (candidate, Some(entry)))
+                .as_ref()
+                .is_none_or(|entry| entry.view().has_digest(digest))
+                .then_some((candidate, entry))
         });
         let Some((candidate, entry)) = found else {
             return self.absent();
@@ -449,15 +471,19 @@ impl Core {
             false => entry,
         };
         let Some(mut entry) = entry else {
-            return Ok(None);
+            return Err(self.damaged(candidate.location));
         };
         if entry.view().kind_is(Kind::Delta) {
             entry = self.imaged(digest, candidate.location, guard)?;
         }
-        let view = entry.view();
-        let visible = view.kind_is(Kind::Record) && !self.hides(&view);
-        self.current(view)?;
-        Ok(visible.then_some(entry))
+        let view = self.current(entry.view())?;
+        Ok(self.shows(&view).then_some(entry))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.hides(entry)
     }
 
     /// Whether a truncation hides an entry.
@@ -530,20 +556,25 @@ impl Core {
             false => Ok(entry),
         };
         if !unverified {
-            return entry.map(whole).transpose();
+            let entry = entry.ok_or_else(|| self.damaged(location))?;
+            return whole(entry).map(Some);
         }
         match entry.filter(|entry| self.log.holds(location, &entry.view())) {
             Some(entry) => {
                 self.mark_verified(&entry.view().digest(), location);
                 whole(entry).map(Some)
             }
-            None => {
-                Counters::add(&self.counters.damaged, 1);
-                Err(Error::Damaged {
-                    device: location.device(),
-                    offset: location.offset_bytes(),
-                })
-            }
+            None => Err(self.damaged(location)),
+        }
+    }
+
+    /// The error of an entry that does not hold, or cannot be read.
+    #[cold]
+    pub(crate) fn damaged(&self, location: Location) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::Damaged {
+            device: location.device(),
+            offset: location.offset_bytes(),
         }
     }
 
@@ -649,14 +680,18 @@ impl Core {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
-        for part in self.parts_of_slot(superseded, guard) {
-            let entry = self.log.entry(part.location, guard);
-            if let Some(entry) = entry
-                && entry.view().flags() & FLAG_GROUPED != 0
-                && self.log.holds(part.location, &entry.view())
-            {
-                self.leave_group(&entry.view());
-            }
+        let parts = self.parts_of_slot(superseded, guard);
+        // Deltas are never members of groups.
+        if let Some(whole) = parts
+            .first()
+            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+            && let Some(entry) = self.log.entry(whole.location, guard)
+            && entry.view().flags() & FLAG_GROUPED != 0
+            && self.log.holds(whole.location, &entry.view())
+        {
+            self.leave_group(&entry.view());
+        }
+        for part in parts {
             self.log.release(part.location, part.units);
         }
         if let Some(number) = Images::number_of(superseded.location) {

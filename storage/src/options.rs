@@ -29,6 +29,17 @@ pub enum Storage {
     Devices(Vec<Arc<dyn Device>>),
 }
 
+/// How records are read from the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadMode {
+    /// Where they lie in a mapping of the device: no copy and no call of the system. A page that the device can no longer
+    /// read ends the process by a signal (SIGBUS).
+    #[default]
+    Mapped,
+    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`]. Costs two calls a record, about 1 us.
+    Copied,
+}
+
 /// How a namespace is opened. Build it from [`Options::new`] and change what should differ.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +59,8 @@ pub struct Options {
     pub image_bytes_max: u64,
     /// How many writers may queue for one record; one more gets `KeyBusy`. 0 = never queue.
     pub max_waiters: usize,
+    /// How records are read. Default: [`ReadMode::Mapped`].
+    pub read_mode: ReadMode,
     /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
     pub write_lanes: usize,
     /// Blocks whose live share falls below so many percent (1..=95) are defragmented.
@@ -91,6 +104,7 @@ impl Options {
             durability: Durability::default(),
             image_bytes_max: Self::DEFAULT_IMAGE_BYTES_MAX,
             max_waiters: Self::DEFAULT_MAX_WAITERS,
+            read_mode: ReadMode::default(),
             write_lanes: std::thread::available_parallelism()
                 .map_or(2, usize::from)
                 .min(8),

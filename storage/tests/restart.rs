@@ -498,3 +498,20 @@ fn step(namespace: &Namespace, chance: &mut Chance, expected: &mut BTreeMap<u64,
         _ => drop(namespace.maintain().unwrap()),
     }
 }
+
+/// A block's header has a mirror in the block after it, also where the file ends.
+#[test]
+fn the_last_block_of_a_file_that_can_grow_is_found_whole_by_readers() {
+    let dir = tempfile::tempdir().unwrap();
+    let (namespace, _) = open(dir.path());
+    // Devices grow by eight blocks: the last of them is in use.
+    for number in 0..8 {
+        put(&namespace, &digest(number), &vec![7; 6 << 20]).unwrap();
+    }
+    namespace.sync().unwrap();
+    namespace.sync().unwrap();
+    drop(namespace);
+    let verified = Namespace::verify(&options(files(dir.path(), 1), BLOCKS)).unwrap();
+    assert!(!verified.is_damaged(), "{verified:?}");
+    assert_eq!(verified.records, 8);
+}

@@ -69,7 +69,7 @@ impl Set {
     /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
     /// together meanwhile.
     fn target(&self, key: &Key<'_>) -> Digest {
-        let digest = self.core.namespace.key_hash.digest(&self.core.name, key);
+        let digest = self.digest_of(key);
         self.core.namespace.storage.prefetch(&digest);
         digest
     }
@@ -258,6 +258,17 @@ impl Set {
         operations: &[Operation],
     ) -> Result<Operated> {
         let key = key.into();
+        self.operate_at(policy, &key, self.digest_of(&key), operations)
+    }
+
+    /// [`Set::operate_with`] on the record with this key, whose digest is known.
+    pub(super) fn operate_at(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        operations: &[Operation],
+    ) -> Result<Operated> {
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -266,7 +277,7 @@ impl Set {
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
             let filter = policy.filter.as_ref().or(self.filter.as_ref());
-            let read = self.read_by(filter, &key, |entry| {
+            let read = self.read_at(filter, key, &digest, |entry| {
                 let now_ms = self.core.namespace.clock.now_ms();
                 let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
                 let record = RecordView::parse(entry.payload())?;
@@ -280,9 +291,9 @@ impl Set {
             })?;
             return read.ok_or(Error::NotFound);
         }
-        let digest = self.target(&key);
+        self.core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let wrote = self.write(policy, &key, digest, must_exist, |old, facts, body| {
+        let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;

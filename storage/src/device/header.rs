@@ -19,7 +19,7 @@
 //!   48  u64 boot
 //!   56  u32 used blocks
 //!   60  u32 count of the extents that follow, at most 65
-//!   64  each: u32 block, u32 durable units of 16 bytes, u64 incarnation
+//!   64  each: u32 block, u32 durable units of 16 bytes, u64 incarnation, u32 entries, u32 zero
 //! ```
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
 //! static header are the same in every version, so a damaged version number is told from a newer
@@ -61,7 +61,7 @@ const OLD_STATE_CHECKSUM_AT: usize = 32;
 
 /// What a state takes without its extents.
 const STATE_FIXED_BYTES: usize = 64;
-const EXTENT_BYTES: usize = 16;
+const EXTENT_BYTES: usize = 24;
 const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
 
 /// How many extents a state can list: an open block for each region of the staging memory.
@@ -343,6 +343,8 @@ pub struct DurableExtent {
     pub incarnation: u64,
     /// The durable length from the block's start on, in units of 16 bytes.
     pub durable_units: u32,
+    /// How many entries lie there: so many lines the block's directory has at least.
+    pub entries: u32,
 }
 
 impl State {
@@ -361,6 +363,7 @@ impl State {
             put(&mut bytes, at, &extent.block.to_le_bytes());
             put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
             put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
+            put(&mut bytes, at + 16, &extent.entries.to_le_bytes());
         }
         let (checksum, content) = bytes.split_at_mut(8);
         checksum.copy_from_slice(&state_checksum(content));
@@ -395,6 +398,7 @@ impl State {
                 block: u32::from_le_bytes(take(own, at)),
                 durable_units: u32::from_le_bytes(take(own, at + 4)),
                 incarnation: u64::from_le_bytes(take(own, at + 8)),
+                entries: u32::from_le_bytes(take(own, at + 16)),
             }
         });
         Some(Self {

@@ -2,17 +2,15 @@
 
 use crate::digest::Digest;
 use crate::epoch::Guard;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::image::delta::Delta;
-use crate::image::{Image, Images, Part};
+use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
-use crate::log::entry::{
-    ENTRY_HEADER_BYTES, EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader,
-};
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader};
 use crate::log::volume::{Entry, OwnedEntry};
-use crate::namespace::{Core, Counters};
+use crate::namespace::Core;
 use std::sync::atomic::Ordering;
 
 /// Deltas of a chain at most.
@@ -30,16 +28,15 @@ pub(crate) const DELTA_SHARE: usize = 8;
 /// Images that one read or write evicts at most.
 const EVICTIONS: usize = 8;
 
-/// Whether a record of so many bytes whose chain is like this should be written whole.
-pub(crate) fn should_fold(parts: &[Part], body_bytes: usize, had_image: bool) -> bool {
-    let deltas = parts.len().saturating_sub(1);
+/// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
+pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
+    let body_bytes = content.body.len();
     let most = match () {
         () if !had_image => DELTAS_WITHOUT_IMAGE,
         () if body_bytes >= LARGE_BYTES => DELTAS_MAX,
         () => DELTAS_OF_SMALL,
     };
-    let units: u32 = parts.iter().skip(1).map(|part| part.units).sum();
-    deltas >= most || u64::from(units) * UNIT_BYTES > body_bytes as u64
+    content.parts.len() > most || u64::from(content.delta_units) * UNIT_BYTES > body_bytes as u64
 }
 
 /// The header of an image: that of the newest version, for a whole record.
@@ -98,8 +95,8 @@ pub(crate) fn parts_of(log: &Log, newest: Location, guard: &Guard) -> Option<Vec
     Some(parts)
 }
 
-/// The image of a chain. None: an entry of it is missing or damaged.
-fn image_of(log: &Log, newest: Location, guard: &Guard) -> Option<Image> {
+/// What the image of a chain holds. None: an entry of it is missing or damaged.
+pub(crate) fn content_of(log: &Log, newest: Location, guard: &Guard) -> Option<Content> {
     let (mut parts, mut bodies) = (Vec::new(), Vec::new());
     let mut header = None;
     walk(log, newest, guard, |part, view| {
@@ -115,7 +112,8 @@ fn image_of(log: &Log, newest: Location, guard: &Guard) -> Option<Image> {
         body = Delta::decode(&delta)?.apply(&body)?;
     }
     parts.reverse();
-    Some(Image::new(image_header(header?, body.len()), body, parts))
+    let raw = image_header(header?, body.len());
+    Some(Content::new(raw, body, parts))
 }
 
 impl Core {
@@ -129,56 +127,28 @@ impl Core {
         newest: Location,
         guard: &'a Guard,
     ) -> Result<Entry<'a>> {
-        let Some(image) = image_of(&self.log, newest, guard) else {
-            Counters::add(&self.counters.damaged, 1);
-            return Err(Error::Damaged {
-                device: newest.device(),
-                offset: newest.offset_bytes(),
-            });
+        let Some(content) = content_of(&self.log, newest, guard) else {
+            return Err(self.damaged(newest));
         };
         self.evict(guard);
         let images = self.log.images();
-        let number = images.insert(image).ok_or_else(|| Error::NoSpace {
-            namespace: self.name.clone(),
-        })?;
-        {
+        if let Some(number) = images.insert(Image::new(content.clone())) {
             let mut partition = self.index.lock(digest);
             match partition.find(digest.tag(), |slot| slot.location == newest) {
                 Some(at) => {
                     let slot = partition.get(at);
-                    partition.replace(
-                        at,
-                        Slot {
-                            location: Images::location_of(number),
-                            unverified: false,
-                            ..slot
-                        },
-                    );
+                    let with_image = Slot {
+                        location: Images::location_of(number),
+                        unverified: false,
+                        ..slot
+                    };
+                    partition.replace(at, with_image);
                 }
-                None => {
-                    // Somebody was quicker. The image is dropped after the guard.
-                    drop(partition);
-                    let image = images.get(number, guard);
-                    images.remove(number, guard);
-                    return image.map(|image| Entry::Lent(image.view())).ok_or_else(|| {
-                        Error::NoSpace {
-                            namespace: self.name.clone(),
-                        }
-                    });
-                }
+                // Somebody was quicker.
+                None => images.remove(number, guard),
             }
         }
-        let image = images.get(number, guard);
-        match image {
-            Some(image) => Ok(Entry::Lent(image.view())),
-            // Evicted within the moment: the chain is still there.
-            None => image_of(&self.log, newest, guard)
-                .map(|image| Entry::Owned(OwnedEntry::Built(Box::new(image))))
-                .ok_or(Error::Damaged {
-                    device: newest.device(),
-                    offset: newest.offset_bytes(),
-                }),
-        }
+        Ok(Entry::Owned(OwnedEntry::Built(Box::new(content))))
     }
 
     /// Drops some images that nobody has looked at of late, if there are too many: their chains stay.
@@ -194,10 +164,11 @@ impl Core {
             let Some(image) = images.get(number, guard) else {
                 continue;
             };
-            let Some(newest) = image.newest() else {
+            // One that is being edited is not cold.
+            let Some(content) = image.read() else {
                 continue;
             };
-            let digest = image.view().digest();
+            let (newest, digest) = (image.newest(), *image.digest());
             let location = Images::location_of(number);
             let mut partition = self.index.lock(&digest);
             let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) else {
@@ -207,11 +178,12 @@ impl Core {
             partition.replace(
                 at,
                 Slot {
-                    location: newest.location,
+                    location: newest,
                     ..slot
                 },
             );
             drop(partition);
+            drop(content);
             images.remove(number, guard);
         }
     }
@@ -225,8 +197,13 @@ impl Core {
             }]
         };
         if let Some(number) = Images::number_of(slot.location) {
-            let image = self.log.images().get(number, guard);
-            return image.map_or_else(Vec::new, |image| image.parts.clone());
+            let Some(image) = self.log.images().get(number, guard) else {
+                return Vec::new();
+            };
+            return match image.read() {
+                Some(content) => content.content().parts.clone(),
+                None => parts_of(&self.log, image.newest(), guard).unwrap_or_default(),
+            };
         }
         if !self.any_deltas.load(Ordering::Relaxed) {
             return alone();
@@ -258,5 +235,3 @@ impl Core {
         }
     }
 }
-
-const _: () = assert!(ENTRY_HEADER_BYTES == 56);

@@ -112,10 +112,56 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     })
 }
 
-/// The body of a delta entry. `count`: deltas since the whole record, this one included.
+/// Turns the old body into the new one where it is: what lies between splices moves once. `at` of the splices is in the
+/// body, `from` in `new`, in which they were found.
+pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
+    let old_bytes = body.len();
+    // Behind each splice: where what is kept begins and ends, and where it goes.
+    let mut kept = Vec::with_capacity(splices.len());
+    let mut to = 0;
+    let mut before = 0;
+    for (number, splice) in splices.iter().enumerate() {
+        to += splice.at - before + splice.inserted;
+        before = splice.at + splice.removed;
+        let end = splices.get(number + 1).map_or(old_bytes, |next| next.at);
+        kept.push((before, end, to));
+    }
+    let new_bytes = kept
+        .last()
+        .map_or(old_bytes, |(from, end, to)| to + end - from);
+    if new_bytes > old_bytes {
+        body.resize(new_bytes, 0);
+    }
+    let mut shift = |(from, end, to): (usize, usize, usize)| {
+        if end <= body.len() && to + end - from <= body.len() {
+            body.copy_within(from..end, to);
+        }
+    };
+    // Those that move to the front first, from the front; then the others, from the end: so nothing is overwritten that
+    // has not moved.
+    let to_front = |(from, _, to): &(usize, usize, usize)| to < from;
+    let to_end = |(from, _, to): &(usize, usize, usize)| to > from;
+    kept.iter().copied().filter(to_front).for_each(&mut shift);
+    kept.iter()
+        .copied()
+        .rev()
+        .filter(to_end)
+        .for_each(&mut shift);
+    body.truncate(new_bytes);
+    for (splice, (_, _, behind)) in splices.iter().zip(&kept) {
+        let inserted = new.get(splice.from..splice.from + splice.inserted);
+        let target = body.get_mut(behind - splice.inserted..*behind);
+        if let (Some(target), Some(inserted)) = (target, inserted) {
+            target.copy_from_slice(inserted);
+        }
+    }
+}
+
+/// The body of a delta entry. `offset`: where what was compared begins in the body. `count`: deltas since the whole record, this one included.
 pub(crate) fn encode(
     before: (Location, Lsn),
     count: usize,
+    offset: usize,
     splices: &[Splice],
     new: &[u8],
 ) -> Vec<u8> {
@@ -126,8 +172,9 @@ pub(crate) fn encode(
     body.extend(word.to_le_bytes());
     body.extend(lsn.0.to_le_bytes());
     let mut last = 0;
-    for splice in splices {
-        for number in [splice.at - last, splice.removed, splice.inserted] {
+    for (number, splice) in splices.iter().enumerate() {
+        let skipped = if number == 0 { offset } else { 0 };
+        for number in [splice.at - last + skipped, splice.removed, splice.inserted] {
             let (bytes, used) = varint(number);
             body.extend_from_slice(bytes.get(..used).unwrap_or_default());
         }
@@ -186,7 +233,10 @@ mod tests {
     fn there_and_back(old: &[u8], new: &[u8]) -> Option<usize> {
         let splices = diff(old, new, usize::MAX)?;
         let before = (Location::from_packed(77), Lsn(5));
-        let body = encode(before, 3, &splices, new);
+        let body = encode(before, 3, 0, &splices, new);
+        let mut edited = old.to_vec();
+        edit(&mut edited, &splices, new);
+        assert_eq!(edited, new);
         let delta = Delta::decode(&body).unwrap();
         assert_eq!((delta.before, delta.before_lsn), before);
         assert_eq!(delta.apply(old).unwrap(), new);

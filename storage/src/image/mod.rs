@@ -10,11 +10,14 @@
 pub(crate) mod chain;
 pub(crate) mod delta;
 
+use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::location::{DEVICES_MAX, Location, UNIT_BYTES};
 use crate::log::entry::{EntryView, RawHeader};
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 /// The device number that locations of images have: no device has it.
@@ -23,9 +26,6 @@ const IMAGE_DEVICE: usize = DEVICES_MAX;
 /// Images come in segments, whose memory is taken when it is first needed.
 const SEGMENT: usize = 1 << 14;
 const SEGMENTS: usize = 64;
-
-/// Images of this size are not left waiting for others that are dropped together.
-const LARGE_BYTES: usize = 64 << 10;
 
 /// What an image takes beside its body and its parts.
 const OVERHEAD_BYTES: u64 = 160;
@@ -40,41 +40,169 @@ pub(crate) struct Part {
 /// The present version of a record with a chain.
 #[derive(Debug)]
 pub(crate) struct Image {
+    /// How many look at the content; [`WRITING`] while an edit changes it.
+    state: AtomicU32,
+    /// Somebody has looked at it since the hand of the clock came by.
+    used: AtomicBool,
+    /// The newest entry of the chain, or for the moment of an edit the one before.
+    newest: AtomicU64,
+    digest: Digest,
+    content: UnsafeCell<Content>,
+}
+
+// SAFETY: the content is read by those who are counted in `state`, and changed by one who found nobody counted.
+unsafe impl Sync for Image {}
+
+/// Nobody may look at the content: it is being changed.
+const WRITING: u32 = 1 << 31;
+
+/// What an image holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Content {
     pub(crate) raw: RawHeader,
     pub(crate) body: Vec<u8>,
     /// The whole record first, then the deltas in their order.
     pub(crate) parts: Vec<Part>,
-    /// Somebody has looked at it since the hand of the clock came by.
-    used: AtomicBool,
+    /// What the deltas take together.
+    pub(crate) delta_units: u32,
 }
 
-impl Image {
+impl Content {
     pub(crate) fn new(raw: RawHeader, body: Vec<u8>, parts: Vec<Part>) -> Self {
+        let delta_units = parts.iter().skip(1).map(|part| part.units).sum();
         Self {
             raw,
             body,
             parts,
-            used: AtomicBool::new(true),
+            delta_units,
         }
+    }
+
+    /// Adds a delta to the chain.
+    pub(crate) fn push(&mut self, part: Part) {
+        self.parts.push(part);
+        self.delta_units += part.units;
     }
 
     pub(crate) fn view(&self) -> EntryView<'_> {
         EntryView::new(&self.raw, &self.body)
     }
 
-    /// What its chain takes in the log.
-    pub(crate) fn units(&self) -> u32 {
-        self.parts.iter().map(|part| part.units).sum()
-    }
-
-    /// The newest entry of the chain.
-    pub(crate) fn newest(&self) -> Option<Part> {
-        self.parts.last().copied()
-    }
-
-    fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         let parts = self.parts.capacity() * size_of::<Part>();
         (self.body.capacity() + parts) as u64 + OVERHEAD_BYTES
+    }
+}
+
+impl Image {
+    pub(crate) fn new(content: Content) -> Self {
+        let newest = content.parts.last();
+        let newest = newest.map_or(0, |part| part.location.packed());
+        Self {
+            state: AtomicU32::new(0),
+            used: AtomicBool::new(true),
+            newest: AtomicU64::new(newest),
+            digest: content.view().digest(),
+            content: UnsafeCell::new(content),
+        }
+    }
+
+    /// The newest entry of the chain, or the one before it if it is just being added.
+    pub(crate) fn newest(&self) -> Location {
+        Location::from_packed(self.newest.load(Ordering::Acquire))
+    }
+
+    /// Whose image it is.
+    pub(crate) fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Keeps the content from being changed. None: it is being changed.
+    #[inline]
+    pub(crate) fn read(&self) -> Option<ImageRef<'_>> {
+        if self.state.fetch_add(1, Ordering::Acquire) & WRITING != 0 {
+            self.state.fetch_sub(1, Ordering::Release);
+            return None;
+        }
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(ImageRef { image: self })
+    }
+
+    /// Changes the content, if nobody looks at it. False: somebody does. For who has the record locked.
+    pub(crate) fn edit(&self, change: impl FnOnce(&mut Content)) -> bool {
+        if self
+            .state
+            .compare_exchange(0, WRITING, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            return false;
+        }
+        // SAFETY: nobody is counted, and whoever comes sees that it is being changed.
+        let content = unsafe { &mut *self.content.get() };
+        change(content);
+        if let Some(part) = content.parts.last() {
+            self.newest.store(part.location.packed(), Ordering::Release);
+        }
+        self.state.fetch_sub(WRITING, Ordering::Release);
+        true
+    }
+
+    /// The content, of an image that nobody else has yet, or any more.
+    fn own(&mut self) -> &mut Content {
+        self.content.get_mut()
+    }
+}
+
+/// An image whose content stays as it is.
+#[derive(Debug)]
+pub(crate) struct ImageRef<'a> {
+    image: &'a Image,
+}
+
+impl ImageRef<'_> {
+    pub(crate) fn content(&self) -> &Content {
+        // SAFETY: counted, so nobody changes it.
+        unsafe { &*self.image.content.get() }
+    }
+}
+
+impl Drop for ImageRef<'_> {
+    fn drop(&mut self) {
+        self.image.state.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// An image that a record lock has looked at: it stays as it is as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct HeldImage {
+    image: NonNull<Image>,
+}
+
+impl HeldImage {
+    /// # Safety
+    /// The guard under which the image was found outlives what is returned.
+    pub(crate) unsafe fn new(image: ImageRef<'_>) -> Self {
+        let held = Self {
+            image: NonNull::from(image.image),
+        };
+        // Still counted, until this is dropped.
+        std::mem::forget(image);
+        held
+    }
+
+    pub(crate) fn content(&self) -> &Content {
+        // SAFETY: the guard keeps the image, and it is counted, so nobody changes it.
+        unsafe { &*self.image.as_ref().content.get() }
+    }
+}
+
+impl Drop for HeldImage {
+    fn drop(&mut self) {
+        // SAFETY: the guard still keeps the image.
+        let image = unsafe { self.image.as_ref() };
+        image.state.fetch_sub(1, Ordering::Release);
     }
 }
 
@@ -128,15 +256,11 @@ impl Images {
     pub(crate) fn get<'a>(&'a self, number: u32, _guard: &'a Guard) -> Option<&'a Image> {
         let image = self.slot(number)?.load(Ordering::Acquire);
         // SAFETY: an image that was linked when the guard was pinned, or later, is dropped after the guard.
-        let image = unsafe { image.as_ref() }?;
-        if !image.used.load(Ordering::Relaxed) {
-            image.used.store(true, Ordering::Relaxed);
-        }
-        Some(image)
+        unsafe { image.as_ref() }
     }
 
     /// Keeps an image. `None`: there is no number left; the image is dropped.
-    pub(crate) fn insert(&self, image: Image) -> Option<u32> {
+    pub(crate) fn insert(&self, mut image: Image) -> Option<u32> {
         let number = {
             let mut numbers = self.numbers.lock();
             match numbers.free.pop() {
@@ -152,7 +276,7 @@ impl Images {
         let empty = || AtomicPtr::new(std::ptr::null_mut());
         segment.get_or_init(|| (0..SEGMENT).map(|_| empty()).collect());
         self.bytes
-            .fetch_add(image.memory_bytes(), Ordering::Relaxed);
+            .fetch_add(image.own().memory_bytes(), Ordering::Relaxed);
         let slot = self.slot(number)?;
         slot.store(Box::into_raw(Box::new(image)), Ordering::Release);
         Some(number)
@@ -164,14 +288,13 @@ impl Images {
         let Some(image) = self.get(number, guard) else {
             return;
         };
-        self.bytes
-            .fetch_sub(image.memory_bytes(), Ordering::Relaxed);
-        let is_large = image.body.len() >= LARGE_BYTES;
+        // Counted as gone at once: whoever looks whether there are too many must not evict others for it.
+        if let Some(content) = image.read() {
+            let bytes = content.content().memory_bytes();
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
         let images = Arc::clone(self);
         guard.defer(move || images.forget(number));
-        if is_large {
-            guard.flush();
-        }
     }
 
     fn forget(&self, number: u32) {
@@ -184,6 +307,12 @@ impl Images {
             drop(unsafe { Box::from_raw(image) });
             self.numbers.lock().free.push(number);
         }
+    }
+
+    /// Counts what an edit in place has changed.
+    pub(crate) fn count_edit(&self, before_bytes: u64, after_bytes: u64) {
+        self.bytes
+            .fetch_add(after_bytes.wrapping_sub(before_bytes), Ordering::Relaxed);
     }
 
     /// Memory of all images, in bytes.

@@ -4,9 +4,10 @@ use crate::digest::Digest;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
-use crate::image::delta::{diff, encode};
-use crate::image::{Image, Images, Part};
+use crate::image::delta::{Splice, diff, edit, encode};
+use crate::image::{Content, HeldImage, Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
+use crate::location::Location;
 use crate::lock::Acquire;
 use crate::log::Appended;
 use crate::log::entry::{
@@ -43,8 +44,8 @@ pub struct NewVersion<'a> {
 struct EditedRecord {
     delta: Vec<u8>,
     header: Header,
-    body: Vec<u8>,
-    parts: Vec<Part>,
+    /// Changes of the payload.
+    splices: Vec<Splice>,
 }
 
 /// What to do with one record of a group.
@@ -61,12 +62,12 @@ pub enum Change<'a> {
 pub struct RecordLock<'n> {
     core: &'n Core,
     digest: Digest,
+    /// The record, if it is a copy of this lock's own, or an image. Before the guard, which keeps the image.
+    copy: OnceCell<OwnedEntry>,
     guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
-    /// The record, if it is a copy of this lock's own.
-    copy: OnceCell<OwnedEntry>,
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
 }
@@ -132,7 +133,7 @@ impl<'n> RecordLock<'n> {
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
             return self;
         };
-        if !core.any_deltas.load(Ordering::Relaxed) {
+        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
             return self;
         }
         let is_delta = core
@@ -172,7 +173,7 @@ impl<'n> RecordLock<'n> {
             .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
             .map(|at| partition.get(at));
         if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units);
+            core.log.prefetch(slot.location, slot.size_units, &guard);
         }
         Self {
             core,
@@ -209,6 +210,12 @@ impl<'n> RecordLock<'n> {
                 .checked_entry(slot.location, slot.unverified, &self.guard)?
             {
                 Some(Entry::Lent(view)) => Some(view),
+                Some(Entry::Image(image)) => {
+                    // SAFETY: the lock's guard lives as long as the lock, and is dropped after the copy; where it is let
+                    // go in between, the copy is dropped first.
+                    let held = unsafe { HeldImage::new(image) };
+                    Some(self.copy.get_or_init(|| OwnedEntry::Held(held)).view())
+                }
                 Some(Entry::Owned(own)) => Some(self.copy.get_or_init(|| own).view()),
                 None => None,
             },
@@ -398,8 +405,7 @@ impl<'n> RecordLock<'n> {
         let Some(EditedRecord {
             delta,
             mut header,
-            body,
-            mut parts,
+            splices,
         }) = self.edited(version)
         else {
             return Ok(None);
@@ -407,33 +413,28 @@ impl<'n> RecordLock<'n> {
         core.any_deltas.store(true, Ordering::Relaxed);
         let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
         header.lsn = appended.lsn;
-        parts.push(Part {
-            location: appended.location,
-            units: appended.units,
-        });
         core.evict(&self.guard);
-        let image = Image::new(image_header(header, body.len()), body, parts);
-        let size_units = image.units();
-        let number = core.log.images().insert(image);
-        let slot = Slot {
-            location: number.map_or(appended.location, Images::location_of),
-            unverified: false,
-            size_units,
-            void_time: version.void_time,
-            tombstone: false,
-            set_id: version.set_id,
-        };
-        let tag = self.digest.tag();
+        // The image is edited where it is, if nobody else looks at it: this lock no longer does.
+        self.copy = OnceCell::new();
         let mut partition = core.index.lock(&self.digest);
         let hidden = core
             .sets
-            .hides(slot.set_id, appended.lsn, header.last_update_ms);
+            .hides(header.set_id, appended.lsn, header.last_update_ms);
         // Nobody moves a record that is locked, but its image may have been evicted.
-        let at = partition.find(tag, |slot| core.is_of(slot, &self.digest, &self.guard));
+        let at = partition.find(self.digest.tag(), |slot| {
+            core.is_of(slot, &self.digest, &self.guard)
+        });
         let old = at.filter(|_| !hidden).map(|at| {
             let old = partition.get(at);
+            let slot = Slot {
+                location: self.extend_image(&old, version, &header, &splices, &appended),
+                unverified: false,
+                size_units: old.size_units + appended.units,
+                void_time: version.void_time,
+                ..old
+            };
             partition.replace(at, slot);
-            old
+            (old, slot)
         });
         let next = partition.held().release(&self.digest);
         self.held = false;
@@ -441,56 +442,98 @@ impl<'n> RecordLock<'n> {
         if let Some(waiter) = next {
             waiter.notify();
         }
-        let Some(old) = old else {
+        let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
-            if let Some(number) = number {
-                core.log.images().remove(number, &self.guard);
-            }
             return Ok(Some(appended.lsn));
         };
-        let grown = i64::from(size_units) - i64::from(old.size_units);
-        core.sets.count(slot.set_id, 0, grown);
-        if let Some(number) = Images::number_of(old.location) {
+        core.sets.count(slot.set_id, 0, i64::from(appended.units));
+        if let Some(number) = Images::number_of(old.location)
+            && old.location != slot.location
+        {
             core.log.images().remove(number, &self.guard);
         }
         Ok(Some(appended.lsn))
     }
 
-    /// What an edit writes, if it is worth a delta.
-    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
-        let core = self.core;
-        let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
-        let old = self.entry().ok().flatten()?;
-        // A member of a group may still be undone.
-        if old.flags() & FLAG_GROUPED != 0 {
-            return None;
-        }
-        let parts = match Images::number_of(seen.location) {
-            Some(number) => core.log.images().get(number, &self.guard)?.parts.clone(),
-            None => vec![Part {
-                location: seen.location,
-                units: seen.size_units,
-            }],
+    /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
+    /// The caller has the partition locked.
+    fn extend_image(
+        &self,
+        old: &Slot,
+        version: &NewVersion<'_>,
+        header: &Header,
+        splices: &[Splice],
+        appended: &Appended,
+    ) -> Location {
+        let images = self.core.log.images();
+        let part = Part {
+            location: appended.location,
+            units: appended.units,
         };
-        let last = parts.last()?;
-        // A chain whose image could not be kept.
-        if Images::number_of(seen.location).is_none() && self.copy_is_built() {
-            return None;
+        let prefix_bytes = prefix_bytes(version.key);
+        let body_bytes = prefix_bytes + version.payload.len();
+        let number = Images::number_of(old.location);
+        let image = number.and_then(|number| images.get(number, &self.guard));
+        let is_edited = image.is_some_and(|image| {
+            image.edit(|content| {
+                let before = content.memory_bytes();
+                let mut payload = splices.to_vec();
+                payload
+                    .iter_mut()
+                    .for_each(|splice| splice.at += prefix_bytes);
+                edit(&mut content.body, &payload, version.payload);
+                content.raw = image_header(*header, body_bytes);
+                content.push(part);
+                images.count_edit(before, content.memory_bytes());
+            })
+        });
+        if is_edited {
+            return old.location;
         }
-        let mut body = Vec::with_capacity(version.payload.len() + 32);
+        let mut parts = self.core.parts_of_slot(old, &self.guard);
+        if parts.is_empty() {
+            return appended.location;
+        }
+        parts.push(part);
+        let mut body = Vec::with_capacity(body_bytes);
         if let Some(key) = version.key {
             let (length, used) = varint(key.len());
-            body.extend_from_slice(length.get(..used)?);
+            body.extend_from_slice(length.get(..used).unwrap_or_default());
             body.extend_from_slice(key);
         }
         body.extend_from_slice(version.payload);
-        if should_fold(&parts, body.len(), self.had_image) {
+        let raw = image_header(*header, body.len());
+        let number = images.insert(Image::new(Content::new(raw, body, parts)));
+        number.map_or(appended.location, Images::location_of)
+    }
+
+    /// What an edit writes, if it is worth a delta.
+    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
+        let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
+        let old = self.entry().ok().flatten()?;
+        // A member of a group may still be undone.
+        if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
             return None;
         }
-        let splices = diff(old.record_body(), &body, body.len() / DELTA_SHARE)?;
-        let before = (last.location, old.lsn());
-        let delta = encode(before, parts.len(), &splices, &body);
+        let held = self.copy.get();
+        let newest = match (Images::number_of(seen.location), held) {
+            (Some(_), Some(OwnedEntry::Held(image))) => {
+                let content = image.content();
+                let parts = &content.parts;
+                (!should_fold(content, self.had_image))
+                    .then(|| (parts.len(), parts.last().map(|part| part.location)))?
+            }
+            // A chain whose image could not be kept, or is in use by an edit: that is for this lock's owner alone.
+            (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
+            (None, _) => (1, Some(seen.location)),
+        };
+        let (count, location) = newest;
+        let body_bytes = prefix_bytes(version.key) + version.payload.len();
+        let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
+        let before = (location?, old.lsn());
+        let prefix = prefix_bytes(version.key);
+        let delta = encode(before, count, prefix, &splices, version.payload);
         let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
         let header = Header {
             kind: Kind::Delta,
@@ -505,13 +548,8 @@ impl<'n> RecordLock<'n> {
         Some(EditedRecord {
             delta,
             header,
-            body,
-            parts,
+            splices,
         })
-    }
-
-    fn copy_is_built(&self) -> bool {
-        matches!(self.copy.get(), Some(OwnedEntry::Built(_)))
     }
 
     /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
@@ -656,6 +694,11 @@ impl<'n> RecordLock<'n> {
     }
 }
 
+/// What the key takes in front of the payload.
+fn prefix_bytes(key: Option<&[u8]>) -> usize {
+    key.map_or(0, |key| varint(key.len()).1 + key.len())
+}
+
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
         self.unlock();
@@ -666,6 +709,9 @@ impl Core {
     /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
     /// damaged; then the tag decides.
     pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
+        if let Some(image) = self.log.image(slot.location, guard) {
+            return image.digest() == digest;
+        }
         match self.log.entry(slot.location, guard) {
             Some(entry) if entry.view().has_digest(digest) => true,
             Some(entry) => {

@@ -126,6 +126,11 @@ impl Directory {
         }
     }
 
+    /// How many lines it has.
+    pub(crate) const fn entries(&self) -> usize {
+        self.entries
+    }
+
     /// How many bytes it takes at most with one more entry, and ended.
     pub(crate) const fn bytes_with_one_more(&self) -> u64 {
         directory_bytes(self.entries + 3)
@@ -235,17 +240,32 @@ impl ReadDirectory {
         read
     }
 
-    /// Whether every entry that began between these units of the block (`from` included) has its line here.
-    pub(crate) fn covers(&self, from: u32, to: u32) -> bool {
+    /// Whether no line of a later sector is missing. `durable_entries`: how many lines there were when the block was last
+    /// durable; `None`: it was closed, and its directory ends with a filler.
+    pub(crate) fn is_complete(&self, durable_entries: Option<u32>) -> bool {
+        match durable_entries {
+            Some(entries) => {
+                let last = self.sectors.last();
+                last.map_or(0, |(number, _, lines)| number * LINES + lines) >= entries as usize
+            }
+            None => self
+                .lines
+                .last()
+                .is_some_and(|line| line.kind == Kind::Filler),
+        }
+    }
+
+    /// Whether every entry that began between these units of the block (`from` included) has its line here, given that the
+    /// directory is complete or not.
+    pub(crate) fn covers(&self, from: u32, to: u32, is_complete: bool) -> bool {
         // A gap is covered if it lies between the first entries of sectors that follow one another without one missing.
         let mut at = self
             .sectors
             .iter()
             .rposition(|(_, first, _)| *first <= from);
-        while let Some((number, _, lines)) = at.and_then(|at| self.sectors.get(at)) {
+        while let Some((number, ..)) = at.and_then(|at| self.sectors.get(at)) {
             match at.and_then(|at| self.sectors.get(at + 1)) {
-                // The last one that is known: complete, there may have been another.
-                None => return *lines < LINES,
+                None => return is_complete,
                 Some((next, _, _)) if *next != number + 1 => return false,
                 Some((_, first, _)) if *first >= to => return true,
                 Some(_) => at = at.map(|at| at + 1),
@@ -353,15 +373,33 @@ mod tests {
     fn a_gap_is_covered_unless_a_sector_in_question_is_lost() {
         let mut block = written(200, 1000);
         let whole = ReadDirectory::read(&block, place());
-        assert!(whole.covers(64, 100) && whole.covers(500, 2000) && whole.covers(2000, 4000));
+        assert!(
+            whole.covers(64, 100, true)
+                && whole.covers(500, 2000, true)
+                && whole.covers(2000, 4000, true)
+        );
         // Sector 2 begins with entry 82.
         let at = BLOCK_BYTES as usize - 3 * SECTOR_BYTES;
         block[at + 100] ^= 0xff;
         let damaged = ReadDirectory::read(&block, place());
         assert_eq!(damaged.lines.len(), 200 - LINES);
         let unit = |entry: u32| 64 + 10 * entry;
-        assert!(damaged.covers(unit(0), unit(40)) && damaged.covers(unit(130), unit(140)));
-        assert!(!damaged.covers(unit(70), unit(90)) && !damaged.covers(unit(90), unit(100)));
+        assert!(
+            damaged.covers(unit(0), unit(40), true) && damaged.covers(unit(130), unit(140), true)
+        );
+        assert!(
+            !damaged.covers(unit(70), unit(90), true) && !damaged.covers(unit(90), unit(100), true)
+        );
+    }
+
+    #[test]
+    fn a_directory_that_fell_back_to_fewer_lines_is_not_complete() {
+        let read = ReadDirectory::read(&written(50, 7), place());
+        assert!(read.is_complete(Some(50)) && read.is_complete(Some(49)));
+        assert!(!read.is_complete(Some(51)), "a line is missing");
+        assert!(!read.is_complete(None), "nothing ends it");
+        assert!(read.covers(64, 1000, true) && !read.covers(64, 1000, false));
+        assert!(read.covers(64, 100, false), "the next sector is there");
     }
 
     #[test]

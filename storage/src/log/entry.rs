@@ -456,12 +456,14 @@ impl<'a> EntryView<'a> {
     }
 
     /// The stored user key, if the record keeps it: bytes as the caller gave them.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&'a [u8]> {
         (self.flags() & FLAG_KEYED != 0).then(|| self.split().0)
     }
 
     /// What the caller stored.
+    #[inline]
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.split().1

@@ -19,9 +19,10 @@ use crate::device::{
     BLOCK_BYTES, Device, DeviceError, DurableExtent, STAGING_LANES_MAX, State, read_state,
     write_state,
 };
-use crate::epoch::Guard;
+use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
-use crate::image::Images;
+use crate::image::chain::content_of;
+use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
@@ -34,7 +35,7 @@ use crate::log::lane::{
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::volume::{Entry, Volume};
+use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -53,6 +54,8 @@ pub(crate) struct Appended {
 #[derive(Debug)]
 pub(crate) struct Log {
     namespace: String,
+    /// Tells the blocks of this log from those of others in the process.
+    number: u64,
     volumes: Vec<Volume>,
     staging: Option<Arc<Staging>>,
     images: Arc<Images>,
@@ -86,6 +89,8 @@ struct Reach {
     devices: Vec<(u32, Vec<DurableExtent>)>,
 }
 
+static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
@@ -114,6 +119,7 @@ impl Log {
         let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
         Self {
             namespace,
+            number: NUMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
             staging,
@@ -190,12 +196,40 @@ impl Log {
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
         match self.volumes.get(location.device()) {
             Some(volume) => volume.entry(location, guard),
-            None => {
-                let number = Images::number_of(location)?;
-                let image = self.images.get(number, guard)?;
-                Some(Entry::Lent(image.view()))
-            }
+            None => self.imaged(self.image(location, guard)?, guard),
         }
+    }
+
+    /// A block as readers name it.
+    pub(crate) fn watched(&self, id: BlockId) -> WatchedBlock {
+        WatchedBlock::new(self.number, id.device, id.index)
+    }
+
+    /// The block in which an entry is read; none if it is a copy, or an image.
+    #[inline]
+    pub(crate) fn block_read(&self, entry: &Entry<'_>) -> WatchedBlock {
+        let Entry::Lent(view) = entry else {
+            return WatchedBlock::NONE;
+        };
+        let address = view.raw().as_ptr().addr();
+        let mut blocks = self.volumes.iter();
+        let found = blocks.find_map(|volume| volume.block_at_address(address));
+        found.map_or(WatchedBlock::NONE, |id| self.watched(id))
+    }
+
+    /// The image that a location stands for, if it does.
+    #[inline]
+    pub(crate) fn image<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<&'a Image> {
+        self.images.get(Images::number_of(location)?, guard)
+    }
+
+    /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
+    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<Entry<'a>> {
+        if let Some(content) = image.read() {
+            return Some(Entry::Image(content));
+        }
+        let built = content_of(self, image.newest(), guard)?;
+        Some(Entry::Owned(OwnedEntry::Built(Box::new(built))))
     }
 
     pub(crate) fn images(&self) -> &Arc<Images> {
@@ -203,13 +237,18 @@ impl Log {
     }
 
     /// Has the memory of an entry fetched, for whoever is about to read all of it.
-    pub(crate) fn prefetch(&self, location: Location, units: u32) {
+    pub(crate) fn prefetch(&self, location: Location, units: u32, guard: &Guard) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch(location, units);
+        } else if let Some(image) = self.image(location, guard)
+            && let Some(content) = image.read()
+        {
+            prefetch_body(&content.content().body);
         }
     }
 
     /// Has the first cache lines of an entry fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch_start(location);
@@ -464,7 +503,11 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header)?;
+        if let Err(error) = volume.write_block_header(&header) {
+            // One copy may be there: the block must not count as used later.
+            let _ = self.note_free(id);
+            return Err(error);
+        }
         if let Some(block) = volume.block(id.index) {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
@@ -483,8 +526,9 @@ impl Log {
         match lane.restart() {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Without staging memory the lane cannot go on; the block is free again in the next life.
+                // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
                 state.open = None;
+                let _ = self.note_free(id);
                 if let Some(block) = volume.block(id.index) {
                     block.begin(0, Phase::Free);
                 }
@@ -571,7 +615,18 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header).map_err(Error::Device)
+        volume.write_block_header(&header)?;
+        if let Some(block) = volume
+            .block(id.index)
+            .filter(|block| block.format() == Format::One)
+        {
+            block.set_format(Format::Two);
+            // Tried again with the header if it fails.
+            volume
+                .write_missing_mirror(id.index)
+                .inspect_err(|_| block.set_format(Format::One))?;
+        }
+        Ok(())
     }
 
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
@@ -646,6 +701,7 @@ impl Log {
                     block: open.id.index,
                     incarnation: open.incarnation,
                     durable_units: unit_of(open.flushed),
+                    entries: open.directory.entries() as u32,
                 });
             }
         }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
+use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
@@ -58,7 +59,11 @@ struct Emptied {
 }
 
 impl Emptied {
-    fn is_unseen(&self) -> bool {
+    /// Once true, it stays so: nobody finds the block in the index any more.
+    fn is_unseen(&self, log: &Log) -> bool {
+        if !self.unseen.load(Ordering::SeqCst) && epoch::is_unseen(log.watched(self.id)) {
+            self.unseen.store(true, Ordering::SeqCst);
+        }
         self.unseen.load(Ordering::SeqCst)
     }
 }
@@ -231,7 +236,7 @@ impl Core {
         let count = state
             .emptied
             .iter()
-            .filter(|emptied| emptied.is_unseen())
+            .filter(|emptied| emptied.is_unseen(&self.log))
             .count();
         let reachable = self.log.volumes().iter().map(Volume::reachable_blocks);
         let enough = BLOCKS_A_CHECKPOINT.max(reachable.sum::<u32>() as usize / 4);
@@ -242,7 +247,8 @@ impl Core {
         // block that recovery takes for one in use must hold what it held.
         self.log.sync()?;
         let durable_lsn = self.log.syncer().durable_lsn();
-        let free = |emptied: &Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
+        let free =
+            |emptied: &Emptied| emptied.is_unseen(&self.log) && emptied.last_lsn <= durable_lsn;
         for emptied in state.emptied.iter_mut().filter(|emptied| free(emptied)) {
             if !emptied.noted {
                 self.log.note_free(emptied.id)?;

@@ -364,6 +364,11 @@ impl Background {
 
     /// Ends the threads and waits for them.
     pub(crate) fn stop(&self) {
+        if self.core.fork.is_child() {
+            // The threads are the parent's: here they would be waited for in vain.
+            std::mem::forget(std::mem::take(&mut *self.threads.lock()));
+            return;
+        }
         *self.signal.stop.lock() = true;
         self.signal.changed.notify_all();
         self.core.log.space().end_waits();

@@ -290,6 +290,11 @@ impl Judge<'_> {
                 self.aside.report.damaged_bytes += bytes;
                 if unknown {
                     self.aside.report.unknown_bytes += bytes;
+                    // The block is never emptied: with it, what is known of the loss would go.
+                    let volume = self.sweep.log.volumes().get(device);
+                    if let Some(state) = volume.and_then(|volume| volume.block(block.id.index)) {
+                        state.add_live(LOST_UNITS);
+                    }
                 }
             }
         }

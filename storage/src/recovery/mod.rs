@@ -21,7 +21,9 @@ use crate::image::Part;
 use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{BlockHeader, BlockId, BlockUse, ENTRIES_AT, Format, Phase};
+use crate::log::block::{
+    BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, Format, HeaderCopy, Phase,
+};
 use crate::log::directory::Line;
 use crate::log::entry::{Kind, Lsn};
 use crate::log::group::Groups;
@@ -220,7 +222,8 @@ pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chai
 #[derive(Debug, Default)]
 struct UsedBlocks {
     blocks: Vec<UsedBlock>,
-    /// Headers to be written anew: damaged in one copy, or not known to be durable.
+    /// Headers to be written anew: not the same in both copies, or not known to be durable. What was never durable must not
+    /// be believed later, when younger blocks are.
     headers: Vec<BlockHeader>,
     unreadable: u64,
     next_block: u64,
@@ -230,25 +233,43 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
     let mut used = UsedBlocks::default();
     let tenancies = log.staging().map(|staging| staging.tenancies());
     let tenancies = tenancies.unwrap_or_default();
+    let mut all_free = Vec::new();
     for (volume, state) in log.volumes().iter().zip(&known.states) {
         used.next_block = used.next_block.max(state.next_block);
+        let mut free = Vec::new();
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
             // A device of format 1 did not note which blocks it had used.
             let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
-            let found = volume.block_use(index, state.next_block, is_known_used);
-            let header = match found {
-                BlockUse::Free => continue,
+            let (own, mirror, is_mirrored) = volume.header_copies(index, state.next_block);
+            let copies = [own, mirror];
+            let headers = copies.iter().filter_map(HeaderCopy::header);
+            // In format 1 it was a log sequence number.
+            for header in headers.filter(|header| header.format == Format::Two) {
+                used.next_block = used.next_block.max(header.sequence + 1);
+            }
+            let is_noted = |header: BlockHeader| {
+                let whole = HeaderCopy::Header {
+                    header,
+                    intact: true,
+                };
+                own == whole && mirror == whole && header.sequence < state.next_block
+            };
+            let (next_block, known) = (state.next_block, is_known_used);
+            let header = match BlockUse::judge(own, mirror, next_block, known, is_mirrored) {
+                BlockUse::Free => {
+                    if !own.header().is_some_and(is_noted) {
+                        free.push((volume, index, own == HeaderCopy::Blank && mirror == own));
+                    }
+                    continue;
+                }
                 BlockUse::Unreadable => {
                     block.set_unreadable();
                     used.unreadable += 1;
                     continue;
                 }
-                BlockUse::Used { header, intact } => {
-                    if header.format == Format::Two {
-                        used.next_block = used.next_block.max(header.sequence + 1);
-                        if !intact || header.sequence >= state.next_block {
-                            used.headers.push(header);
-                        }
+                BlockUse::Used { header, .. } => {
+                    if header.format == Format::Two && !is_noted(header) {
+                        used.headers.push(header);
                     }
                     header
                 }
@@ -257,28 +278,48 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
             block.begin(header.incarnation, Phase::Closed);
             block.set_format(header.format);
             block.set_sequence(header.sequence);
+            let (durable_to, durable_entries) = durable_to(&header, state);
             used.blocks.push(UsedBlock {
                 id,
                 format: header.format,
                 incarnation: header.incarnation,
                 sequence: header.sequence,
-                durable_to: durable_to(&header, state),
+                durable_to,
+                durable_entries,
                 staged: staged(&tenancies, volume, id, &header),
             });
         }
+        // One that was never used counts as free without a header, but only behind all that are in use.
+        let is_used = |block: &BlockState| block.phase() != Phase::Free;
+        let last = volume.blocks().iter().rposition(is_used).unwrap_or(0);
+        free.retain(|(_, index, blank)| !blank || (*index as usize) < last);
+        all_free.extend(free.into_iter().map(|(volume, index, _)| (volume, index)));
+    }
+    for (volume, index) in all_free {
+        used.headers.push(BlockHeader {
+            format: Format::Two,
+            index,
+            incarnation: 0,
+            device_id: volume.device_id(),
+            sequence: used.next_block,
+        });
+        used.next_block += 1;
     }
     used
 }
 
-/// How far a block was durable, in bytes from its start.
-fn durable_to(header: &BlockHeader, state: &State) -> u64 {
+/// How far a block was durable, in bytes from its start, and how many entries lie there, unless it is all of the block.
+fn durable_to(header: &BlockHeader, state: &State) -> (u64, Option<u32>) {
     let is_it = |extent: &&DurableExtent| {
         extent.block == header.index && extent.incarnation == header.incarnation
     };
     match state.open.iter().find(is_it) {
-        Some(extent) => u64::from(extent.durable_units) * UNIT_BYTES,
-        None if header.sequence < state.next_block => BLOCK_BYTES,
-        None => ENTRIES_AT,
+        Some(extent) => {
+            let to = u64::from(extent.durable_units) * UNIT_BYTES;
+            (to, Some(extent.entries))
+        }
+        None if header.sequence < state.next_block => (BLOCK_BYTES, None),
+        None => (ENTRIES_AT, Some(0)),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::Background;
 use crate::namespace::{Core, Counters, Namespace};
-use crate::options::{Opening, Options, Storage};
+use crate::options::{Opening, Options, ReadMode, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
 use crate::recovery::{Known, METADATA_COPIES, Recovered, count_chains, count_live, recover};
@@ -24,6 +24,9 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The state that lists an open block of so many lanes, and of defragmentation, takes one sector.
+const LANES_A_SECTOR: usize = 16;
 
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads
 /// the log.
@@ -70,6 +73,10 @@ impl Namespace {
         opening.created = created;
         // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
         core.log.set_clean_close(0)?;
+        if core.options.write_lanes > LANES_A_SECTOR {
+            // A state that takes several sectors may be torn: only one copy at a time.
+            core.log.sync()?;
+        }
         core.log.set_clean_close(0)?;
         core.log.sync()?;
         core.complete_metadata()?;
@@ -102,7 +109,7 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         repair: bool,
     ) -> Result<(Self, Opening)> {
-        let (volumes, staging, mut known) = volumes_of(devices)?;
+        let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
         let log = Log::new(
             options.name.clone(),
@@ -257,17 +264,25 @@ impl Core {
 /// The volumes of devices, the staging memory beside them, and what is known of them.
 pub(crate) fn volumes_of(
     devices: Vec<Arc<dyn Device>>,
+    read_mode: ReadMode,
 ) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
     let staging = staging_of(&devices);
     let mut volumes = Vec::with_capacity(devices.len());
     let mut states = Vec::with_capacity(devices.len());
     for (number, device) in devices.into_iter().enumerate() {
         let header = read_header(device.as_ref())?;
-        let state = read_state(device.as_ref()).unwrap_or_else(|| State {
-            // Nothing is known: every block that has a header may be in use, and nothing is known to be durable.
-            used_blocks: 0,
-            ..State::default()
-        });
+        // A device without a block may be one whose creation was cut short. Any other one had a state: without it, nobody
+        // can tell a lost entry from one that was never durable.
+        let state = match read_state(device.as_ref()) {
+            Some(state) => state,
+            None if device.len_bytes() <= HEADER_BYTES => State::default(),
+            None => {
+                return Err(Error::Device(DeviceError::DamagedHeader {
+                    path: device.describe(),
+                    reason: "both copies of its state are lost",
+                }));
+            }
+        };
         if device.len_bytes() < state.len_bytes {
             return Err(Error::Device(DeviceError::Truncated {
                 path: device.describe(),
@@ -276,7 +291,7 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(device, number, header.device_id, staging));
+        volumes.push(Volume::new(device, number, &header, staging, read_mode));
         states.push(state);
     }
     let rebooted = volumes

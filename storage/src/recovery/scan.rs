@@ -55,6 +55,8 @@ pub(crate) struct UsedBlock {
     pub(crate) sequence: u64,
     /// Up to here, in bytes from its start, it was durable.
     pub(crate) durable_to: u64,
+    /// How many entries lie there; `None` if the whole block was durable, and closed.
+    pub(crate) durable_entries: Option<u32>,
     /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
     pub(crate) staged: Option<(usize, u64)>,
 }
@@ -71,6 +73,8 @@ pub(crate) struct BlockEnd {
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
+    /// Of a block of format 1: ranges that hold no entry, or one that was torn.
+    pub(crate) gaps: Vec<Range<u64>>,
 }
 
 /// How much of a block is read at a time.
@@ -184,10 +188,11 @@ pub(crate) fn scan_block(
     bytes.clear();
     if block.format == Format::One {
         bytes.read(volume, block.id, BLOCK_BYTES);
-        scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
+        let gaps = scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
         return BlockEnd {
             end: BLOCK_BYTES,
             sealed: true,
+            gaps,
             ..BlockEnd::default()
         };
     }
@@ -235,6 +240,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             sealed,
             staged_from: self.staged_from,
             lines: if whole { Vec::new() } else { self.lines },
+            gaps: Vec::new(),
         }
     }
 
@@ -291,11 +297,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let commit = (header.kind == Kind::Commit)
             .then(|| corrected_commit(raw, header, body))
             .flatten();
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         self.damaged(at, header, commit);
         Next::Step(span)
@@ -316,7 +323,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         });
     }
 
-    /// Goes on in staging memory, if it has not done so and that continues the block here.
+    /// Goes on in staging memory, if it has not done so and that continues the block here. Only behind what was durable:
+    /// of that the block has all, and staging memory may have less after a power failure.
     fn take_staged(&mut self, at: u64) -> bool {
         let (Some(staging), Some((lane, start)), None) =
             (self.staging, self.block.staged, self.staged_from)
@@ -341,11 +349,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     /// Where an entry should begin and no header holds: the end, or damage.
     fn no_header(&mut self, at: u64) -> Next {
-        if self.take_staged(at) {
-            return Next::Step(0);
-        }
         if at >= self.block.durable_to {
-            return Next::End;
+            return if self.take_staged(at) {
+                Next::Step(0)
+            } else {
+                Next::End
+            };
         }
         if self.block.durable_to >= BLOCK_BYTES && self.is_at_directory(at) {
             return Next::Sealed;
@@ -414,8 +423,9 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
+        let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
-            let covered = directory.covers(unit_of(range.start), unit_of(range.end));
+            let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
             let offset = self.offset(range.start);
             (self.seen)(Sighting::Damage {
                 offset,
@@ -426,11 +436,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         }
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // damage reaches to the end of what was durable.
-        let reaches_end = self
-            .damage
-            .last()
-            .is_some_and(|range| range.end >= self.block.durable_to);
+        // block was durable as a whole, or the damage reaches to the end of what was.
+        let reaches_end = self.block.durable_to >= BLOCK_BYTES
+            || self
+                .damage
+                .last()
+                .is_some_and(|range| range.end >= self.block.durable_to);
         let last = directory
             .lines
             .iter()
@@ -462,27 +473,43 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 line: *line,
             });
         }
+        // A group may have been made whole by a commit entry of which nothing is known.
+        let known: HashSet<Lsn> = self.lines.iter().map(|(line, _)| line.lsn).collect();
+        for (_, at) in self
+            .damaged_commits
+            .iter()
+            .filter(|(lsn, _)| !known.contains(lsn))
+        {
+            (self.seen)(Sighting::Damage {
+                offset: self.block.id.offset_bytes() + at,
+                bytes: ENTRY_HEADER_BYTES as u64 + COMMIT_BODY_BYTES as u64,
+                unknown: true,
+            });
+        }
         self.lines.sort_by_key(|(_, at_units)| *at_units);
     }
 }
 
 /// Walks over a block of format 1, in which slots were recycled in place. Entries up to `durable_lsn` were whole once;
-/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold.
+/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold. Returns the ranges between
+/// entries.
 fn scan_format_1(
     volume: &Volume,
     used: &UsedBlock,
     durable_lsn: u64,
     block: &[u8],
     seen: &mut impl FnMut(Sighting<'_>),
-) {
+) -> Vec<Range<u64>> {
     let start = used.id.offset_bytes();
     let mut at = Format::One.entries_at();
+    let mut gaps: Vec<Range<u64>> = Vec::new();
     let mut in_gap = false;
     while at < BLOCK_BYTES {
         let rest = block.get(at as usize..).unwrap_or_default();
         let zeros = zero_units(rest);
         if zeros > 0 {
             in_gap = true;
+            widen(&mut gaps, at, at + zeros * UNIT_BYTES);
             at += zeros * UNIT_BYTES;
             continue;
         }
@@ -514,10 +541,23 @@ fn scan_format_1(
         };
         let is_filler = intact.is_some_and(|header| header.kind == Kind::Filler);
         in_gap = sighting.is_none() && !is_filler;
+        let next = at + u64::from(step) * UNIT_BYTES;
         if let Some(sighting) = sighting {
             seen(sighting);
         }
-        at += u64::from(step) * UNIT_BYTES;
+        if in_gap {
+            widen(&mut gaps, at, next);
+        }
+        at = next;
+    }
+    gaps
+}
+
+/// Adds a range to the last one, if it follows it, or else to the list.
+fn widen(gaps: &mut Vec<Range<u64>>, from: u64, to: u64) {
+    match gaps.last_mut() {
+        Some(last) if last.end == from => last.end = to,
+        _ => gaps.push(from..to),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
-use crate::device::{ReadPattern, damaged_parts};
+use crate::device::{ReadPattern, damaged_parts, read_header};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
@@ -9,6 +9,7 @@ use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
+use crate::log::volume::Volume;
 use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, Options, Storage};
 use crate::recovery::block_reader::is_version;
@@ -94,7 +95,7 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let devices = open_read_only(options)?;
-        let (volumes, staging, known) = volumes_of(devices)?;
+        let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
         let log = Log::new(
             options.name.clone(),
@@ -182,6 +183,8 @@ impl Namespace {
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
+                // No program that writes this format has read it, and the next opening reads the log.
+                None if is_of_format_1(&log) => {}
                 None => {
                     let what = format!(
                         "{}: missing, or damaged; opening reads the log",
@@ -272,6 +275,13 @@ impl Verification {
             self.index_disagreements += unknown.max(missing(&scanned, &snapshot));
         }
     }
+}
+
+/// Whether the devices were last written by a program of format 1, as was their snapshot.
+fn is_of_format_1(log: &Log) -> bool {
+    let version = |volume: &Volume| read_header(volume.device().as_ref());
+    let mut volumes = log.volumes().iter();
+    volumes.all(|volume| version(volume).is_ok_and(|header| header.version == 1))
 }
 
 /// Whether a version of the record is whole that is as new as this entry, or newer.

@@ -1,6 +1,9 @@
 //! What the black-box tests of the storage engine share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod damage;
+pub mod history;
+pub mod power;
 pub mod small;
 
 use spikelet_storage::{

@@ -80,12 +80,33 @@ pub fn check(namespace: &Namespace, what: &str) -> Vec<u64> {
     damaged
 }
 
+/// The file of the staging memory.
+const STAGING: &str = "device-0.staging";
+
+fn pages_of(file: &File) -> (Vec<(u64, Vec<u8>)>, u64) {
+    let len_bytes = file.metadata().unwrap().len();
+    let mut pages = Vec::new();
+    let mut piece = vec![0; BLOCK_BYTES as usize];
+    for from in (0..len_bytes).step_by(piece.len()) {
+        let piece = &mut piece[..(len_bytes - from).min(BLOCK_BYTES) as usize];
+        file.read_exact_at(piece, from).unwrap();
+        let content = (0..).zip(piece.chunks(4096));
+        let content = content.filter(|(_, page)| page.iter().any(|byte| *byte != 0));
+        pages.extend(content.map(|(number, page)| (from + number * 4096, page.to_vec())));
+    }
+    (pages, len_bytes)
+}
+
 /// The files of the small store, and what is in them.
 pub struct Small {
     pub dir: tempfile::TempDir,
     pub blocks: u64,
-    /// The first part of the device, which holds everything.
+    /// The first part of the device, which holds all entries.
     pub start: Vec<u8>,
+    /// Every page of the device that is not empty, with its offset; its length.
+    pages: Vec<(u64, Vec<u8>)>,
+    len_bytes: u64,
+    staging: Option<Vec<u8>>,
     pub snapshot: Option<Vec<u8>>,
 }
 
@@ -106,12 +127,16 @@ impl Small {
         let mut start = vec![0; HEADER_BYTES as usize + 16_384];
         let file = File::open(dir.path().join("device-0")).unwrap();
         file.read_exact_at(&mut start, 0).unwrap();
+        let (pages, len_bytes) = pages_of(&file);
         let snapshot = std::fs::read(dir.path().join("index.snapshot")).ok();
         assert_eq!(snapshot.is_some(), close);
         Self {
+            staging: std::fs::read(dir.path().join(STAGING)).ok(),
             dir,
             blocks,
             start,
+            pages,
+            len_bytes,
             snapshot,
         }
     }
@@ -128,10 +153,28 @@ impl Small {
         self.dir.path().join("index.snapshot")
     }
 
-    /// What holds anything, with a little of what follows.
+    /// What holds anything but the directory, with a little of what follows: header, states, the header of the block and
+    /// its mirror, entries.
     pub fn regions(&self) -> Vec<Range<u64>> {
         let last = self.start.iter().rposition(|byte| *byte != 0).unwrap() as u64;
-        vec![0..128, 4096..4136, 8192..8232, HEADER_BYTES..last + 256]
+        let mirror = HEADER_BYTES + BLOCK_BYTES + 512;
+        vec![
+            0..128,
+            4096..4160,
+            8192..8256,
+            HEADER_BYTES..HEADER_BYTES + 64,
+            mirror..mirror + 64,
+            HEADER_BYTES + 1024..last + 256,
+        ]
+    }
+
+    /// What the small store has there, undamaged.
+    pub fn byte(&self, offset: u64) -> u8 {
+        let at = |(start, page): &(u64, Vec<u8>)| {
+            let inside = offset.checked_sub(*start)?;
+            page.get(inside as usize).copied()
+        };
+        self.pages.iter().find_map(at).unwrap_or_default()
     }
 
     pub fn write(&self, offset: u64, bytes: &[u8]) {
@@ -139,15 +182,29 @@ impl Small {
         file.write_all_at(bytes, offset).unwrap();
     }
 
+    pub fn read(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        let file = File::open(self.device()).unwrap();
+        file.read_exact_at(&mut bytes, offset).unwrap();
+        bytes
+    }
+
     pub fn flip(&self, offset: u64, bit: u32) {
-        self.write(offset, &[self.start[offset as usize] ^ (1 << bit)]);
+        self.write(offset, &[self.byte(offset) ^ (1 << bit)]);
     }
 
     /// Makes the files what they were.
     pub fn restore(&self) {
-        self.write(0, &self.start);
-        for block in 1..self.blocks {
-            self.write(HEADER_BYTES + block * BLOCK_BYTES, &[0; 64]);
+        let file = OpenOptions::new().write(true).open(self.device()).unwrap();
+        file.set_len(0).unwrap();
+        file.set_len(self.len_bytes).unwrap();
+        for (offset, page) in &self.pages {
+            file.write_all_at(page, *offset).unwrap();
+        }
+        let staging = self.dir.path().join(STAGING);
+        match &self.staging {
+            Some(bytes) => std::fs::write(staging, bytes).unwrap(),
+            None => drop(std::fs::remove_file(staging)),
         }
         match &self.snapshot {
             Some(snapshot) => std::fs::write(self.snapshot(), snapshot).unwrap(),

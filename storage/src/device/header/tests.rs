@@ -70,6 +70,7 @@ fn state(sequence: u64, extents: u32) -> State {
         block: index * 3,
         incarnation: 1_u64 << (index % 64),
         durable_units: 1000 - index,
+        entries: 17 * index,
     };
     State {
         sequence,
@@ -103,11 +104,13 @@ fn the_state_is_laid_out_byte_for_byte() {
                 block: 3,
                 incarnation: 0x0900,
                 durable_units: 0x080000,
+                entries: 0x0201,
             },
             DurableExtent {
                 block: 4,
                 incarnation: 1,
                 durable_units: 2,
+                entries: 9,
             },
         ],
     };
@@ -117,12 +120,14 @@ fn the_state_is_laid_out_byte_for_byte() {
     expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1]);
     expected.extend([5, 6, 0, 0, 2, 0, 0, 0]);
     expected.extend([3, 0, 0, 0, 0, 0, 8, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
+    expected.extend([1, 2, 0, 0, 0, 0, 0, 0]);
     expected.extend([4, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]);
+    expected.extend([9, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(state.encode(), expected);
     assert_eq!(State::decode_exactly(&page(&expected)), Some(state));
 }
 
-const VECTOR_STATE_CHECKSUM: u64 = 0x09ff_bb80_d458_49ef;
+const VECTOR_STATE_CHECKSUM: u64 = 0x1fc5_ba9a_0b80_916a;
 
 /// The bytes of a state as format 1 has them.
 fn old_state() -> Vec<u8> {

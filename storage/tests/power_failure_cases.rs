@@ -1,0 +1,263 @@
+//! Power failures at chosen moments: a set that is lost, a truncation, threads in the middle of writing.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{
+    Chance, NOW_MS, delete, devices, digest, get, options, payload, put, simulated, version,
+};
+use spikelet_storage::{Durability, Error, Namespace, NewVersion, Options, Truncate};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const BLOCKS: u64 = 9;
+
+#[test]
+fn records_of_a_set_that_was_lost_do_not_appear_in_another() {
+    let mut lost = 0;
+    for seed in 0..40 {
+        let origin = simulated(1, BLOCKS);
+        let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+        put(&namespace, &digest(1), b"without a set").unwrap();
+        namespace.sync().unwrap();
+        let set_id = namespace.create_set("first").unwrap();
+        for number in 1..4 {
+            let in_set = NewVersion {
+                set_id,
+                ..version(&[7; 1000])
+            };
+            namespace
+                .lock(&digest(number), None)
+                .unwrap()
+                .put(&in_set)
+                .unwrap();
+        }
+        let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        let of = |namespace: &Namespace, number| {
+            namespace
+                .get(&digest(number), |entry| {
+                    namespace.set_name(entry.set_id()).unwrap()
+                })
+                .unwrap()
+        };
+        let known = namespace.set_id("first").is_some();
+        lost += u64::from(!known);
+        let found: Vec<_> = (1..4).map(|number| of(&namespace, number)).collect();
+        match &found[0] {
+            Some(set) => assert!(
+                set.is_empty() || (known && set == "first"),
+                "seed {seed}: {set}"
+            ),
+            None => panic!("seed {seed}: what was synced is gone"),
+        }
+        assert!(
+            found[1..]
+                .iter()
+                .flatten()
+                .all(|set| known && set == "first"),
+            "seed {seed}: {found:?}"
+        );
+        if !known {
+            assert_eq!(namespace.create_set("second").unwrap(), 1);
+        }
+        (0..3).for_each(|_| namespace.sync().unwrap());
+        let crashed = [Arc::new(crashed[0].crash(seed).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        let again: Vec<_> = (1..4).map(|number| of(&namespace, number)).collect();
+        assert_eq!(again, found, "seed {seed}");
+    }
+    assert!(
+        (5..35).contains(&lost),
+        "the set is lost {lost} times of 40"
+    );
+}
+
+#[test]
+fn what_was_truncated_stays_truncated() {
+    let origin = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+    let set_id = namespace.create_set("users").unwrap();
+    for number in 0..20 {
+        let set_id = if number < 10 { set_id } else { 0 };
+        let last_update_ms = NOW_MS + number % 2;
+        let old_or_new = NewVersion {
+            set_id,
+            last_update_ms,
+            ..version(b"x")
+        };
+        namespace
+            .lock(&digest(number), None)
+            .unwrap()
+            .put(&old_or_new)
+            .unwrap();
+    }
+    assert_eq!(
+        namespace
+            .truncate(Truncate::Set(set_id), Some(NOW_MS + 1))
+            .unwrap(),
+        5
+    );
+    namespace.sync().unwrap();
+    for seed in 0..4 {
+        let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        for number in 0..20 {
+            let expected = (number >= 10 || number % 2 == 1).then(|| b"x".to_vec());
+            assert_eq!(
+                get(&namespace, &digest(number)).unwrap(),
+                expected,
+                "record {number}"
+            );
+        }
+        assert_eq!(namespace.stats().records, 15);
+        assert_eq!(namespace.set_usage(set_id).0, 5);
+    }
+}
+
+#[test]
+fn a_block_that_was_lost_before_another_one_is_no_damage() {
+    let origin = simulated(1, BLOCKS);
+    let (namespace, _) = Namespace::open(options(devices(&origin), BLOCKS)).unwrap();
+    put(&namespace, &digest(0), &vec![1; 6 << 20]).unwrap();
+    namespace.sync().unwrap();
+    // Each begins a block, whose header may be lost while that of the next one is not.
+    for number in 1..4 {
+        put(&namespace, &digest(number), &vec![2; 6 << 20]).unwrap();
+    }
+    for seed in 0..if common::long() { 1000 } else { 40 } {
+        let crashed = [Arc::new(origin[0].crash(seed).unwrap())];
+        let (namespace, _) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+        namespace.sync().unwrap();
+        namespace.sync().unwrap();
+        let killed = [Arc::new(crashed[0].kill().unwrap())];
+        let verified = Namespace::verify(&options(devices(&killed), BLOCKS)).unwrap();
+        assert!(!verified.is_damaged(), "seed {seed}: {verified:?}");
+        let (namespace, _) = Namespace::open(options(devices(&killed), BLOCKS)).unwrap();
+        assert!(
+            get(&namespace, &digest(0)).unwrap().is_some(),
+            "seed {seed}"
+        );
+    }
+}
+
+/// A record of the threads: what was attempted, what is promised.
+#[derive(Debug, Default)]
+struct Shared {
+    versions: Vec<Option<Vec<u8>>>,
+    /// How many of them were acknowledged.
+    acknowledged: usize,
+    /// How many of them a sync has covered that has ended.
+    synced: usize,
+}
+
+#[test]
+fn a_power_failure_while_threads_write_costs_nothing_that_was_synced() {
+    const THREADS: u64 = 3;
+    const EACH: u64 = 8;
+    for seed in 0..if common::long() { 60 } else { 2 } {
+        let origin = simulated(1, BLOCKS);
+        let background = Options {
+            background: true,
+            durability: Durability::Interval(Duration::from_millis(20)),
+            write_lanes: 2,
+            ..options(devices(&origin), BLOCKS)
+        };
+        let (namespace, _) = Namespace::open(background).unwrap();
+        let records: Vec<Mutex<Shared>> = (0..THREADS * EACH)
+            .map(|_| {
+                Mutex::new(Shared {
+                    versions: vec![None],
+                    acknowledged: 1,
+                    synced: 1,
+                })
+            })
+            .collect();
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (namespace, records, stop) = (&namespace, &records, &stop);
+                scope.spawn(move || write_until(stop, namespace, records, thread, EACH, seed));
+            }
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    let covered: Vec<usize> = records
+                        .iter()
+                        .map(|record| record.lock().unwrap().acknowledged)
+                        .collect();
+                    namespace.sync().unwrap();
+                    for (record, covered) in records.iter().zip(covered) {
+                        record.lock().unwrap().synced = covered;
+                    }
+                }
+            });
+            let mut chance = Chance(seed);
+            for _ in 0..6 {
+                origin[0].writeback(chance.next());
+                let synced: Vec<usize> = records
+                    .iter()
+                    .map(|record| record.lock().unwrap().synced)
+                    .collect();
+                let crashed = [Arc::new(origin[0].crash(chance.next()).unwrap())];
+                let attempted: Vec<_> = records
+                    .iter()
+                    .map(|record| record.lock().unwrap().versions.clone())
+                    .collect();
+                let verified = Namespace::verify(&options(devices(&crashed), BLOCKS)).unwrap();
+                assert!(!verified.is_damaged(), "seed {seed}: {verified:?}");
+                let (found, opening) = Namespace::open(options(devices(&crashed), BLOCKS)).unwrap();
+                assert_eq!(
+                    opening.damaged_bytes + opening.damaged_entries,
+                    0,
+                    "{opening:?}"
+                );
+                for (number, (synced, attempted)) in synced.iter().zip(attempted).enumerate() {
+                    let version = get(&found, &digest(number as u64)).unwrap();
+                    let allowed = &attempted[*synced - 1..];
+                    assert!(
+                        allowed.contains(&version),
+                        "seed {seed}: record {number} is older than its last sync"
+                    );
+                }
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        namespace.close().unwrap();
+    }
+}
+
+/// Overwrites and deletes the records of one thread.
+fn write_until(
+    stop: &AtomicBool,
+    namespace: &Namespace,
+    records: &[Mutex<Shared>],
+    thread: u64,
+    each: u64,
+    seed: u64,
+) {
+    let mut chance = Chance(seed ^ (thread << 32));
+    let mut writes = thread << 40;
+    while !stop.load(Ordering::SeqCst) {
+        let number = thread * each + chance.below(each);
+        let record = &records[number as usize];
+        let there = record.lock().unwrap().versions.last().unwrap().is_some();
+        writes += 1;
+        let new = (!there || !chance.one_in(5)).then(|| payload(writes, chance.one_in(50)));
+        record.lock().unwrap().versions.push(new.clone());
+        let result = match &new {
+            Some(payload) => put(namespace, &digest(number), payload),
+            None => delete(namespace, &digest(number)).map(|_| ()),
+        };
+        let mut record = record.lock().unwrap();
+        match result {
+            Ok(()) => record.acknowledged = record.versions.len(),
+            Err(Error::StopWrites { .. } | Error::NoSpace { .. }) => {
+                record.versions.pop();
+                drop(record);
+                std::thread::yield_now();
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
