@@ -16,7 +16,9 @@ mod write;
 
 pub use config::NamespaceConfig;
 pub use namespace::{HotRecord, Namespace, ScannedRecord};
-pub use policy::{Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy};
+pub use policy::{
+    Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
+};
 #[cfg(feature = "server")]
 pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
 pub(crate) use saved::{Existing, SavedVersion, WriteSaved};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate,
+    Clock, Digest, EPOCH_UNIX_SECONDS, Lsn, Maintained, Opening, PARTITIONS, SetUsage, Stats,
+    Truncate,
 };
 
 use crate::expression::Expression;
@@ -44,6 +45,10 @@ pub struct ScannedRecord<'a> {
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
     /// The number of its set: its place among [`Namespace::sets`].
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "for the survey of a store, by set")
+    )]
     pub(crate) set_id: u16,
     /// Generation and times.
     pub metadata: Metadata,
@@ -209,6 +214,62 @@ impl Namespace {
         Ok(self.core.storage.sync()?)
     }
 
+    /// Returns the number of the latest write: once it is durable, so is every write that has returned before this call.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        self.core.storage.last_lsn()
+    }
+
+    /// Returns the number up to which every write is on stable storage.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        self.core.storage.durable_lsn()
+    }
+
+    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
+    /// [`Durability`](crate::Durability) is. Returns at once if they are. Callers that wait at the same time share one sync.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if a sync failed before they were, now or earlier ([`Error::in_doubt`]: the write is applied, and
+    /// whether it is durable is unknown), or for a number that no write of this namespace can have returned.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        Ok(self.core.storage.wait_durable(lsn)?)
+    }
+
+    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
+    /// particular runtime; nothing happens before it is polled, and dropping it takes back what it asked for.
+    ///
+    /// A background thread syncs for all futures that wait, and wakes them: tasks share syncs as threads do. Where there is
+    /// none (`NamespaceConfig::background` is false, or the store is closed), the poll itself syncs, and blocks meanwhile.
+    ///
+    /// ```
+    /// use spikelet::{Acknowledge, Durability, NamespaceConfig, Store, WritePolicy};
+    ///
+    /// async fn save(store: &Store, name: &str) -> spikelet::Result<()> {
+    ///     // Returns as soon as readers see it, without waiting for the disk.
+    ///     let policy = WritePolicy::default().acknowledge(Acknowledge::Applied);
+    ///     let lsn = store.set("users")?.put_with(&policy, name, [("visits", 1)])?;
+    ///     store.namespace("test")?.durable(lsn).await
+    /// }
+    /// # fn main() -> spikelet::Result<()> {
+    /// let mut config = NamespaceConfig::new("test");
+    /// config.durability = Durability::Commit;
+    /// let store = Store::builder().namespace(config).open()?;
+    /// # let mut saved = std::pin::pin!(save(&store, "alice"));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while let std::task::Poll::Pending = saved.as_mut().poll(&mut context) {}
+    /// # assert!(store.set("users")?.exists("alice")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Namespace::wait_durable`].
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + use<> {
+        let durable = self.core.storage.durable(lsn);
+        async move { Ok(durable.await?) }
+    }
+
     pub(super) fn close(&self) -> Result<()> {
         Ok(self.core.storage.close()?)
     }
@@ -274,6 +335,27 @@ impl Core {
                 record => read(record),
             }
         })
+    }
+
+    /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
+    pub(super) fn digests_in(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut damaged: impl FnMut(Error),
+    ) -> Vec<Digest> {
+        let now_ms = self.clock.now_ms();
+        let mut digests = Vec::new();
+        let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
+            match entry {
+                Ok(entry) if expired(&entry, now_ms) => {}
+                Ok(entry) => digests.push(entry.digest()),
+                Err(error) => damaged(error.into()),
+            }
+            ControlFlow::Continue(())
+        });
+        digests.sort_unstable();
+        digests
     }
 
     /// Puts the policy's limit into a storage error that does not know it.

@@ -4,7 +4,6 @@
 //! of the specification. A refusal carries what was found, since answers tell generation and expiry of a record even then.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use spikelet_storage::{Digest, EntryView, NewVersion};
@@ -242,7 +241,7 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), Refused> {
         let target = address.target(self.set_number(address.set), filter);
-        self.core.delete(&target, policy)
+        self.core.delete(&target, policy).map(drop)
     }
 
     /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.
@@ -282,27 +281,6 @@ impl Namespace {
 }
 
 impl Core {
-    /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
-    pub(super) fn digests_in(
-        &self,
-        partition: usize,
-        is_wanted: impl Fn(u16) -> bool,
-        mut damaged: impl FnMut(Error),
-    ) -> Vec<Digest> {
-        let now_ms = self.clock.now_ms();
-        let mut digests = Vec::new();
-        let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
-            match entry {
-                Ok(entry) if expired(&entry, now_ms) => {}
-                Ok(entry) => digests.push(entry.digest()),
-                Err(error) => damaged(error.into()),
-            }
-            ControlFlow::Continue(())
-        });
-        digests.sort_unstable();
-        digests
-    }
-
     /// Gives a record its time to live again, if that is still due. Its generation stays.
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
         let lock = self.storage.lock(digest, Some(Duration::ZERO))?;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
-use spikelet_storage::{Clock, Digest, EntryView, PARTITIONS, Truncate};
+use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
 use crate::operation::OperationResult;
@@ -64,6 +64,8 @@ pub struct Operated {
     /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
+    /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
+    pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.
     pub results: Vec<OperationResult>,
 }
@@ -100,7 +102,7 @@ impl Operated {
 /// let alice = users.get("alice")?.expect("was put");
 /// assert_eq!(alice.get("age"), Some(43.into()));
 /// assert_eq!(alice.generation(), 2);
-/// assert!(users.delete("alice")?);
+/// assert!(users.delete("alice")?.is_some());
 /// # Ok(())
 /// # }
 /// ```

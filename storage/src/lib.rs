@@ -37,7 +37,7 @@ pub use error::{Error, Result};
 pub use lock::hot_keys::{HOT_KEYS_MAX, HotKey};
 pub use lock::record_lock::{Change, NewVersion, RecordLock};
 pub use log::durability::Durability;
-pub use log::entry::EntryView;
+pub use log::entry::{EntryView, Lsn};
 pub use maintenance::Maintained;
 pub use namespace::Namespace;
 pub use options::{Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage};

@@ -12,8 +12,10 @@ use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
-use crate::log::durability::Durability;
-use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, blank_header};
+use crate::log::durability::{Durability, Ticket, Wait};
+use crate::log::entry::{
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, Lsn, blank_header,
+};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
@@ -27,7 +29,9 @@ use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A store of bytes by digest. Cheap to clone; all clones are the same store.
@@ -184,12 +188,106 @@ impl Namespace {
     }
 
     /// Applies changes to several locked records, all of this namespace and each of another record: after a crash or a
-    /// power failure all of them are there, or none. Readers may see them appear one after the other.
+    /// power failure all of them are there, or none. Readers may see them appear one after the other. Returns the number of
+    /// the group when it is as durable as the namespace promises; `None` if there are no changes.
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`].
-    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<()> {
-        self.core.commit_group(changes)
+    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
+        let lsn = self.core.apply_group(changes)?;
+        lsn.map_or(Ok(()), |lsn| self.core.settle(lsn))?;
+        Ok(lsn)
+    }
+
+    /// Applies changes to several locked records as [`Namespace::commit_group`] does, but never waits for durability. The
+    /// group is durable once its number is.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub fn apply_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
+        self.core.apply_group(changes)
+    }
+
+    /// Returns the number of the latest write, or of one that is being made: once it is durable, so is every write that
+    /// has returned before this call.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        Lsn(self.core.log.last_lsn())
+    }
+
+    /// Returns the number up to which every write is on stable storage.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        Lsn(self.core.log.syncer().durable_lsn())
+    }
+
+    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
+    /// [`Durability`] is. Returns at once if they are. Callers that wait at the same time share one sync.
+    ///
+    /// # Errors
+    /// [`Error::InDoubt`] if a sync failed before they were, now or earlier; [`Error::BadOption`] for a number that no write
+    /// of this namespace can have returned; [`Error::Forked`] in the child of a fork.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        self.core.wait_durable(lsn)
+    }
+
+    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
+    /// particular runtime; nothing happens before it is polled. Dropping it takes back what it asked for.
+    ///
+    /// A background thread syncs for all futures that wait, and wakes them. Where there is none (`Options::background` is
+    /// false, or the namespace is closed), the poll itself syncs, and blocks meanwhile.
+    ///
+    /// The future keeps the devices open, but not the background threads, which end with the last handle.
+    ///
+    /// ```
+    /// use spikelet_storage::{Change, Digest, Durability, Namespace, NewVersion, Options, Storage};
+    /// # use std::future::Future;
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     struct Unpark(std::thread::Thread);
+    /// #     impl std::task::Wake for Unpark {
+    /// #         fn wake(self: std::sync::Arc<Self>) {
+    /// #             self.0.unpark();
+    /// #         }
+    /// #     }
+    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+    /// #             std::task::Poll::Ready(output) => return output,
+    /// #             std::task::Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    ///
+    /// # fn main() -> spikelet_storage::Result<()> {
+    /// let mut options = Options::new("test", Storage::Memory);
+    /// options.durability = Durability::Commit;
+    /// let (namespace, _) = Namespace::open(options)?;
+    /// let lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
+    /// let version = NewVersion {
+    ///     generation: 1,
+    ///     void_time: 0,
+    ///     last_update_ms: 1,
+    ///     set_id: 0,
+    ///     key: None,
+    ///     payload: b"bytes",
+    /// };
+    /// // Visible to readers when the call returns, and durable when the future completes.
+    /// let lsn = lock.apply(&Change::Put(version))?.expect("a put is a write");
+    /// block_on(namespace.durable(lsn))?;
+    /// assert!(namespace.durable_lsn() >= lsn);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Namespace::wait_durable`].
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + Unpin + use<> {
+        DurableWait {
+            core: Arc::clone(&self.core),
+            lsn,
+            ticket: None,
+        }
     }
 
     /// The number of a set; None if nothing was ever written to it. 0 is the empty name, "no set".
@@ -244,7 +342,7 @@ impl Namespace {
                 self.core.store_metadata(&metadata)
             })?;
         let removed = self.core.remove_all_truncated();
-        self.core.settle()?;
+        self.core.settle(self.last_lsn())?;
         Ok(removed)
     }
 
@@ -289,6 +387,43 @@ impl Namespace {
         self.core.close()?;
         *done = true;
         Ok(())
+    }
+}
+
+/// Completes when a number is durable.
+#[derive(Debug)]
+struct DurableWait {
+    core: Arc<Core>,
+    lsn: Lsn,
+    /// The place on the list of those who wait.
+    ticket: Option<Ticket>,
+}
+
+impl Future for DurableWait {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let (core, lsn) = (&self.core, self.lsn);
+        if core.fork.is_child() || lsn.0 > core.log.last_lsn() {
+            return Poll::Ready(core.wait_durable(lsn));
+        }
+        match core.log.syncer().wait(lsn, self.ticket, context.waker()) {
+            Wait::Durable => Poll::Ready(Ok(())),
+            Wait::Failed(reason) => Poll::Ready(Err(Error::InDoubt { reason })),
+            Wait::Unattended => Poll::Ready(core.wait_durable(lsn)),
+            Wait::Listed(ticket) => {
+                self.ticket = Some(ticket);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for DurableWait {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.core.log.syncer().forget(ticket);
+        }
     }
 }
 
@@ -475,15 +610,31 @@ impl Core {
         self.index.lock_partition(partition).iter().collect()
     }
 
-    /// Waits until what was just published is as durable as the namespace promises.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if self.options.durability != Durability::Commit {
+    /// Waits until what was published under this number is as durable as the namespace promises.
+    pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
+        match self.options.durability {
+            Durability::Commit => self.log.sync_to(lsn),
+            Durability::Process | Durability::Interval(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything up to this number is durable.
+    fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.log.syncer().durable_lsn() {
             return Ok(());
         }
-        self.log.sync().map_err(|error| match error {
-            Error::ReadOnly { reason, .. } => Error::InDoubt { reason },
-            other => other,
-        })
+        // Its threads are not there, and what it syncs the parent may be writing.
+        if self.fork.is_child() {
+            return self.check_open();
+        }
+        if lsn.0 > self.log.last_lsn() {
+            return Err(Error::BadOption {
+                option: "lsn",
+                value: lsn.to_string(),
+                rule: "a number that a write of this namespace has returned",
+            });
+        }
+        self.log.sync_to(lsn)
     }
 
     /// Writes the metadata entries anew. Their predecessors live until the new ones are there.

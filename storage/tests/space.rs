@@ -375,7 +375,7 @@ fn expired_records_make_room() {
             ..version(&payload)
         };
         match namespace.lock(&digest(count), None).unwrap().put(&version) {
-            Ok(()) => count += 1,
+            Ok(_) => count += 1,
             Err(Error::StopWrites { .. }) => break,
             Err(other) => panic!("{other}"),
         }

@@ -213,7 +213,8 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                 }),
             };
             assert_eq!(
-                done.map_err(|error| error.result_code()),
+                done.map(|lsn| lsn.is_some())
+                    .map_err(|error| error.result_code()),
                 expected,
                 "{step:?}"
             );

@@ -11,7 +11,7 @@ use crate::location::Location;
 use crate::lock::Acquire;
 use crate::log::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, blank_header, varint,
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header, varint,
 };
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
@@ -224,26 +224,46 @@ impl<'n> RecordLock<'n> {
         Ok(entry.filter(|entry| !self.core.hides(entry)))
     }
 
-    /// Puts a new version in the record's place and unlocks it. Returns when it is as durable as the namespace promises.
+    /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
+    /// promises.
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
-    pub fn put(mut self, version: &NewVersion<'_>) -> Result<()> {
+    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
+        let core = self.core;
+        let lsn = self.apply_put(version)?;
+        core.settle(lsn)?;
+        Ok(lsn)
+    }
+
+    /// Puts a new version in the record's place, or deletes the record, and unlocks it, without waiting until that is
+    /// durable. Returns the number of the write, for [`crate::Namespace::wait_durable`] and [`crate::Namespace::durable`];
+    /// `None` if there was nothing to delete.
+    ///
+    /// A power failure may cost the change until it is durable; readers and writers see it at once, and what they write in
+    /// the meantime has higher numbers, so it never outlives the change.
+    ///
+    /// # Errors
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
+    pub fn apply(self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        match change {
+            Change::Put(version) => self.apply_put(version).map(Some),
+            Change::Delete(now_ms) => self.apply_delete(*now_ms),
+        }
+    }
+
+    fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         if self.core.log.space().writes_are_stopped() {
             self.wait_for_room();
         }
         self.core.log.check_writable(Purpose::Write)?;
-        if self.put_delta(version)? {
-            let core = self.core;
-            drop(self);
-            return core.settle();
+        if let Some(lsn) = self.put_delta(version)? {
+            return Ok(lsn);
         }
         let appended = self.append(&Change::Put(*version), None)?;
         self.publish(&Change::Put(*version), &appended);
-        let core = self.core;
-        drop(self);
-        core.settle()
+        Ok(appended.lsn)
     }
 
     /// Waits while space is short and can be won, as long as the namespace allows. The record stays locked, but what was seen
@@ -264,23 +284,27 @@ impl<'n> RecordLock<'n> {
         self.find_again();
     }
 
-    /// Deletes the record durably: a tombstone takes its place until no older version is left on any device. Returns
-    /// whether there was anything. `now_ms`: ms since 2010.
+    /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
+    /// the deletion when it is as durable as the namespace promises; `None` if there was nothing. `now_ms`: ms since 2010.
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(mut self, now_ms: u64) -> Result<bool> {
+    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
+        let core = self.core;
+        let lsn = self.apply_delete(now_ms)?;
+        lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
+        Ok(lsn)
+    }
+
+    fn apply_delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
         if self.seen.is_none_or(|slot| slot.tombstone) {
-            return Ok(false);
+            return Ok(None);
         }
         let appended = self.append(&Change::Delete(now_ms), None)?;
         self.publish(&Change::Delete(now_ms), &appended);
-        let core = self.core;
-        drop(self);
-        core.settle()?;
-        Ok(true)
+        Ok(Some(appended.lsn))
     }
 
     /// Deletes without waiting for durability: for the expiry pass.
@@ -371,12 +395,12 @@ impl<'n> RecordLock<'n> {
         }
     }
 
-    /// Puts a version by what it changes in the one before. False: it is to be written whole.
-    fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<bool> {
+    /// Puts a version by what it changes in the one before. None: it is to be written whole.
+    fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
         let core = self.core;
         let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
         if is_small || !core.log.images().are_wanted() {
-            return Ok(false);
+            return Ok(None);
         }
         let Some(EditedRecord {
             delta,
@@ -384,7 +408,7 @@ impl<'n> RecordLock<'n> {
             splices,
         }) = self.edited(version)
         else {
-            return Ok(false);
+            return Ok(None);
         };
         core.any_deltas.store(true, Ordering::Relaxed);
         let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
@@ -421,7 +445,7 @@ impl<'n> RecordLock<'n> {
         let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
-            return Ok(true);
+            return Ok(Some(appended.lsn));
         };
         core.sets.count(slot.set_id, 0, i64::from(appended.units));
         if let Some(number) = Images::number_of(old.location)
@@ -429,7 +453,7 @@ impl<'n> RecordLock<'n> {
         {
             core.log.images().remove(number, &self.guard);
         }
-        Ok(true)
+        Ok(Some(appended.lsn))
     }
 
     /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
@@ -702,11 +726,14 @@ impl Core {
     }
 
     /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
-    /// Readers may see them appear one after the other. Returns when the group is as durable as the namespace promises.
-    pub(crate) fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<()> {
+    /// Readers may see them appear one after the other. Does not wait for durability.
+    pub(crate) fn apply_group(
+        &self,
+        changes: Vec<(RecordLock<'_>, Change<'_>)>,
+    ) -> Result<Option<Lsn>> {
         self.check_open()?;
         if changes.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         // Deletes alone go on when writes are stopped.
         let puts = changes
@@ -751,6 +778,7 @@ impl Core {
         for ((mut lock, change), entry) in changes.into_iter().zip(&appended) {
             lock.publish(&change, entry);
         }
-        self.settle()
+        // It stands behind the members, so it has the highest number.
+        Ok(Some(commit.lsn))
     }
 }

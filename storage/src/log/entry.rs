@@ -72,9 +72,43 @@ pub(crate) const FLAG_GROUPED: u8 = 2;
 /// Older versions of the record may be of another set.
 pub(crate) const FLAG_CHANGED_SET: u8 = 4;
 
-/// A log sequence number: 48 bits, rising with every entry of a namespace. The newest valid entry of a digest wins.
+/// A log sequence number: the place of a write in the order of all writes of its namespace.
+///
+/// Numbers rise from write to write, with gaps, over the whole life of a namespace: closing and opening it goes on with
+/// them. They have 48 bits. After a power failure numbers of writes that were not durable may be given again.
+///
+/// Once a write is durable, so is every write of the namespace with a lower number: see [`crate::Namespace::wait_durable`]
+/// and [`crate::Namespace::durable`]. The numbers of two namespaces have nothing to do with each other.
+///
+/// ```
+/// use spikelet_storage::Lsn;
+///
+/// let (first, second) = (Lsn::new(7), Lsn::new(9));
+/// assert!(first < second);
+/// assert_eq!(Lsn::new(first.get()), first);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(crate) struct Lsn(pub(crate) u64);
+pub struct Lsn(pub(crate) u64);
+
+impl Lsn {
+    /// Makes a number from [`Lsn::get`], for those who keep it elsewhere.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number as an integer.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Lsn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// What binds an entry to where it lies: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
 #[derive(Clone, Copy, Debug)]

@@ -660,6 +660,17 @@ impl Log {
             })
     }
 
+    /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
+    /// share one sync.
+    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.syncer.durable_lsn() {
+            return Ok(());
+        }
+        self.syncer
+            .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
+            .map_err(|reason| Error::InDoubt { reason })
+    }
+
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
     fn horizon(&self) -> std::result::Result<Horizon, String> {
         let complete = self.last_lsn();

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::Slot;
 use crate::lock::record_lock::RecordLock;
 use crate::log::block::Phase;
+use crate::log::durability::{Request, Syncer};
 use crate::log::entry::{Kind, Lsn};
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
@@ -345,6 +346,7 @@ impl Background {
     pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
         let background = Self::idle(core);
         if core.options.background {
+            core.log.syncer().attend();
             background.spawn("spikelet-sync", sync_loop)?;
             background.spawn("spikelet-tidy", tidy_loop)?;
         }
@@ -384,18 +386,31 @@ impl Drop for Background {
     }
 }
 
-fn sync_loop(core: &Core, signal: &Signal) {
+/// Tells those who wait when the thread that syncs for them ends, however that comes about.
+struct Attendance<'a>(&'a Syncer);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+fn sync_loop(core: &Core, _: &Signal) {
+    let syncer = core.log.syncer();
+    let _attendance = Attendance(syncer);
     let period = core.options.durability.period();
-    let mut synced = core.log.last_lsn();
     let mut due = after(period);
-    while core.log.syncer().wait_for_request(Some(due)) && signal.rest(Instant::now()) {
-        let last = core.log.last_lsn();
+    loop {
         // A failure shows in the next write, with its reason, and wakes whoever waits.
-        if last != synced && core.log.sync().is_ok() {
-            synced = last;
-        }
-        if Instant::now() >= due {
-            due = after(period);
+        match syncer.wait_for_request(Some(due)) {
+            Request::Sync(lsn) => drop(core.log.sync_to(lsn)),
+            Request::Due => {
+                if core.log.last_lsn() > syncer.durable_lsn() {
+                    drop(core.log.sync());
+                }
+                due = after(period);
+            }
+            Request::End => return,
         }
     }
 }
@@ -468,13 +483,8 @@ mod tests {
                 .unwrap();
         }
         for record in (0..500).filter(|record| record % 5 > 0) {
-            assert!(
-                namespace
-                    .lock(&digest(record), None)
-                    .unwrap()
-                    .delete(2)
-                    .unwrap()
-            );
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            assert!(lock.delete(2).unwrap().is_some());
         }
         let mut rhythm = Rhythm::new(Duration::MAX);
         let mut ticks = 0;
