@@ -338,8 +338,8 @@ impl Pair {
         // What lives beside the records: tombstones, and whole copies of the metadata (and of commit entries).
         let tombstones = stats.index_entries - stats.records;
         let others = stats.live_bytes - stored.iter().sum::<u64>() - 64 * tombstones;
-        let names: usize = usage.iter().skip(1).map(|set| 9 + set.name.len()).sum();
-        let metadata = (56 + 19 + names).next_multiple_of(16) as u64;
+        let names: usize = usage.iter().skip(1).map(|set| 25 + set.name.len()).sum();
+        let metadata = (56 + 51 + names).next_multiple_of(16) as u64;
         assert!(
             (0..6).any(|copies| others >= copies * metadata
                 && (others - copies * metadata).is_multiple_of(80)),
