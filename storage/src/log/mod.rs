@@ -475,24 +475,12 @@ impl Log {
         id: BlockId,
         purpose: Purpose,
     ) -> Result<()> {
-        let opened = self.try_open_block(number, state, id);
-        let Err(error) = opened else { return Ok(()) };
-        if state.open.as_ref().is_none_or(|open| open.id != id) {
-            self.space.give_back(id, false);
-        }
-        let is_full = matches!(error, DeviceError::Full { .. });
-        let reserve = (is_full && purpose == Purpose::Defrag)
-            .then(|| self.space.take_cleaning_reserve())
-            .flatten();
-        match reserve {
-            Some(reserve) => self
-                .try_open_block(number, state, reserve)
-                .map_err(|error| {
-                    self.space.set_cleaning_reserve(reserve);
-                    self.refused(purpose, error)
-                }),
-            None => Err(self.refused(purpose, error)),
-        }
+        self.try_open_block(number, state, id).map_err(|error| {
+            if state.open.as_ref().is_none_or(|open| open.id != id) {
+                self.space.give_back(id, false);
+            }
+            self.refused(purpose, error)
+        })
     }
 
     fn try_open_block(
@@ -600,29 +588,7 @@ impl Log {
         Ok(())
     }
 
-    /// Sees to it that defragmentation has a block to write to when the disk is full.
-    fn keep_cleaning_reserve(&self) -> std::result::Result<(), DeviceError> {
-        let used_blocks = self.used_blocks();
-        let wanted = self
-            .space
-            .wants_cleaning_reserve(&self.volumes, used_blocks)?;
-        let Some(id) = wanted else { return Ok(()) };
-        let reserved = self.volumes.get(id.device).map_or(Ok(()), |volume| {
-            self.back_block(id)?;
-            volume.device().reserve(id.offset_bytes(), BLOCK_BYTES)
-        });
-        match reserved {
-            Ok(()) => self.space.set_cleaning_reserve(id),
-            Err(_) => self.space.give_back(id, false),
-        }
-        reserved
-    }
-
     fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
-        if purpose == Purpose::Write {
-            self.keep_cleaning_reserve()
-                .map_err(|error| self.refused(purpose, error))?;
-        }
         self.space
             .take(&self.volumes, purpose)?
             .ok_or_else(|| match purpose {
@@ -669,13 +635,7 @@ impl Log {
         let Some(volume) = self.volumes.get(id.device) else {
             return Ok(());
         };
-        let used_blocks = self.used_blocks();
-        let is_reserve = self.space.lacks_cleaning_reserve(used_blocks)
-            && volume
-                .device()
-                .reserve(id.offset_bytes(), BLOCK_BYTES)
-                .is_ok();
-        let is_backed = is_reserve || self.space.wants_backed(used_blocks);
+        let is_backed = self.space.wants_backed(self.used_blocks());
         if !is_backed {
             // The first page keeps the header, and the mirror of another one.
             let offset = id.offset_bytes() + PAGE_BYTES;
@@ -684,10 +644,7 @@ impl Log {
         if let Some(block) = volume.block(id.index) {
             block.begin(0, Phase::Free);
         }
-        match is_reserve {
-            true => self.space.set_cleaning_reserve(id),
-            false => self.space.give_back(id, is_backed),
-        }
+        self.space.give_back(id, is_backed);
         self.space.set_disk_full(false);
         Ok(())
     }

@@ -12,8 +12,6 @@ use std::time::Instant;
 const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
-/// With so many blocks in use, one is kept for defragmentation with disk space behind all of it: a quarter at most.
-const CLEANING_RESERVE_FROM: usize = 4;
 /// With so many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
 /// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
@@ -57,8 +55,6 @@ struct FreeBlocks {
     free: Vec<BlockId>,
     /// The same, with disk space behind all of it.
     backed: VecDeque<BlockId>,
-    /// One more, for defragmentation alone: on a full disk it is where survivors go.
-    cleaning_reserve: Option<BlockId>,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
     /// Nobody may wait any more: the namespace ends.
@@ -72,7 +68,7 @@ impl FreeBlocks {
 
     fn available(&self) -> u64 {
         let beyond: u64 = self.beyond.iter().map(|blocks| u64::from(*blocks)).sum();
-        self.reachable() as u64 + beyond + u64::from(self.cleaning_reserve.is_some())
+        self.reachable() as u64 + beyond
     }
 }
 
@@ -156,49 +152,9 @@ impl Space {
             extend(&mut blocks, volumes)?;
         }
         let taken = blocks.backed.pop_front().or_else(|| blocks.free.pop());
-        let taken = match purpose {
-            Purpose::Defrag => taken.or_else(|| blocks.cleaning_reserve.take()),
-            Purpose::Write | Purpose::Delete => taken,
-        };
         self.refresh(&blocks);
         self.changed.notify_all();
         Ok(taken)
-    }
-
-    /// A free block that should become the reserve of defragmentation, if there is none and so many blocks are in use.
-    pub(crate) fn wants_cleaning_reserve(
-        &self,
-        volumes: &[Volume],
-        used_blocks: usize,
-    ) -> Result<Option<BlockId>, DeviceError> {
-        let mut blocks = self.blocks.lock();
-        if used_blocks < CLEANING_RESERVE_FROM || blocks.cleaning_reserve.is_some() {
-            return Ok(None);
-        }
-        if blocks.reachable() == 0 {
-            extend(&mut blocks, volumes)?;
-        }
-        Ok(blocks.free.pop())
-    }
-
-    /// Keeps a block for defragmentation that has disk space behind all of it.
-    pub(crate) fn set_cleaning_reserve(&self, id: BlockId) {
-        let mut blocks = self.blocks.lock();
-        if let Some(before) = blocks.cleaning_reserve.replace(id) {
-            blocks.backed.push_back(before);
-        }
-        self.refresh(&blocks);
-        self.changed.notify_all();
-    }
-
-    /// The block that is kept for defragmentation, when the disk has no other.
-    pub(crate) fn take_cleaning_reserve(&self) -> Option<BlockId> {
-        self.blocks.lock().cleaning_reserve.take()
-    }
-
-    /// Whether a block that becomes free should be kept for defragmentation.
-    pub(crate) fn lacks_cleaning_reserve(&self, used_blocks: usize) -> bool {
-        used_blocks >= CLEANING_RESERVE_FROM && self.blocks.lock().cleaning_reserve.is_none()
     }
 
     /// Whether a block that becomes free should keep its disk space, given so many blocks in use.
