@@ -1,4 +1,5 @@
-//! Reads of one record in memory, lent and owned, beside a `DashMap` of the same keys and values.
+//! Reads of one record in memory, lent and owned, beside a `DashMap` of the same keys and values; and reads of random
+//! records of a mapped file, in batches and one by one.
 //!
 //! `cargo bench --bench get`
 #![allow(
@@ -9,11 +10,12 @@
 
 mod support;
 
-use criterion::{BenchmarkId, Criterion};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use dashmap::DashMap;
+use spikelet::{KeyHash, Record};
 use std::hint::black_box;
 use std::sync::Arc;
-use support::{BIN, Key, Random, fill, key, open, run};
+use support::{BIN, Key, Random, fill, key, open, open_hashing, run};
 
 /// Far beyond the caches, and within them.
 const RECORDS: [u64; 2] = [1_000_000, 1_000];
@@ -55,6 +57,62 @@ fn get(criterion: &mut Criterion) {
     }
 }
 
+/// Far beyond the caches, in a mapped file.
+const BATCH_RECORDS: u64 = 2_000_000;
+
+/// Keys drawn ahead, which lie side by side: to be read they cost no miss of their own.
+const DRAWS: usize = 1 << 19;
+
+const BATCHES: [usize; 3] = [8, 16, 64];
+
+/// A byte of a record's value, so that the line it lies in is read.
+fn peek(record: spikelet::RecordView<'_>) -> u8 {
+    let value = record.bin(BIN).and_then(|value| value.as_blob());
+    value.map_or(0, |value| value[50])
+}
+
+fn batch(criterion: &mut Criterion) {
+    for hash in [KeyHash::Xxh3, KeyHash::Ripemd160] {
+        let mut group = criterion.benchmark_group(format!("batches 100 B {hash:?}"));
+        let dir = tempfile::tempdir().unwrap();
+        let (_store, _namespace, set) = open_hashing(Some(dir.path()), hash);
+        fill(&set, BATCH_RECORDS, &VALUE);
+        let mut random = Random(1);
+        let drawn: Vec<Key> = (0..DRAWS)
+            .map(|_| key(random.below(BATCH_RECORDS)))
+            .collect();
+        for count in BATCHES {
+            let mut batches = drawn.chunks_exact(count).cycle();
+            let mut draw = || batches.next().unwrap();
+            group.throughput(Throughput::Elements(count as u64));
+            group.bench_function(BenchmarkId::new("one by one, lent", count), |bencher| {
+                bencher.iter(|| -> u64 {
+                    let peek = |key| u64::from(set.get_with(key, peek).unwrap().unwrap());
+                    draw().iter().map(peek).sum()
+                });
+            });
+            group.bench_function(BenchmarkId::new("one by one, owned", count), |bencher| {
+                bencher.iter(|| -> Vec<Record> {
+                    let get = |key| set.get(key).unwrap().unwrap();
+                    draw().iter().map(get).collect()
+                });
+            });
+            group.bench_function(BenchmarkId::new("batch, lent", count), |bencher| {
+                bencher.iter(|| {
+                    let mut sum = 0;
+                    set.get_batch_with(draw(), |_, record| {
+                        sum += u64::from(peek(record.unwrap().unwrap()));
+                    });
+                    sum
+                });
+            });
+            group.bench_function(BenchmarkId::new("batch, owned", count), |bencher| {
+                bencher.iter(|| set.get_batch(draw()));
+            });
+        }
+    }
+}
+
 fn main() {
-    run(&[get]);
+    run(&[get, batch]);
 }

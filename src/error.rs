@@ -172,8 +172,8 @@ pub enum Error {
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
-    /// The storage engine could not do it: a device refused or failed, a record is damaged, the namespace is read-only
-    /// or closed (codes 1, 4, 8, 22; see [`Error::result_code`]).
+    /// The storage engine could not do it: a device refused or failed, a record is damaged or may be out of date
+    /// ([`Error::is_damage`]), the namespace is read-only or closed, or was opened by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
     #[error(transparent)]
     Storage(spikelet_storage::Error),
     /// A Rust value and bins could not be converted into one another (code 4).
@@ -220,6 +220,7 @@ impl Error {
                 | spikelet_storage::Error::TooManySets { .. } => 4,
                 spikelet_storage::Error::NoSpace { .. } => 8,
                 spikelet_storage::Error::ReadOnly { .. }
+                | spikelet_storage::Error::Forked { .. }
                 | spikelet_storage::Error::Closed { .. } => 22,
                 _ => 1,
             },
@@ -238,6 +239,20 @@ impl Error {
                 }
                 | Self::Storage(spikelet_storage::Error::NoSpace { .. })
         )
+    }
+
+    /// True when stored bytes of the record are lost: they do not match their checksums, do not decode, or belong to a part
+    /// of the log in which a newer version may have been. Replacing or deleting the record mends it; other records are not
+    /// concerned.
+    ///
+    /// A scan gives such errors in the records' places, and goes on.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        match self {
+            Self::Malformed { .. } => true,
+            Self::Storage(error) => error.is_damage(),
+            _ => false,
+        }
     }
 
     /// True when it is not known whether the write was applied.

@@ -40,9 +40,9 @@ pub use cdt::{
     MapReturnType, MapWriteFlags,
 };
 pub use engine::{
-    DEFAULT_NAMESPACE, Expiration, GenerationPolicy, HotRecord, MAX_TIME_TO_LIVE, Namespace,
-    NamespaceConfig, Operated, RecordExistsAction, ScannedRecord, Set, Store, StoreBuilder,
-    WritePolicy,
+    Acknowledge, DEFAULT_NAMESPACE, Expiration, GenerationPolicy, HotRecord, MAX_TIME_TO_LIVE,
+    Namespace, NamespaceConfig, Operated, RecordExistsAction, ScannedRecord, Set, Store,
+    StoreBuilder, WritePolicy,
 };
 pub use error::Error;
 pub use expression::{
@@ -70,8 +70,8 @@ pub use value::{
 };
 
 pub use spikelet_storage::{
-    Clock, Damage, Digest, Durability, Maintained, ManualClock, Opening, OpeningStep, SetUsage,
-    Stats, SystemClock, Traffic, Verification,
+    Clock, Damage, Digest, Durability, Lsn, Maintained, ManualClock, Opening, OpeningStep,
+    SetUsage, Stats, SystemClock, Traffic, Verification,
 };
 
 #[cfg(doctest)]

@@ -3,6 +3,8 @@
 //! What is built on it (sharding, relations, reports) uses atomic operations on single records alone, guarded by a filter
 //! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
 
+use std::ops::ControlFlow;
+
 use crate::engine::{HotRecord, Namespace, Operated, Set, Store, WritePolicy};
 use crate::operation::Operation;
 use crate::record::{Key, Record};
@@ -37,8 +39,8 @@ pub trait RecordSet {
         operations: &[Operation],
     ) -> Result<Operated>;
 
-    /// Several such calls, each on its own record and each for itself: one may fail while others succeed. The results
-    /// come in the order of the calls.
+    /// Makes several such calls, one after the other and each for itself: one may fail while others succeed. The results
+    /// come in the order of the calls. A [`Set`] has the memory of all records fetched ahead.
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
         calls
             .iter()
@@ -49,7 +51,7 @@ pub trait RecordSet {
     /// Shows every live record of the set to `each`, in no particular order.
     ///
     /// # Errors
-    /// If the records cannot be read.
+    /// If a record cannot be read: the first such error, after all others have been shown.
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()>;
 
     /// The store's time, in milliseconds since 2010-01-01T00:00:00Z.
@@ -109,11 +111,18 @@ impl RecordSet for Set {
         self.operate_with(policy, key, operations)
     }
 
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+        self.operate_each(calls)
+    }
+
     fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
         let mut failed: Option<Error> = None;
-        self.scan(|scanned| match scanned.to_record() {
-            Ok(record) => each(&record),
-            Err(error) => failed = failed.take().or(Some(error)),
+        let _: ControlFlow<()> = self.scan(|scanned| {
+            match scanned.and_then(|scanned| scanned.to_record()) {
+                Ok(record) => each(&record),
+                Err(error) => failed = failed.take().or(Some(error)),
+            }
+            ControlFlow::Continue(())
         });
         failed.map_or(Ok(()), Err)
     }

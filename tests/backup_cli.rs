@@ -98,7 +98,7 @@ fn a_store_is_saved_and_restored() {
         "schema_version": 1,
         "path": store, "files": [file], "bytes": bytes,
         "namespaces": [{"name": "test", "records": 4}], "records": 4,
-        "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0,
+        "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0, "damage": [],
     });
     assert_eq!(figures, expected);
     let figures = json(&["restore", &backup, "--into", &into], 0);

@@ -122,7 +122,7 @@ fn shards_shows_a_collection_record_by_record() {
 
 #[test]
 fn a_missing_companion_is_damage() {
-    let dir = spread(|set| assert!(set.delete("alice:2").unwrap()));
+    let dir = spread(|set| assert!(set.delete("alice:2").unwrap().is_some()));
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
     assert_eq!(
         (code, &found["collections"][0]["missing"]),
@@ -137,7 +137,7 @@ fn a_missing_companion_is_damage() {
 fn orphans_and_stale_companions_are_told_and_are_no_damage() {
     let dir = spread(|set| {
         // Somebody has deleted the root alone, and the collection was made anew.
-        assert!(set.delete("alice").unwrap());
+        assert!(set.delete("alice").unwrap().is_some());
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
         list.add(1).unwrap();
         list.activate(1).unwrap();
@@ -150,7 +150,7 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
         &["alice:1 (stale)", "alice:2 (stale)", "alice:3 (stale)"]
     );
 
-    let dir = spread(|set| assert!(set.delete("alice").unwrap()));
+    let dir = spread(|set| assert!(set.delete("alice").unwrap().is_some()));
     let (code, check) = json(&["verify", path(dir.path())]);
     assert_eq!(code, 0, "{check}");
     assert_eq!(

@@ -29,7 +29,7 @@ fn sixty_four_writers_of_one_counter_lose_no_acknowledged_increment() {
                 start.wait();
                 for _ in 0..EACH {
                     match set.add("hot", [("count", 1)]) {
-                        Ok(()) => acknowledged.fetch_add(1, Ordering::Relaxed),
+                        Ok(_) => acknowledged.fetch_add(1, Ordering::Relaxed),
                         Err(Error::KeyBusy { waiting, limit }) => {
                             assert_eq!(
                                 (waiting, limit),

@@ -37,7 +37,7 @@ fn a_closed_store_is_sound_while_blocks_wait_to_be_given_back() {
     let builder = || Store::builder().path(dir.path());
     let store = builder().open().unwrap();
     let set = store.set("records").unwrap();
-    // Rewritten after syncs, so that no slot is recycled and blocks are emptied by moving what is left in them.
+    // Three quarters of the records are rewritten each time, so blocks are emptied by moving what is left in them.
     for round in 0..4_u8 {
         for key in (0..4_000_i64).filter(|key| key % 4 != i64::from(round)) {
             set.put(key, [("b", Value::Blob(vec![round; 4_000]))])

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use criterion::Criterion;
-use spikelet::{Durability, Namespace, NamespaceConfig, Set, Store};
+use spikelet::{Durability, KeyHash, Namespace, NamespaceConfig, Set, Store};
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -49,7 +49,13 @@ pub fn key(number: u64) -> Key {
 
 /// A store with one set, in memory or in a directory, which does not sync while it is measured.
 pub fn open(dir: Option<&Path>) -> (Store, Namespace, Set) {
+    open_hashing(dir, KeyHash::default())
+}
+
+/// The same, with a hash for its keys.
+pub fn open_hashing(dir: Option<&Path>, key_hash: KeyHash) -> (Store, Namespace, Set) {
     let mut config = NamespaceConfig::new("bench");
+    config.key_hash = key_hash;
     config.durability = Durability::Process;
     let builder = Store::builder().namespace(config);
     let builder = match dir {

@@ -13,7 +13,7 @@ use crate::engine::SavedVersion;
 use crate::place::is_within;
 use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
-use crate::{Error, Namespace, Store};
+use crate::{Namespace, Store};
 
 /// At this size a file of a directory ends, and the next one begins.
 const FILE_BYTES: u64 = 250 << 20;
@@ -69,6 +69,20 @@ pub struct BackupSummary {
     pub vectors: u64,
     /// Records that were not saved, since they are damaged on the device.
     pub damaged: u64,
+    /// What is wrong with the first 100 of them, one sentence each, with the places on the device.
+    pub damage: Vec<String>,
+}
+
+/// So many damaged records are named; all are counted.
+const NAMED_MAX: usize = 100;
+
+impl BackupSummary {
+    fn note_damage(&mut self, what: String) {
+        self.damaged += 1;
+        if self.damage.len() < NAMED_MAX {
+            self.damage.push(what);
+        }
+    }
 }
 
 /// Saves the records of a store, to the file `out` if that ends in `.asb`, or else to a directory `out`, with at least one
@@ -172,13 +186,14 @@ impl Saver<'_> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), BackupError> {
         let records_before = summary.records;
-        let damaged_before = self.namespace.stats().damaged;
         let mut number = 0;
         let mut file = self.begin_file(output, number)?;
         for partition in 0..PARTITIONS {
-            let digests = self
-                .namespace
-                .digests_to_save(partition, self.wanted.as_deref());
+            let wanted = self.wanted.as_deref();
+            let namespace = self.namespace;
+            let digests = namespace.digests_to_save(partition, wanted, |damage| {
+                summary.note_damage(format!("namespace {}: {damage}", namespace.name()));
+            });
             for digest in &digests {
                 if file.written() >= self.options.file_bytes && output.is_dir() {
                     summary.bytes += file.written();
@@ -194,7 +209,6 @@ impl Saver<'_> {
         }
         summary.bytes += file.written();
         output.sync(file.into_inner())?;
-        summary.damaged += self.namespace.stats().damaged - damaged_before;
         let name = self.namespace.name().to_owned();
         summary
             .namespaces
@@ -239,11 +253,10 @@ impl Saver<'_> {
         });
         match saved {
             Ok(saved) => Ok(saved.unwrap_or(false)),
-            // The namespace has counted it.
-            Err(Error::Storage(spikelet_storage::Error::Damaged { .. })) => Ok(false),
-            Err(Error::Malformed { .. }) => {
+            Err(error) if error.is_damage() => {
                 text.clear();
-                summary.damaged += 1;
+                let name = namespace.name();
+                summary.note_damage(format!("namespace {name}, record {digest}: {error}"));
                 Ok(false)
             }
             Err(other) => Err(other.into()),

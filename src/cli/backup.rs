@@ -56,6 +56,7 @@ struct Saved {
     foreign_digests: u64,
     vectors: u64,
     damaged: u64,
+    damage: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +79,7 @@ impl Saved {
             foreign_digests: summary.foreign_digests,
             vectors: summary.vectors,
             damaged: summary.damaged,
+            damage: summary.damage,
         }
     }
 
@@ -105,6 +107,9 @@ impl Saved {
     }
 
     fn notes(&self) {
+        for what in &self.damage {
+            note(&format!("not saved: {what}"));
+        }
         if self.foreign_digests > 0 {
             note(&format!(
                 "{} records have no user key and digests by XXH3: only a namespace of the same kind finds them again (restore --trust-digests)",

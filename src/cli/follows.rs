@@ -1,10 +1,12 @@
 //! Where the lists of the graph are kept: both in one record a node, or, with `--shard-at`, each in a record of its own
 //! that spreads itself once it grows too large.
 
+use std::ops::ControlFlow;
+
 use spikelet::operations::lists;
 use spikelet::{
     Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Namespace, Operation,
-    Record, RecordView, Result, Set, ShardPolicy, ShardedList, Value, WritePolicy,
+    Record, RecordView, Result, ScannedRecord, Set, ShardPolicy, ShardedList, Value, WritePolicy,
 };
 
 /// The set of the nodes whose lists are in one record.
@@ -198,7 +200,7 @@ impl Follows {
     pub(crate) fn largest(&self, most: usize) -> Result<Vec<Sized>> {
         let mut largest: Vec<Sized> = Vec::with_capacity(most + 1);
         for (set, sides) in self.sets()? {
-            set.scan(|record| {
+            each(&set, |record| {
                 let last = largest.last().map_or(0, |last| last.bytes);
                 if largest.len() == most && record.stored_bytes <= last {
                     return;
@@ -219,7 +221,7 @@ impl Follows {
                 let place = largest.partition_point(|larger| larger.bytes >= sized.bytes);
                 largest.insert(place, sized);
                 largest.truncate(most);
-            });
+            })?;
         }
         Ok(largest)
     }
@@ -231,7 +233,7 @@ impl Follows {
     pub(crate) fn records(&self) -> Result<Records> {
         let mut records = Records::default();
         for (set, _) in self.sets()? {
-            set.scan(|record| {
+            each(&set, |record| {
                 records.max_bytes = records.max_bytes.max(record.stored_bytes);
                 if record.view.bin(SHARD_OF).is_some() {
                     records.companions += 1;
@@ -239,7 +241,7 @@ impl Follows {
                     records.roots += 1;
                     records.sharded += u64::from(record.view.bin(SUBKEYS).is_some());
                 }
-            });
+            })?;
         }
         Ok(records)
     }
@@ -290,6 +292,18 @@ impl Follows {
             .collect(),
         }
     }
+}
+
+/// Lends every record of a set to `read`, up to the first that cannot be read.
+fn each(set: &Set, mut read: impl FnMut(ScannedRecord<'_>)) -> Result<()> {
+    let ended = set.scan(|record| match record {
+        Ok(record) => {
+            read(record);
+            ControlFlow::Continue(())
+        }
+        Err(error) => ControlFlow::Break(error),
+    });
+    ended.break_value().map_or(Ok(()), Err)
 }
 
 /// All sets that a demo may leave.

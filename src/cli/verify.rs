@@ -92,7 +92,7 @@ struct NamespaceCheck {
     damaged_entries: u64,
     leftover_entries: u64,
     damaged_headers: u64,
-    unreadable_bytes: u64,
+    damaged_bytes: u64,
     index_disagreements: u64,
     places: Vec<Place>,
 }
@@ -124,7 +124,7 @@ impl NamespaceCheck {
             damaged_entries: found.damaged_entries,
             leftover_entries: found.leftover_entries,
             damaged_headers: found.damaged_headers,
-            unreadable_bytes: found.unreadable_bytes,
+            damaged_bytes: found.damaged_bytes,
             index_disagreements: found.index_disagreements,
             places: found.places.into_iter().map(place).collect(),
         }
@@ -136,11 +136,6 @@ impl NamespaceCheck {
             "cleanly"
         } else {
             "not cleanly: a crash, or still being written"
-        };
-        let torn = if self.clean_close || self.unreadable_bytes == 0 {
-            ""
-        } else {
-            ", as torn writes of a crash leave them"
         };
         let compared = if self.clean_close {
             ""
@@ -166,8 +161,11 @@ impl NamespaceCheck {
             )
             .fact("damaged headers", count(self.damaged_headers))
             .fact(
-                "unreadable",
-                format!("{}{torn}", bytes(self.unreadable_bytes)),
+                "lost",
+                format!(
+                    "{}, in which no entry can be read",
+                    bytes(self.damaged_bytes)
+                ),
             )
             .fact(
                 "snapshot disagrees in",

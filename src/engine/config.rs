@@ -18,7 +18,7 @@ use super::policy::check_time_to_live;
 pub struct NamespaceConfig {
     /// 1 to 31 bytes; on disk also the name of its directory: letters, digits, `_` and `-`.
     pub name: String,
-    /// How many files the log is striped over (1..=16). Fixed at creation. Default: 1.
+    /// How many files the log is striped over (1..=15). Fixed at creation. Default: 1.
     pub devices: usize,
     /// The most each of them may grow to, in bytes (at most 512 GiB, and 48 MiB for all together at least). Fixed at creation. Default: 64 GiB.
     pub max_device_bytes: u64,
@@ -30,6 +30,12 @@ pub struct NamespaceConfig {
     pub max_record_bytes: u64,
     /// When records expire whose writer leaves it to the namespace. Default: never.
     pub default_time_to_live: Option<Duration>,
+    /// Memory for records that are edited by small changes, in bytes: their present versions are kept whole in it, and only
+    /// what an edit changes is written. 0: every edit writes its record whole. Default: 256 MiB, taken as it is needed.
+    pub image_bytes_max: u64,
+    /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
+    /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
+    pub max_space_wait: Duration,
     /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 20.
     pub max_waiters: usize,
     /// How many blocks are filled at once. Default: one a core, at most 8.
@@ -57,6 +63,8 @@ impl NamespaceConfig {
         let Options {
             max_device_bytes,
             durability,
+            image_bytes_max,
+            max_space_wait,
             max_waiters,
             write_lanes,
             defrag_threshold_percent,
@@ -72,6 +80,8 @@ impl NamespaceConfig {
             durability,
             max_record_bytes: 1 << 20,
             default_time_to_live: None,
+            image_bytes_max,
+            max_space_wait,
             max_waiters,
             write_lanes,
             defrag_threshold_percent,
@@ -111,6 +121,8 @@ impl NamespaceConfig {
             KeyHash::Ripemd160 => 1,
         };
         options.durability = self.durability;
+        options.image_bytes_max = self.image_bytes_max;
+        options.max_space_wait = self.max_space_wait;
         options.max_waiters = self.max_waiters;
         options.write_lanes = self.write_lanes;
         options.defrag_threshold_percent = self.defrag_threshold_percent;

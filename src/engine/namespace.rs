@@ -1,10 +1,12 @@
 //! An open namespace.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, Maintained, Opening, PARTITIONS, SetUsage, Stats, Truncate,
+    Clock, Digest, EPOCH_UNIX_SECONDS, Lsn, Maintained, Opening, PARTITIONS, SetUsage, Stats,
+    Truncate,
 };
 
 use crate::expression::Expression;
@@ -43,6 +45,10 @@ pub struct ScannedRecord<'a> {
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
     /// The number of its set: its place among [`Namespace::sets`].
+    #[cfg_attr(
+        not(feature = "cli"),
+        expect(dead_code, reason = "for the survey of a store, by set")
+    )]
     pub(crate) set_id: u16,
     /// Generation and times.
     pub metadata: Metadata,
@@ -152,8 +158,8 @@ impl Namespace {
         self.core.hot_records(most)
     }
 
-    /// Removes all records last updated before `before` (`None`: before now). Returns how many; they and their counts
-    /// are gone when the call returns, and never come back.
+    /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
+    /// are gone when the call returns, and never come back. Records written after the call stay, whatever the clock says.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
@@ -161,11 +167,35 @@ impl Namespace {
         self.core.truncate(Truncate::Namespace, before)
     }
 
-    /// Lends every live record of the namespace to `read`, in no particular order.
-    pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
-        for partition in 0..PARTITIONS {
-            self.core.scan_partition(partition, None, &mut read);
-        }
+    /// Lends every live record of the namespace to `read`, in no particular order, until `read` breaks off; returns what it
+    /// breaks off with. Records written meanwhile may or may not be among them. O(records).
+    ///
+    /// A record that is damaged on the device comes as an error ([`Error::is_damage`]) in its place, and the scan goes on
+    /// with the others unless `read` ends it.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # fn main() -> spikelet::Result<()> {
+    /// let store = spikelet::Store::in_memory()?;
+    /// store.set("users")?.put("alice", [("age", 42)])?;
+    /// let (mut bytes, mut damaged) = (0, 0);
+    /// let all = store.namespace("test")?.scan(|record| {
+    ///     match record {
+    ///         Ok(record) => bytes += record.stored_bytes,
+    ///         Err(_) => damaged += 1,
+    ///     }
+    ///     ControlFlow::<()>::Continue(())
+    /// });
+    /// assert!(all.is_continue() && bytes > 0 && damaged == 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<B>(
+        &self,
+        mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        (0..PARTITIONS)
+            .try_for_each(|partition| self.core.scan_partition(partition, None, None, &mut read))
     }
 
     /// Expires, defragments and forgets tombstones at once instead of bit by bit in the background.
@@ -182,6 +212,62 @@ impl Namespace {
     /// [`Error::Storage`] if a sync fails, now or earlier.
     pub fn sync(&self) -> Result<()> {
         Ok(self.core.storage.sync()?)
+    }
+
+    /// Returns the number of the latest write: once it is durable, so is every write that has returned before this call.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        self.core.storage.last_lsn()
+    }
+
+    /// Returns the number up to which every write is on stable storage.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        self.core.storage.durable_lsn()
+    }
+
+    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
+    /// [`Durability`](crate::Durability) is. Returns at once if they are. Callers that wait at the same time share one sync.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if a sync failed before they were, now or earlier ([`Error::in_doubt`]: the write is applied, and
+    /// whether it is durable is unknown), or for a number that no write of this namespace can have returned.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        Ok(self.core.storage.wait_durable(lsn)?)
+    }
+
+    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
+    /// particular runtime; nothing happens before it is polled, and dropping it takes back what it asked for.
+    ///
+    /// A background thread syncs for all futures that wait, and wakes them: tasks share syncs as threads do. Where there is
+    /// none (`NamespaceConfig::background` is false, or the store is closed), the poll itself syncs, and blocks meanwhile.
+    ///
+    /// ```
+    /// use spikelet::{Acknowledge, Durability, NamespaceConfig, Store, WritePolicy};
+    ///
+    /// async fn save(store: &Store, name: &str) -> spikelet::Result<()> {
+    ///     // Returns as soon as readers see it, without waiting for the disk.
+    ///     let policy = WritePolicy::default().acknowledge(Acknowledge::Applied);
+    ///     let lsn = store.set("users")?.put_with(&policy, name, [("visits", 1)])?;
+    ///     store.namespace("test")?.durable(lsn).await
+    /// }
+    /// # fn main() -> spikelet::Result<()> {
+    /// let mut config = NamespaceConfig::new("test");
+    /// config.durability = Durability::Commit;
+    /// let store = Store::builder().namespace(config).open()?;
+    /// # let mut saved = std::pin::pin!(save(&store, "alice"));
+    /// # let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    /// # while let std::task::Poll::Pending = saved.as_mut().poll(&mut context) {}
+    /// # assert!(store.set("users")?.exists("alice")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Namespace::wait_durable`].
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + use<> {
+        let durable = self.core.storage.durable(lsn);
+        async move { Ok(durable.await?) }
     }
 
     pub(super) fn close(&self) -> Result<()> {
@@ -211,48 +297,65 @@ impl Core {
 
     pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
         let now_ms = self.clock.now_ms();
-        let before_ms = match before {
-            // One more than now: what was written in this very millisecond is to go, too, even after a truncation within
-            // it, which makes later records one millisecond younger than they are.
-            None => now_ms.max(self.storage.latest_truncation_ms()) + 1,
-            Some(time) => {
-                let unix_ms = time
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map_or(0, |since| since.as_millis() as u64);
-                let before_ms = unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000);
-                if before_ms == 0 || before_ms > now_ms {
-                    return Err(Error::parameter(
-                        "a truncation needs a time between 2010 and now; leave it out to remove everything",
-                    ));
-                }
-                before_ms
-            }
-        };
+        let before_ms = before.map(|time| {
+            let unix_ms = time
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis() as u64);
+            unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000)
+        });
+        if before_ms.is_some_and(|before_ms| before_ms == 0 || before_ms > now_ms) {
+            return Err(Error::parameter(
+                "a truncation needs a time between 2010 and now; leave it out to remove everything",
+            ));
+        }
         Ok(self.storage.truncate(what, before_ms)?)
     }
 
-    pub(super) fn scan_partition(
+    /// Lends the live records of a partition that pass a filter, of one set or of all, to `read`.
+    pub(super) fn scan_partition<B>(
         &self,
         partition: usize,
+        set_id: Option<u16>,
         filter: Option<&Expression>,
-        read: &mut impl FnMut(ScannedRecord<'_>),
-    ) {
+        read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let now_ms = self.clock.now_ms();
-        self.storage.scan_partition(partition, |entry| {
-            if expired(&entry, now_ms) || self.check_filter(filter, &entry, "", now_ms).is_err() {
-                return;
+        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
+        self.storage.scan_sets(partition, is_wanted, |entry| {
+            let entry = match entry {
+                Ok(entry) if expired(&entry, now_ms) => return ControlFlow::Continue(()),
+                Ok(entry) => entry,
+                Err(error) => return read(Err(error.into())),
+            };
+            let record = self
+                .check_filter(filter, &entry, "", now_ms)
+                .and_then(|()| scanned(&entry));
+            match record {
+                Err(Error::FilteredOut) => ControlFlow::Continue(()),
+                record => read(record),
             }
-            if let Ok(view) = RecordView::parse(entry.payload()) {
-                read(ScannedRecord {
-                    digest: entry.digest(),
-                    stored_key: entry.key(),
-                    set_id: entry.set_id(),
-                    metadata: metadata_of(&entry),
-                    stored_bytes: entry.stored_bytes(),
-                    view,
-                });
+        })
+    }
+
+    /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
+    pub(super) fn digests_in(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut damaged: impl FnMut(Error),
+    ) -> Vec<Digest> {
+        let now_ms = self.clock.now_ms();
+        let mut digests = Vec::new();
+        let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
+            match entry {
+                Ok(entry) if expired(&entry, now_ms) => {}
+                Ok(entry) => digests.push(entry.digest()),
+                Err(error) => damaged(error.into()),
             }
+            ControlFlow::Continue(())
         });
+        digests.sort_unstable();
+        digests
     }
 
     /// Puts the policy's limit into a storage error that does not know it.
@@ -267,10 +370,15 @@ impl Core {
     }
 }
 
-impl ScannedRecord<'_> {
-    pub(super) const fn is_of_set(&self, id: u16) -> bool {
-        self.set_id == id
-    }
+fn scanned<'a>(entry: &spikelet_storage::EntryView<'a>) -> Result<ScannedRecord<'a>> {
+    Ok(ScannedRecord {
+        digest: entry.digest(),
+        stored_key: entry.key(),
+        set_id: entry.set_id(),
+        metadata: metadata_of(entry),
+        stored_bytes: entry.stored_bytes(),
+        view: RecordView::parse(entry.payload())?,
+    })
 }
 
 pub(super) fn metadata_of(entry: &spikelet_storage::EntryView<'_>) -> Metadata {

@@ -90,6 +90,22 @@ pub(super) fn check_time_to_live(live: Duration) -> Result<()> {
     Ok(())
 }
 
+/// What a write waits for before it returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Acknowledge {
+    /// That it is as durable as the namespace promises ([`Durability`](crate::Durability)).
+    #[default]
+    Durable,
+    /// That it is applied: readers and writers see it. It becomes durable later, in the order of its [`Lsn`](crate::Lsn);
+    /// [`Namespace::durable`](crate::Namespace::durable) and [`Namespace::wait_durable`](crate::Namespace::wait_durable)
+    /// wait for that. Until then a power failure may cost it.
+    ///
+    /// For async code: under [`Durability::Commit`](crate::Durability::Commit) a write that waits blocks its thread for the
+    /// sync, and a runtime has few.
+    Applied,
+}
+
 /// How a write is done. All fields have sensible defaults; change what should differ:
 ///
 /// ```
@@ -120,6 +136,8 @@ pub struct WritePolicy {
     /// What must hold for a record that exists; else [`Error::FilteredOut`], and nothing is changed. A record that does
     /// not exist is not asked.
     pub filter: Option<Expression>,
+    /// What the write waits for before it returns. Default: [`Acknowledge::Durable`].
+    pub acknowledge: Acknowledge,
 }
 
 impl Default for WritePolicy {
@@ -132,6 +150,7 @@ impl Default for WritePolicy {
             send_key: true,
             total_timeout: Some(Duration::from_secs(1)),
             filter: None,
+            acknowledge: Acknowledge::Durable,
         }
     }
 }
@@ -183,6 +202,13 @@ impl WritePolicy {
     #[must_use]
     pub fn filter(mut self, filter: Expression) -> Self {
         self.filter = Some(filter);
+        self
+    }
+
+    /// What the write waits for before it returns.
+    #[must_use]
+    pub fn acknowledge(mut self, acknowledge: Acknowledge) -> Self {
+        self.acknowledge = acknowledge;
         self
     }
 

@@ -107,9 +107,9 @@ impl Namespace {
         self.core.default_time_to_live
     }
 
-    /// Has the memory fetched that a request for this digest will touch first.
-    pub(crate) fn prefetch(&self, digest: &Digest) {
-        self.core.storage.prefetch(digest);
+    /// Has the memory fetched that requests for these digests will touch.
+    pub(crate) fn prefetch_batch(&self, digests: &[Digest]) {
+        self.core.storage.prefetch_batch(digests);
     }
 
     /// Milliseconds since 2010.
@@ -241,44 +241,42 @@ impl Namespace {
         policy: &WritePolicy,
     ) -> std::result::Result<(), Refused> {
         let target = address.target(self.set_number(address.set), filter);
-        self.core.delete(&target, policy)
+        self.core.delete(&target, policy).map(drop)
     }
 
     /// The live records of a partition, of one set or of all, that come after a digest: in the order of their digests.
+    /// Records that are damaged are reported to `damaged`.
     pub(crate) fn digests_of(
         &self,
         partition: usize,
         set_id: Option<u16>,
         after: Option<&Digest>,
+        damaged: impl FnMut(Error),
     ) -> Vec<Digest> {
-        let now_ms = self.core.clock.now_ms();
-        let mut digests = Vec::new();
-        self.core.storage.scan_partition(partition, |entry| {
-            let digest = entry.digest();
-            if set_id.is_none_or(|id| entry.set_id() == id)
-                && after.is_none_or(|after| *after < digest)
-                && !expired(&entry, now_ms)
-            {
-                digests.push(digest);
-            }
-        });
-        digests.sort_unstable();
+        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
+        let mut digests = self.core.digests_in(partition, is_wanted, damaged);
+        if let Some(after) = after {
+            digests.retain(|digest| after < digest);
+        }
         digests
     }
 
-    /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, damaged, or in another set.
+    /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, or in another set.
+    ///
+    /// # Errors
+    /// [`Error::Storage`] if the record is damaged.
     pub(crate) fn read_scanned<R>(
         &self,
         digest: &Digest,
         set_id: Option<u16>,
         read: impl FnOnce(&RemoteRecord<'_>) -> R,
-    ) -> Option<R> {
+    ) -> Result<Option<R>> {
         let now_ms = self.core.clock.now_ms();
         let found = self.core.storage.get(digest, |entry| {
             let wanted = set_id.is_none_or(|id| entry.set_id() == id) && !expired(&entry, now_ms);
             wanted.then(|| read(&RemoteRecord { entry }))
-        });
-        found.ok().flatten().flatten()
+        })?;
+        Ok(found.flatten())
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use spikelet_storage::{Digest, NewVersion};
 
-use crate::Result;
 use crate::record::RecordView;
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
+
+use crate::{Error, Result};
 
 use super::namespace::{Core, Namespace, metadata_of};
 use super::write::{check_key, expired, with_scratch, wrong_set};
@@ -45,19 +46,16 @@ pub(crate) enum WriteSaved {
 }
 
 impl Namespace {
-    /// The digests of a partition's live records of some sets (`None`: of all), in order. Damaged ones are passed over;
-    /// they count among the namespace's.
-    pub(crate) fn digests_to_save(&self, partition: usize, sets: Option<&[u16]>) -> Vec<Digest> {
-        let now_ms = self.core.clock.now_ms();
-        let mut digests = Vec::new();
-        self.core.storage.scan_partition(partition, |entry| {
-            let wanted = sets.is_none_or(|sets| sets.contains(&entry.set_id()));
-            if wanted && !expired(&entry, now_ms) {
-                digests.push(entry.digest());
-            }
-        });
-        digests.sort_unstable();
-        digests
+    /// The digests of a partition's live records of some sets (`None`: of all), in order. Records that are damaged are
+    /// reported to `damaged`.
+    pub(crate) fn digests_to_save(
+        &self,
+        partition: usize,
+        sets: Option<&[u16]>,
+        damaged: impl FnMut(Error),
+    ) -> Vec<Digest> {
+        let is_wanted = |id| sets.is_none_or(|sets| sets.contains(&id));
+        self.core.digests_in(partition, is_wanted, damaged)
     }
 
     /// Lends a record and the number of its set to `save`; `None` if it is gone meanwhile.
@@ -124,7 +122,7 @@ impl Core {
         let lock = self.storage.lock(&saved.digest, None)?;
         let now_ms = self.clock.now_ms();
         let entry = match lock.entry() {
-            Err(spikelet_storage::Error::Damaged { .. }) => None,
+            Err(error) if error.is_damage() => None,
             entry => entry?,
         };
         let live = entry.filter(|entry| !expired(entry, now_ms));
@@ -156,9 +154,7 @@ impl Core {
         lock.put(&NewVersion {
             generation: saved.generation,
             void_time: saved.void_time,
-            last_update_ms: now_ms
-                .max(updated_ms)
-                .max(self.storage.truncated_before_ms(set_id)),
+            last_update_ms: now_ms.max(updated_ms),
             set_id,
             key,
             payload: body,

@@ -1,13 +1,15 @@
 //! A set: where records are read and written by key.
 
+mod batch;
 mod write;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
-use spikelet_storage::{Clock, Digest, EntryView, PARTITIONS, Truncate};
+use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
 use crate::operation::OperationResult;
@@ -62,6 +64,8 @@ pub struct Operated {
     /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
+    /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
+    pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.
     pub results: Vec<OperationResult>,
 }
@@ -98,7 +102,7 @@ impl Operated {
 /// let alice = users.get("alice")?.expect("was put");
 /// assert_eq!(alice.get("age"), Some(43.into()));
 /// assert_eq!(alice.generation(), 2);
-/// assert!(users.delete("alice")?);
+/// assert!(users.delete("alice")?.is_some());
 /// # Ok(())
 /// # }
 /// ```
@@ -162,10 +166,11 @@ impl Set {
     /// The digest of a key in this set.
     #[must_use]
     pub fn digest<'k>(&self, key: impl Into<Key<'k>>) -> Digest {
-        self.core
-            .namespace
-            .key_hash
-            .digest(&self.core.name, &key.into())
+        self.digest_of(&key.into())
+    }
+
+    fn digest_of(&self, key: &Key<'_>) -> Digest {
+        self.core.namespace.key_hash.digest(&self.core.name, key)
     }
 
     /// A record with all its bins; `None` if there is none. One allocation; bins are decoded when they are asked for.
@@ -228,22 +233,6 @@ impl Set {
         })
     }
 
-    /// Many records, in the order of their keys. Memory is fetched ahead for all of them.
-    #[must_use = "each record has its own result"]
-    pub fn get_batch<'k, K: Into<Key<'k>>>(
-        &self,
-        keys: impl IntoIterator<Item = K>,
-    ) -> Vec<Result<Option<Record>>> {
-        let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
-        let storage = &self.core.namespace.storage;
-        for key in &keys {
-            storage.prefetch(&self.core.namespace.key_hash.digest(&self.core.name, key));
-        }
-        keys.iter()
-            .map(|key| self.read(key, |entry| record_of(&entry)))
-            .collect()
-    }
-
     fn read<R>(
         &self,
         key: &Key<'_>,
@@ -258,23 +247,47 @@ impl Set {
         key: &Key<'_>,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
-        let namespace = &self.core.namespace;
-        let digest = namespace.key_hash.digest(&self.core.name, key);
-        let found = namespace.storage.get(&digest, |entry| {
-            // The clock is asked only for records that can expire, and for filters.
-            if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
-                return Ok(None);
-            }
-            if let Some(filter) = filter {
-                let now_ms = namespace.clock.now_ms();
-                namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
-            }
-            if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
-                return Err(Error::KeyMismatch);
-            }
-            read(entry).map(Some)
+        self.read_at(filter, key, &self.digest_of(key), read)
+    }
+
+    /// Reads the record with this key, whose digest is known.
+    fn read_at<R>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(EntryView<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        let found = self.core.namespace.storage.get(digest, |entry| {
+            Ok(match self.checked(filter, key, entry)? {
+                Some(entry) => Some(read(entry)?),
+                None => None,
+            })
         })?;
         found.unwrap_or(Ok(None))
+    }
+
+    /// What a read may see of a stored record: nothing of one that has expired.
+    #[inline]
+    fn checked<'a>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        entry: EntryView<'a>,
+    ) -> Result<Option<EntryView<'a>>> {
+        let namespace = &self.core.namespace;
+        // The clock is asked only for records that can expire, and for filters.
+        if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
+            return Ok(None);
+        }
+        if let Some(filter) = filter {
+            let now_ms = namespace.clock.now_ms();
+            namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
+        }
+        if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
+            return Err(Error::KeyMismatch);
+        }
+        Ok(Some(entry))
     }
 
     /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of
@@ -310,8 +323,9 @@ impl Set {
         self.len() == 0
     }
 
-    /// Removes all records of the set last updated before `before` (`None`: before now). Returns how many; they and
-    /// their counts are gone when the call returns, and never come back.
+    /// Removes all records of the set, or with `before` those last updated before that time. Returns how many; they and
+    /// their counts are gone when the call returns, and never come back. Records written after the call stay, whatever the
+    /// clock says.
     ///
     /// # Errors
     /// [`Error::Parameter`] for a time in the future, or before 2010.
@@ -330,18 +344,42 @@ impl Set {
         }
     }
 
-    /// Lends every live record of the set to `read`, in no particular order. Visits the whole namespace.
-    pub fn scan(&self, mut read: impl FnMut(ScannedRecord<'_>)) {
-        let Some(id) = self.core.id() else { return };
+    /// Lends every live record of the set to `read`, in no particular order, until `read` breaks off; returns what it breaks
+    /// off with. Visits the index of the whole namespace. Damaged records of the set come as errors in their places, see
+    /// [`Namespace::scan`](crate::Namespace::scan).
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// users.put("bob", [("age", 12)])?;
+    /// // Ends at the first record that is damaged.
+    /// let mut generations = 0;
+    /// let ended = users.scan(|record| match record {
+    ///     Ok(record) => {
+    ///         generations += record.metadata.generation;
+    ///         ControlFlow::Continue(())
+    ///     }
+    ///     Err(error) => ControlFlow::Break(error),
+    /// });
+    /// assert!(ended.is_continue());
+    /// assert_eq!(generations, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<B>(
+        &self,
+        mut read: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let Some(id) = self.core.id() else {
+            return ControlFlow::Continue(());
+        };
         let filter = self.filter.as_ref();
-        for partition in 0..PARTITIONS {
+        (0..PARTITIONS).try_for_each(|partition| {
             self.core
                 .namespace
-                .scan_partition(partition, filter, &mut |record| {
-                    if record.is_of_set(id) {
-                        read(record);
-                    }
-                });
-        }
+                .scan_partition(partition, Some(id), filter, &mut read)
+        })
     }
 }

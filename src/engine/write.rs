@@ -5,14 +5,14 @@
 
 use std::cell::RefCell;
 
-use spikelet_storage::{Digest, EntryView, NewVersion};
+use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::namespace::{Core, metadata_of};
-use super::policy::{GenerationPolicy, WritePolicy};
+use super::policy::{Acknowledge, GenerationPolicy, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -69,6 +69,8 @@ pub(crate) struct Wrote<R> {
     pub(crate) void_time: u32,
     /// What it takes, in bytes, as [`record_bytes`] counts; 0 if it is gone.
     pub(crate) record_bytes: u64,
+    /// `None`: there was nothing to write.
+    pub(crate) lsn: Option<Lsn>,
     pub(crate) results: R,
 }
 
@@ -118,8 +120,8 @@ impl Core {
 
         let entry = match lock.entry() {
             // What is replaced unseen may be damaged.
-            Err(spikelet_storage::Error::Damaged { .. })
-                if policy.replaces_unseen() && target.filter.is_none() =>
+            Err(error)
+                if error.is_damage() && policy.replaces_unseen() && target.filter.is_none() =>
             {
                 None
             }
@@ -166,10 +168,8 @@ impl Core {
             .map_err(&refused)?;
 
         let generation = found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1));
-        // Never backwards on one record, and never before what a truncation has hidden.
-        let last_update_ms = now_ms
-            .max(found.map_or(0, |found| found.last_update_ms))
-            .max(self.storage.truncated_before_ms(set_id));
+        // Never backwards on one record.
+        let last_update_ms = now_ms.max(found.map_or(0, |found| found.last_update_ms));
         let facts = RecordFacts {
             digest: target.digest,
             set_name: target.set_name,
@@ -189,19 +189,21 @@ impl Core {
             .transpose()
             .map_err(&refused)?;
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
-        let gone = |results| Wrote {
+        let gone = |lsn, results| Wrote {
             generation: 0,
             void_time: 0,
             record_bytes: 0,
+            lsn,
             results,
         };
         match edited {
             // Without bins there is no record.
             Edited::Body(0) if found.is_none() => return Err(Error::NotFound.into()),
-            Edited::Emptied if found.is_none() => return Ok(gone(results)),
+            Edited::Emptied if found.is_none() => return Ok(gone(None, results)),
             Edited::Body(0) | Edited::Emptied => {
-                lock.delete(now_ms).map_err(|error| refused(error.into()))?;
-                return Ok(gone(results));
+                let lsn = write_change(lock, Change::Delete(now_ms), policy);
+                let lsn = lsn.map_err(|error| refused(error.into()))?;
+                return Ok(gone(lsn, results));
             }
             Edited::Body(_) => {}
         }
@@ -214,21 +216,22 @@ impl Core {
             key,
             payload: body,
         };
-        lock.put(&version).map_err(|error| refused(error.into()))?;
+        let lsn = write_change(lock, Change::Put(version), policy);
         Ok(Wrote {
             generation,
             void_time,
             record_bytes,
+            lsn: lsn.map_err(|error| refused(error.into()))?,
             results,
         })
     }
 
-    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation and timeout count.
+    /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout and acknowledgement count.
     pub(super) fn delete(
         &self,
         target: &Target<'_>,
         policy: &WritePolicy,
-    ) -> std::result::Result<(), Refused> {
+    ) -> std::result::Result<Lsn, Refused> {
         let lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
@@ -236,25 +239,27 @@ impl Core {
         let now_ms = self.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
-        let entry = match lock.entry() {
-            Err(error) if depends => return Err(error.into()),
-            entry => entry,
+        let damage = match lock.entry() {
+            Err(error) if depends || !error.is_damage() => return Err(error.into()),
+            Err(error) => Some(error),
+            Ok(entry) => {
+                let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
+                    return Err(Error::NotFound.into());
+                };
+                let refused = Refused::having_found(Some(metadata_of(&live)));
+                self.check_set(target.set_name, target.set_id, &live)
+                    .and_then(|()| policy.check_generation(live.generation()))
+                    .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
+                    .and_then(|()| check_key(target.key, live.key()))
+                    .map_err(refused)?;
+                None
+            }
         };
-        if let Ok(entry) = entry {
-            let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
-                return Err(Error::NotFound.into());
-            };
-            let refused = Refused::having_found(Some(metadata_of(&live)));
-            self.check_set(target.set_name, target.set_id, &live)
-                .and_then(|()| policy.check_generation(live.generation()))
-                .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
-                .and_then(|()| check_key(target.key, live.key()))
-                .map_err(refused)?;
-        }
-        if lock.delete(now_ms)? {
-            Ok(())
-        } else {
-            Err(Error::NotFound.into())
+        match (write_change(lock, Change::Delete(now_ms), policy)?, damage) {
+            (Some(lsn), _) => Ok(lsn),
+            // Nothing to delete, but what is lost may have been this record.
+            (None, Some(damage)) => Err(damage.into()),
+            (None, None) => Err(Error::NotFound.into()),
         }
     }
 
@@ -318,6 +323,19 @@ impl Core {
             stored_bytes: entry.stored_bytes(),
             in_memory: self.in_memory,
         }
+    }
+}
+
+/// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
+fn write_change(
+    lock: RecordLock<'_>,
+    change: Change<'_>,
+    policy: &WritePolicy,
+) -> spikelet_storage::Result<Option<Lsn>> {
+    match (policy.acknowledge, change) {
+        (Acknowledge::Applied, change) => lock.apply(&change),
+        (Acknowledge::Durable, Change::Put(version)) => lock.put(&version).map(Some),
+        (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(now_ms),
     }
 }
 

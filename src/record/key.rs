@@ -6,6 +6,7 @@ use ripemd::{Digest as _, Ripemd160};
 use spikelet_storage::Digest;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
+use super::ripemd160::{LANES, Messages};
 use crate::value::{CodecError, ParticleType};
 use crate::{Error, Result};
 
@@ -63,6 +64,7 @@ impl Key<'_> {
     }
 
     /// True if `stored` is the stored form of this key. Allocates nothing.
+    #[inline]
     #[must_use]
     pub fn is_stored_as(&self, stored: &[u8]) -> bool {
         self.with_bytes(|kind, bytes| {
@@ -170,7 +172,7 @@ pub enum KeyHash {
     /// XXH3: about 10 ns for a short key. For embedded use.
     #[default]
     Xxh3,
-    /// RIPEMD-160, Aerospike's digest: about 170 ns for a short key. For namespaces that wire clients reach, since
+    /// RIPEMD-160, Aerospike's digest: about 220 ns for a short key alone, 50 in a batch. For namespaces that wire clients reach, since
     /// clients send digests.
     Ripemd160,
 }
@@ -193,6 +195,39 @@ impl KeyHash {
         })
     }
 
+    /// The digests of many keys of a set, in their order. Several RIPEMD-160 digests are computed at a time: some
+    /// 50 ns a key instead of 220, if the names of set and key have no more than 54 bytes together.
+    pub(crate) fn digests<'k, T>(
+        self,
+        set: &str,
+        items: &[T],
+        key: impl Fn(&T) -> &Key<'k>,
+    ) -> Vec<Digest> {
+        let mut digests = Vec::with_capacity(items.len());
+        if self == Self::Xxh3 {
+            let mut buffer = [0; JOINED_BYTES];
+            if let Some(slot) = buffer.get_mut(..set.len()) {
+                slot.copy_from_slice(set.as_bytes());
+            }
+            digests.extend(items.iter().map(|item| {
+                key(item).with_bytes(|kind, bytes| {
+                    match join_behind(&mut buffer, set.len(), kind.number(), bytes) {
+                        Some(joined) => xxh3_digest(xxh3_128(joined)),
+                        None => xxh3(set.as_bytes(), kind.number(), bytes),
+                    }
+                })
+            }));
+            return digests;
+        }
+        for group in items.chunks(LANES) {
+            match ripemd160_together(set, group, &key) {
+                Some(together) => digests.extend(together.iter().take(group.len())),
+                None => digests.extend(group.iter().map(|item| self.digest(set, key(item)))),
+            }
+        }
+        digests
+    }
+
     /// The digest of a key in its stored form, which may be text that is not UTF-8.
     pub(crate) fn digest_of_stored(self, set: &str, stored: &[u8]) -> Digest {
         let (kind, key) = stored.split_first().unwrap_or((&0, &[]));
@@ -211,10 +246,27 @@ fn ripemd160(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     Digest::new(hasher.finalize().into())
 }
 
+/// The digests of up to [`LANES`] keys, computed at once. `None` where it does not pay or cannot be: there is one key only
+/// (all lanes take as long as two keys do one after the other), or one is too long for a block.
+fn ripemd160_together<'k, T>(
+    set: &str,
+    items: &[T],
+    key: impl Fn(&T) -> &Key<'k>,
+) -> Option<[Digest; LANES]> {
+    if items.len() < 2 {
+        return None;
+    }
+    let mut messages = Messages::new();
+    let all_fit = items.iter().all(|item| {
+        key(item).with_bytes(|kind, bytes| messages.push([set.as_bytes(), &[kind.number()], bytes]))
+    });
+    all_fit.then(|| messages.digests().map(Digest::new))
+}
+
 #[inline]
 fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
     let mut joined = [0; JOINED_BYTES];
-    let wide = match join(&mut joined, set, kind, key) {
+    xxh3_digest(match join(&mut joined, set, kind, key) {
         Some(joined) => xxh3_128(joined),
         None => {
             let mut hasher = Xxh3::new();
@@ -223,8 +275,12 @@ fn xxh3(set: &[u8], kind: u8, key: &[u8]) -> Digest {
             hasher.update(key);
             hasher.digest128()
         }
-    }
-    .to_le_bytes();
+    })
+}
+
+#[inline]
+fn xxh3_digest(wide: u128) -> Digest {
+    let wide = wide.to_le_bytes();
     let tail = (xxh3_64(&wide) as u32).to_le_bytes();
     let mut digest = [0; Digest::LEN];
     let (front, back) = digest.split_at_mut(wide.len());
@@ -241,10 +297,20 @@ fn join<'b>(
     kind: u8,
     key: &[u8],
 ) -> Option<&'b [u8]> {
-    let len = set.len() + 1 + key.len();
-    let (set_slot, rest) = buffer.get_mut(..len)?.split_at_mut_checked(set.len())?;
-    let (kind_slot, key_slot) = rest.split_first_mut()?;
-    set_slot.copy_from_slice(set);
+    buffer.get_mut(..set.len())?.copy_from_slice(set);
+    join_behind(buffer, set.len(), kind, key)
+}
+
+/// The same where the first part, of so many bytes, is in `buffer` already.
+#[inline]
+fn join_behind<'b>(
+    buffer: &'b mut [u8; JOINED_BYTES],
+    set_bytes: usize,
+    kind: u8,
+    key: &[u8],
+) -> Option<&'b [u8]> {
+    let len = set_bytes + 1 + key.len();
+    let (kind_slot, key_slot) = buffer.get_mut(set_bytes..len)?.split_first_mut()?;
     *kind_slot = kind;
     key_slot.copy_from_slice(key);
     buffer.get(..len)
@@ -363,6 +429,24 @@ mod tests {
             prop_assert_eq!(&Key::from_stored(&stored).unwrap(), &key);
             prop_assert!(key.is_stored_as(&stored));
             prop_assert_eq!(other.is_stored_as(&stored), other == key);
+        }
+
+        #[test]
+        fn digests_of_many_keys_are_those_of_each(
+            set in ".{0,12}",
+            keys in prop::collection::vec((any_key(), 0..60_usize), 0..40),
+        ) {
+            let keys: Vec<Key<'_>> = keys
+                .into_iter()
+                .map(|(key, longer)| match key {
+                    Key::String(text) => Key::from(text.into_owned() + &"x".repeat(longer)),
+                    key => key,
+                })
+                .collect();
+            for hash in [KeyHash::Xxh3, KeyHash::Ripemd160] {
+                let each: Vec<_> = keys.iter().map(|key| hash.digest(&set, key)).collect();
+                prop_assert_eq!(hash.digests(&set, &keys, |key| key), each);
+            }
         }
 
         #[test]

@@ -14,6 +14,7 @@ mod key;
 mod metadata;
 mod name;
 mod owned;
+mod ripemd160;
 mod serde;
 mod view;
 

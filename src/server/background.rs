@@ -36,9 +36,11 @@ impl Background {
         let mut scratch = Vec::new();
         let mut set_name = (0, String::new());
         for partition in 0..PARTITIONS {
-            let digests = self
-                .namespace
-                .digests_of(usize::from(partition), self.set_id, None);
+            let digests =
+                self.namespace
+                    .digests_of(usize::from(partition), self.set_id, None, |damage| {
+                        self.job.fail(&damage)
+                    });
             for digest in digests {
                 if let Some(time) = pace.wait() {
                     self.job.throttled.fetch_add(1, Ordering::Relaxed);
@@ -75,9 +77,11 @@ impl Background {
                 .as_ref()
                 .is_none_or(|condition| number_in_index(condition, record, &facts).is_some())
         });
-        // Deleted meanwhile, or not in the index.
-        if found != Some(true) {
-            return;
+        match found {
+            Ok(Some(true)) => {}
+            // Deleted meanwhile, or not in the index.
+            Ok(_) => return,
+            Err(damage) => return self.job.fail(&damage),
         }
         let address = Address {
             digest: *digest,

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::served::Served;
+use crate::Error;
 
 /// How many finished jobs are remembered: Aerospike's `query-max-done`.
 const DONE_MAX: usize = 100;
@@ -114,6 +115,12 @@ impl Job {
     pub(crate) fn progress(&self, done: usize, all: usize) {
         let hundredths = done as u64 * 10_000 / all.max(1) as u64;
         self.progress.store(hundredths, Ordering::Relaxed);
+    }
+
+    /// Counts a record that could not be read, and names it in the log.
+    pub(crate) fn fail(&self, error: &Error) {
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(namespace = %self.namespace, job = self.id, %error, "a query passes over a record");
     }
 
     /// Notes the end, once.

@@ -124,7 +124,7 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
         }
     }
     type Own = (&'static str, &'static str, fn(&crate::Stats) -> u64);
-    let own: [Own; 12] = [
+    let own: [Own; 11] = [
         ("waits", "counter", |stats| stats.waits),
         ("wait_timeouts", "counter", |stats| stats.timeouts),
         ("syncs", "counter", |stats| stats.syncs),
@@ -142,9 +142,6 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
         }),
         ("appended_bytes", "counter", |stats| {
             stats.traffic.appended_bytes
-        }),
-        ("recycled_bytes", "counter", |stats| {
-            stats.traffic.recycled_bytes
         }),
         ("moved_bytes", "counter", |stats| stats.traffic.moved_bytes),
     ];

@@ -420,6 +420,7 @@ impl Query<'_> {
                 usize::from(*partition),
                 self.set_id,
                 after.as_ref(),
+                |damage| self.job.fail(&damage),
             );
             self.current.reverse();
         }
@@ -510,7 +511,13 @@ impl Query<'_> {
                 },
             }
         });
-        written.unwrap_or(Visited::Passed)
+        match written {
+            Ok(written) => written.unwrap_or(Visited::Passed),
+            Err(damage) => {
+                job.fail(&damage);
+                Visited::Passed
+            }
+        }
     }
 }
 

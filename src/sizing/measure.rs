@@ -209,6 +209,8 @@ fn varint_bytes(value: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::ControlFlow;
+
     use super::*;
     use crate::{Map, MapOrder, Store};
 
@@ -242,7 +244,10 @@ mod tests {
                 let given = bins.iter().map(|(name, value)| (*name, value));
                 let given = Measured::given(Some(&key), given).unwrap();
                 let mut scanned = Vec::new();
-                set.scan(|record| scanned.push(Measured::scanned(&record)));
+                let _: ControlFlow<()> = set.scan(|record| {
+                    scanned.push(Measured::scanned(&record.unwrap()));
+                    ControlFlow::Continue(())
+                });
                 let scanned = scanned.iter().find(|found| found.key == given.key).unwrap();
                 assert_eq!(given.bytes, scanned.bytes, "{count} {key:?}");
                 let rounded = given.stored_bytes..=given.stored_bytes * 33 / 32;

@@ -6,11 +6,29 @@
 //! (`cfg(shuttle)`) use a small model of the same promise, in which a deferred function runs at the
 //! first moment at which it may.
 
+//! Beside the epoch, every thread says what it is doing, so that a reader that stays for long holds back the block that it
+//! reads and no other: a block that is not in the index any more is unseen when no thread is looking records up, or reads
+//! an entry of this block.
+
 #[cfg(not(shuttle))]
-pub(crate) use crossbeam_epoch::{Guard, pin};
+pub(crate) use watched::{Guard, is_unseen, pin};
 
 #[cfg(shuttle)]
-pub(crate) use model::{Guard, pin};
+pub(crate) use model::{Guard, is_unseen, pin};
+
+/// A block of some namespace, as readers name it: never 0 or 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WatchedBlock(u64);
+
+impl WatchedBlock {
+    /// For who reads in no block at all, but in a copy.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
+    /// `namespace` is a number of its own for each namespace of the process.
+    pub(crate) const fn new(namespace: u64, device: usize, block: u32) -> Self {
+        Self((1 << 63) | ((namespace & 0xff_ffff) << 36) | ((device as u64) << 32) | block as u64)
+    }
+}
 
 /// Enough to pass the two epochs a deferred function waits for, and to run a few dozen batches of
 /// them: one collection takes at most 8.
@@ -24,8 +42,144 @@ pub(crate) fn advance() {
     }
 }
 
+#[cfg(not(shuttle))]
+mod watched {
+    use super::WatchedBlock;
+    use crossbeam_utils::CachePadded;
+    use parking_lot::Mutex;
+    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+    /// What a thread is doing: nothing, looking records up, or reading in a block (then the block's number).
+    const IDLE: u64 = 0;
+    const LOOKING: u64 = 1;
+
+    type State = CachePadded<AtomicU64>;
+
+    /// All threads that have ever pinned and live still.
+    static THREADS: Mutex<Vec<Arc<State>>> = Mutex::new(Vec::new());
+    /// Guards of threads that are ending, and have no state any more.
+    static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+    struct Thread {
+        state: Arc<State>,
+        depth: Cell<usize>,
+    }
+
+    impl Drop for Thread {
+        fn drop(&mut self) {
+            THREADS
+                .lock()
+                .retain(|state| !Arc::ptr_eq(state, &self.state));
+        }
+    }
+
+    thread_local! {
+        static THREAD: Thread = {
+            let state: Arc<State> = Arc::default();
+            THREADS.lock().push(Arc::clone(&state));
+            Thread { state, depth: Cell::new(0) }
+        };
+    }
+
+    /// Protects what its holder reads, until it is dropped.
+    #[derive(Debug)]
+    pub(crate) struct Guard {
+        epoch: crossbeam_epoch::Guard,
+        is_ending: bool,
+    }
+
+    #[inline]
+    pub(crate) fn pin() -> Guard {
+        let entered = THREAD.try_with(|thread| {
+            let depth = thread.depth.get();
+            thread.depth.set(depth + 1);
+            thread.state.store(LOOKING, Ordering::Relaxed);
+            if depth > 0 {
+                // The outer guard's pin has had its fence before this store.
+                fence(Ordering::SeqCst);
+            }
+        });
+        let is_ending = entered.is_err();
+        if is_ending {
+            ENDING.fetch_add(1, Ordering::SeqCst);
+        }
+        Guard {
+            // The outermost pin is a full fence: whoever does not see the store above has changed the index before.
+            epoch: crossbeam_epoch::pin(),
+            is_ending,
+        }
+    }
+
+    impl Guard {
+        /// From here on the holder reads what it has found in this block, and looks nothing else up.
+        #[inline]
+        pub(crate) fn narrow(&self, block: WatchedBlock) {
+            let _ = THREAD.try_with(|thread| {
+                if thread.depth.get() == 1 {
+                    thread.state.store(block.0, Ordering::Release);
+                }
+            });
+        }
+
+        pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
+            self.epoch.defer(f);
+        }
+
+        pub(crate) fn flush(&self) {
+            self.epoch.flush();
+        }
+
+        /// Runs `f` while this guard protects nothing.
+        pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
+            let set = |state| {
+                let _ = THREAD.try_with(|thread| {
+                    if thread.depth.get() == 1 {
+                        thread.state.store(state, Ordering::Release);
+                    }
+                });
+            };
+            set(IDLE);
+            let result = self.epoch.repin_after(f);
+            set(LOOKING);
+            fence(Ordering::SeqCst);
+            result
+        }
+    }
+
+    impl Drop for Guard {
+        #[inline]
+        fn drop(&mut self) {
+            if self.is_ending {
+                ENDING.fetch_sub(1, Ordering::SeqCst);
+                return;
+            }
+            // Guards may be dropped in any order: as long as one is left, the thread may look at everything.
+            let _ = THREAD.try_with(|thread| {
+                let depth = thread.depth.get().saturating_sub(1);
+                thread.depth.set(depth);
+                let doing = if depth == 0 { IDLE } else { LOOKING };
+                thread.state.store(doing, Ordering::Release);
+            });
+        }
+    }
+
+    /// Whether no thread can see this block, which is not in the index any more: none is looking records up at this moment,
+    /// and none reads in the block.
+    pub(crate) fn is_unseen(block: WatchedBlock) -> bool {
+        fence(Ordering::SeqCst);
+        let is_elsewhere = |state: &Arc<State>| {
+            let doing = state.load(Ordering::Acquire);
+            doing != LOOKING && doing != block.0
+        };
+        ENDING.load(Ordering::SeqCst) == 0 && THREADS.lock().iter().all(is_elsewhere)
+    }
+}
+
 #[cfg(shuttle)]
 mod model {
+    use super::WatchedBlock;
     use std::collections::BTreeSet;
 
     use crate::sync::Mutex;
@@ -63,7 +217,14 @@ mod model {
         }
     }
 
+    /// The epoch alone decides in the model.
+    pub(crate) fn is_unseen(_block: WatchedBlock) -> bool {
+        false
+    }
+
     impl Guard {
+        pub(crate) fn narrow(&self, _block: WatchedBlock) {}
+
         /// Runs `f` once every guard that exists now, this one included, has been dropped.
         pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
             let mut state = STATE.lock();
@@ -109,6 +270,28 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
+
+    #[test]
+    fn a_reader_that_stays_holds_back_its_own_block_alone() {
+        let (own, other) = (WatchedBlock::new(7, 0, 1), WatchedBlock::new(7, 0, 2));
+        let unseen_elsewhere = |block| std::thread::spawn(move || is_unseen(block)).join().unwrap();
+        let guard = pin();
+        assert!(!unseen_elsewhere(own) && !unseen_elsewhere(other));
+        guard.narrow(own);
+        // Tests beside this one look things up, too, for moments.
+        while !unseen_elsewhere(other) {
+            std::thread::yield_now();
+        }
+        assert!(!unseen_elsewhere(own));
+        let inner = pin();
+        assert!(!unseen_elsewhere(other), "looking things up while it reads");
+        drop(guard);
+        assert!(!unseen_elsewhere(own) && !unseen_elsewhere(other));
+        drop(inner);
+        while !unseen_elsewhere(own) {
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn a_deferred_function_waits_for_its_guard_and_then_runs_once() {

@@ -153,5 +153,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether stored bytes are lost: the record is damaged, or may have had a newer version that is.
+    #[must_use]
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::MaybeStale { .. })
+    }
+}
+
 /// The result of every fallible call of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

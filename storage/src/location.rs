@@ -5,8 +5,8 @@ pub(crate) const UNIT_BYTES: u64 = 16;
 
 const OFFSET_BITS: u32 = 35;
 
-/// How many devices one namespace can have: 4 bits of a location.
-pub const DEVICES_MAX: usize = 1 << (Location::BITS - OFFSET_BITS);
+/// How many devices one namespace can have: 4 bits of a location, less the number that stands for images.
+pub const DEVICES_MAX: usize = (1 << (Location::BITS - OFFSET_BITS)) - 1;
 
 /// The largest device: 35 bits of 16-byte units, 512 GiB.
 pub const DEVICE_BYTES_MAX: u64 = UNIT_BYTES << OFFSET_BITS;
@@ -27,6 +27,11 @@ impl Location {
                 && offset_bytes < DEVICE_BYTES_MAX
         );
         Self(((device as u64) << OFFSET_BITS) | (offset_bytes / UNIT_BYTES))
+    }
+
+    /// Stands for the image with this number, which is kept in memory. `device` is a number that no device has.
+    pub(crate) const fn of_image(device: usize, number: u64) -> Self {
+        Self(((device as u64) << OFFSET_BITS) | (number & ((1 << OFFSET_BITS) - 1)))
     }
 
     pub(crate) const fn from_packed(packed: u64) -> Self {

@@ -7,12 +7,15 @@ use crate::device::ForkGuard;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
+use crate::image::Images;
 use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
-use crate::log::durability::Durability;
-use crate::log::entry::{EntryView, FLAG_CHANGED_SET, Header, Kind, blank_header};
+use crate::log::durability::{Durability, Ticket, Wait};
+use crate::log::entry::{
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, Lsn, blank_header,
+};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
@@ -26,7 +29,9 @@ use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A store of bytes by digest. Cheap to clone; all clones are the same store.
@@ -50,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) groups: Mutex<Groups>,
     /// Whether there was a group since the opening, or one is left from before.
     pub(crate) any_groups: AtomicBool,
+    /// Whether there may be chains of deltas.
+    pub(crate) any_deltas: AtomicBool,
     /// Bytes of the log are lost of which nobody can say whose they were: what has no higher number than this may be stale.
     /// 0: there are none.
     pub(crate) unknown_below_lsn: u64,
@@ -100,7 +107,8 @@ impl Namespace {
     /// Lends the record with this digest to `read`, without a copy and without a lock. None: there is no such record, or
     /// it was deleted or truncated. Whether it has expired is for the caller to see ([`EntryView::void_time`]).
     ///
-    /// Costs one probe of the index and one look at the log. Space cannot be recycled while `read` runs: keep it short.
+    /// Costs one probe of the index and one look at the log. The block of 8 MiB in which the record lies is not used again
+    /// while `read` runs.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the stored bytes do not match their checksum (looked at once for each entry after opening).
@@ -111,10 +119,13 @@ impl Namespace {
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
         let found = self.core.visible(digest, &guard)?;
-        Ok(found.as_ref().map(|entry| read(entry.view())))
+        let Some(entry) = found else { return Ok(None) };
+        guard.narrow(self.core.log.block_read(&entry));
+        Ok(Some(read(entry.view())))
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For batches: call it for all, then `get` each.
+    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
         self.core.index.prefetch(digest, &epoch::pin());
     }
@@ -134,11 +145,29 @@ impl Namespace {
     pub fn scan_partition(
         &self,
         partition: usize,
-        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
+        read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        self.scan_sets(partition, |_| true, read)
+    }
+
+    /// Lends the records of a partition whose sets (by number) are wanted to `read`: as [`Namespace::scan_partition`], but
+    /// records of other sets are not looked at, so their damage is not reported.
+    pub fn scan_sets<B>(
+        &self,
+        partition: usize,
+        is_wanted: impl Fn(u16) -> bool,
+        mut read: impl FnMut(Result<EntryView<'_>>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let guard = epoch::pin();
-        for (_, slot) in self.core.slots_of(partition) {
-            if slot.tombstone {
+        let slots = self.core.slots_of(partition);
+        // A damaged entry whose header is lost, too, may be of any set.
+        let may_be_wanted = |slot: &Slot| {
+            let set_is_lost = slot.unverified && slot.set_id == 0;
+            !slot.tombstone && (set_is_lost || is_wanted(slot.set_id))
+        };
+        let location = |(_, slot): &(u32, Slot)| may_be_wanted(slot).then_some(slot.location);
+        for (_, slot) in self.core.prefetching(&slots, location) {
+            if !may_be_wanted(slot) {
                 continue;
             }
             let found = self
@@ -148,7 +177,7 @@ impl Namespace {
                 Ok(None) => {}
                 Ok(Some(entry)) => {
                     let entry = entry.view();
-                    if !self.core.hides(&entry) {
+                    if !self.core.hides(&entry) && is_wanted(entry.set_id()) {
                         read(self.core.current(entry))?;
                     }
                 }
@@ -159,12 +188,106 @@ impl Namespace {
     }
 
     /// Applies changes to several locked records, all of this namespace and each of another record: after a crash or a
-    /// power failure all of them are there, or none. Readers may see them appear one after the other.
+    /// power failure all of them are there, or none. Readers may see them appear one after the other. Returns the number of
+    /// the group when it is as durable as the namespace promises; `None` if there are no changes.
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`].
-    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<()> {
-        self.core.commit_group(changes)
+    pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
+        let lsn = self.core.apply_group(changes)?;
+        lsn.map_or(Ok(()), |lsn| self.core.settle(lsn))?;
+        Ok(lsn)
+    }
+
+    /// Applies changes to several locked records as [`Namespace::commit_group`] does, but never waits for durability. The
+    /// group is durable once its number is.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub fn apply_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
+        self.core.apply_group(changes)
+    }
+
+    /// Returns the number of the latest write, or of one that is being made: once it is durable, so is every write that
+    /// has returned before this call.
+    #[must_use]
+    pub fn last_lsn(&self) -> Lsn {
+        Lsn(self.core.log.last_lsn())
+    }
+
+    /// Returns the number up to which every write is on stable storage.
+    #[must_use]
+    pub fn durable_lsn(&self) -> Lsn {
+        Lsn(self.core.log.syncer().durable_lsn())
+    }
+
+    /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
+    /// [`Durability`] is. Returns at once if they are. Callers that wait at the same time share one sync.
+    ///
+    /// # Errors
+    /// [`Error::InDoubt`] if a sync failed before they were, now or earlier; [`Error::BadOption`] for a number that no write
+    /// of this namespace can have returned; [`Error::Forked`] in the child of a fork.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        self.core.wait_durable(lsn)
+    }
+
+    /// Returns a future that completes when the write with this number, and all before it, are on stable storage. Needs no
+    /// particular runtime; nothing happens before it is polled. Dropping it takes back what it asked for.
+    ///
+    /// A background thread syncs for all futures that wait, and wakes them. Where there is none (`Options::background` is
+    /// false, or the namespace is closed), the poll itself syncs, and blocks meanwhile.
+    ///
+    /// The future keeps the devices open, but not the background threads, which end with the last handle.
+    ///
+    /// ```
+    /// use spikelet_storage::{Change, Digest, Durability, Namespace, NewVersion, Options, Storage};
+    /// # use std::future::Future;
+    /// # fn block_on<F: Future>(future: F) -> F::Output {
+    /// #     struct Unpark(std::thread::Thread);
+    /// #     impl std::task::Wake for Unpark {
+    /// #         fn wake(self: std::sync::Arc<Self>) {
+    /// #             self.0.unpark();
+    /// #         }
+    /// #     }
+    /// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    /// #     let mut future = std::pin::pin!(future);
+    /// #     loop {
+    /// #         match future.as_mut().poll(&mut std::task::Context::from_waker(&waker)) {
+    /// #             std::task::Poll::Ready(output) => return output,
+    /// #             std::task::Poll::Pending => std::thread::park(),
+    /// #         }
+    /// #     }
+    /// # }
+    ///
+    /// # fn main() -> spikelet_storage::Result<()> {
+    /// let mut options = Options::new("test", Storage::Memory);
+    /// options.durability = Durability::Commit;
+    /// let (namespace, _) = Namespace::open(options)?;
+    /// let lock = namespace.lock(&Digest::new([7; Digest::LEN]), None)?;
+    /// let version = NewVersion {
+    ///     generation: 1,
+    ///     void_time: 0,
+    ///     last_update_ms: 1,
+    ///     set_id: 0,
+    ///     key: None,
+    ///     payload: b"bytes",
+    /// };
+    /// // Visible to readers when the call returns, and durable when the future completes.
+    /// let lsn = lock.apply(&Change::Put(version))?.expect("a put is a write");
+    /// block_on(namespace.durable(lsn))?;
+    /// assert!(namespace.durable_lsn() >= lsn);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Namespace::wait_durable`].
+    pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + Unpin + use<> {
+        DurableWait {
+            core: Arc::clone(&self.core),
+            lsn,
+            ticket: None,
+        }
     }
 
     /// The number of a set; None if nothing was ever written to it. 0 is the empty name, "no set".
@@ -219,7 +342,7 @@ impl Namespace {
                 self.core.store_metadata(&metadata)
             })?;
         let removed = self.core.remove_all_truncated();
-        self.core.settle()?;
+        self.core.settle(self.last_lsn())?;
         Ok(removed)
     }
 
@@ -233,8 +356,12 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if a sync fails, now or earlier.
+    /// [`Error::ReadOnly`] if a sync fails, now or earlier; [`Error::Forked`].
     pub fn sync(&self) -> Result<()> {
+        if self.core.fork.is_child() {
+            // It would flush what the parent has staged since to where the fork believes the log to end.
+            return self.core.check_open();
+        }
         self.core.log.sync()
     }
 
@@ -263,6 +390,43 @@ impl Namespace {
     }
 }
 
+/// Completes when a number is durable.
+#[derive(Debug)]
+struct DurableWait {
+    core: Arc<Core>,
+    lsn: Lsn,
+    /// The place on the list of those who wait.
+    ticket: Option<Ticket>,
+}
+
+impl Future for DurableWait {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        let (core, lsn) = (&self.core, self.lsn);
+        if core.fork.is_child() || lsn.0 > core.log.last_lsn() {
+            return Poll::Ready(core.wait_durable(lsn));
+        }
+        match core.log.syncer().wait(lsn, self.ticket, context.waker()) {
+            Wait::Durable => Poll::Ready(Ok(())),
+            Wait::Failed(reason) => Poll::Ready(Err(Error::InDoubt { reason })),
+            Wait::Unattended => Poll::Ready(core.wait_durable(lsn)),
+            Wait::Listed(ticket) => {
+                self.ticket = Some(ticket);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for DurableWait {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.core.log.syncer().forget(ticket);
+        }
+    }
+}
+
 impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.fork.is_child() {
@@ -279,7 +443,12 @@ impl Core {
     }
 
     /// The record with this digest, as readers see it.
-    fn visible<'a>(&'a self, digest: &Digest, guard: &'a Guard) -> Result<Option<Entry<'a>>> {
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Entry<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -288,9 +457,11 @@ impl Core {
                     .may_be(digest, candidate.location, view.as_ref())
                     .then_some((candidate, entry));
             }
+            // What cannot be read at all may be this record's.
             entry
-                .filter(|entry| entry.view().has_digest(digest))
-                .map(|entry| (candidate, Some(entry)))
+                .as_ref()
+                .is_none_or(|entry| entry.view().has_digest(digest))
+                .then_some((candidate, entry))
         });
         let Some((candidate, entry)) = found else {
             return self.absent();
@@ -299,11 +470,20 @@ impl Core {
             true => self.checked_entry(candidate.location, true, guard)?,
             false => entry,
         };
-        let Some(entry) = entry else { return Ok(None) };
-        let view = entry.view();
-        let visible = view.kind_is(Kind::Record) && !self.hides(&view);
-        self.current(view)?;
-        Ok(visible.then_some(entry))
+        let Some(mut entry) = entry else {
+            return Err(self.damaged(candidate.location));
+        };
+        if entry.view().kind_is(Kind::Delta) {
+            entry = self.imaged(digest, candidate.location, guard)?;
+        }
+        let view = self.current(entry.view())?;
+        Ok(self.shows(&view).then_some(entry))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.hides(entry)
     }
 
     /// Whether a truncation hides an entry.
@@ -371,21 +551,30 @@ impl Core {
         guard: &'a Guard,
     ) -> Result<Option<Entry<'a>>> {
         let entry = self.log.entry(location, guard);
+        let whole = |entry: Entry<'a>| match entry.view().kind_is(Kind::Delta) {
+            true => self.imaged(&entry.view().digest(), location, guard),
+            false => Ok(entry),
+        };
         if !unverified {
-            return Ok(entry);
+            let entry = entry.ok_or_else(|| self.damaged(location))?;
+            return whole(entry).map(Some);
         }
         match entry.filter(|entry| self.log.holds(location, &entry.view())) {
             Some(entry) => {
                 self.mark_verified(&entry.view().digest(), location);
-                Ok(Some(entry))
+                whole(entry).map(Some)
             }
-            None => {
-                Counters::add(&self.counters.damaged, 1);
-                Err(Error::Damaged {
-                    device: location.device(),
-                    offset: location.offset_bytes(),
-                })
-            }
+            None => Err(self.damaged(location)),
+        }
+    }
+
+    /// The error of an entry that does not hold, or cannot be read.
+    #[cold]
+    pub(crate) fn damaged(&self, location: Location) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::Damaged {
+            device: location.device(),
+            offset: location.offset_bytes(),
         }
     }
 
@@ -421,15 +610,31 @@ impl Core {
         self.index.lock_partition(partition).iter().collect()
     }
 
-    /// Waits until what was just published is as durable as the namespace promises.
-    pub(crate) fn settle(&self) -> Result<()> {
-        if self.options.durability != Durability::Commit {
+    /// Waits until what was published under this number is as durable as the namespace promises.
+    pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
+        match self.options.durability {
+            Durability::Commit => self.log.sync_to(lsn),
+            Durability::Process | Durability::Interval(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything up to this number is durable.
+    fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.log.syncer().durable_lsn() {
             return Ok(());
         }
-        self.log.sync().map_err(|error| match error {
-            Error::ReadOnly { reason, .. } => Error::InDoubt { reason },
-            other => other,
-        })
+        // Its threads are not there, and what it syncs the parent may be writing.
+        if self.fork.is_child() {
+            return self.check_open();
+        }
+        if lsn.0 > self.log.last_lsn() {
+            return Err(Error::BadOption {
+                option: "lsn",
+                value: lsn.to_string(),
+                rule: "a number that a write of this namespace has returned",
+            });
+        }
+        self.log.sync_to(lsn)
     }
 
     /// Writes the metadata entries anew. Their predecessors live until the new ones are there.
@@ -469,13 +674,29 @@ impl Core {
 
     /// The same, for who has counted already.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
-        // Groups are rare: without one nobody needs to look at what is superseded.
-        if self.any_groups.load(Ordering::Relaxed)
-            && let Some(entry) = self.believed_entry(superseded, guard)
+        // Groups and chains are rare: without them nobody needs to look at what is superseded.
+        let any_deltas = self.any_deltas.load(Ordering::Relaxed);
+        if !any_deltas && !self.any_groups.load(Ordering::Relaxed) {
+            self.log.release(superseded.location, superseded.size_units);
+            return;
+        }
+        let parts = self.parts_of_slot(superseded, guard);
+        // Deltas are never members of groups.
+        if let Some(whole) = parts
+            .first()
+            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+            && let Some(entry) = self.log.entry(whole.location, guard)
+            && entry.view().flags() & FLAG_GROUPED != 0
+            && self.log.holds(whole.location, &entry.view())
         {
             self.leave_group(&entry.view());
         }
-        self.log.release(superseded.location, superseded.size_units);
+        for part in parts {
+            self.log.release(part.location, part.units);
+        }
+        if let Some(number) = Images::number_of(superseded.location) {
+            self.log.images().remove(number, guard);
+        }
     }
 
     /// A member of a group is superseded; with the last one the commit entry goes, too.

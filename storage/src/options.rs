@@ -18,7 +18,7 @@ const BLOCKS_MIN: u64 = 5;
 pub enum Storage {
     /// In anonymous memory, gone with the process. The same code as for files.
     Memory,
-    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=16).
+    /// In files `device-0` .. of a directory, which is created if need be, striped over `devices` of them (1..=15).
     Files {
         /// The directory; one namespace each.
         dir: PathBuf,
@@ -27,6 +27,17 @@ pub enum Storage {
     },
     /// On devices of one's own making, already created with their headers. There is no index snapshot.
     Devices(Vec<Arc<dyn Device>>),
+}
+
+/// How records are read from the devices.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReadMode {
+    /// Where they lie in a mapping of the device: no copy and no call of the system. A page that the device can no longer
+    /// read ends the process by a signal (SIGBUS).
+    #[default]
+    Mapped,
+    /// By a call of the system, into a copy: one that fails is [`Error::Damaged`]. Costs two calls a record, about 1 us.
+    Copied,
 }
 
 /// How a namespace is opened. Build it from [`Options::new`] and change what should differ.
@@ -43,8 +54,13 @@ pub struct Options {
     pub key_hash: u8,
     /// What a power failure may cost.
     pub durability: Durability,
+    /// Memory for records that are edited by deltas, in bytes: their present versions are kept whole in it. 0: every edit
+    /// writes its record whole. Default: 256 MiB, taken as it is needed.
+    pub image_bytes_max: u64,
     /// How many writers may queue for one record; one more gets `KeyBusy`. 0 = never queue.
     pub max_waiters: usize,
+    /// How records are read. Default: [`ReadMode::Mapped`].
+    pub read_mode: ReadMode,
     /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
     pub write_lanes: usize,
     /// Blocks whose live share falls below so many percent (1..=95) are defragmented.
@@ -70,6 +86,8 @@ impl Options {
     pub const DEFAULT_MAX_WAITERS: usize = 20;
     /// 64 GiB. Address space only: a device takes what it holds.
     pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
+    /// 256 MiB.
+    pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
     /// Aerospike's `defrag-lwm-pct`.
     pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
     /// 64 MiB a second: an eighth of what a plain SSD takes.
@@ -84,7 +102,9 @@ impl Options {
             max_device_bytes: Self::DEFAULT_MAX_DEVICE_BYTES,
             key_hash: 0,
             durability: Durability::default(),
+            image_bytes_max: Self::DEFAULT_IMAGE_BYTES_MAX,
             max_waiters: Self::DEFAULT_MAX_WAITERS,
+            read_mode: ReadMode::default(),
             write_lanes: std::thread::available_parallelism()
                 .map_or(2, usize::from)
                 .min(8),
@@ -127,7 +147,7 @@ impl Options {
             Storage::Devices(devices) => devices.len(),
         };
         if !(1..=DEVICES_MAX).contains(&devices) {
-            return refuse("devices", devices.to_string(), "1 to 16");
+            return refuse("devices", devices.to_string(), "1 to 15");
         }
         let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         if blocks * (devices as u64) < BLOCKS_MIN {

@@ -45,6 +45,8 @@ pub struct Stats {
     pub index_entries: u64,
     /// Memory of the index.
     pub index_bytes: u64,
+    /// Memory of images: records that are edited by deltas, kept whole.
+    pub image_bytes: u64,
     /// Bytes of live entries in the log.
     pub live_bytes: u64,
     /// Blocks that hold entries.
@@ -99,6 +101,7 @@ impl Namespace {
         let mut stats = Stats {
             index_entries: core.index.len(),
             index_bytes: core.index.memory_bytes(),
+            image_bytes: core.log.images().bytes(),
             available_blocks: space.available_blocks,
             reserve_blocks: space.reserve_blocks,
             stop_writes: core.log.space().writes_are_stopped(),

@@ -25,7 +25,9 @@ fn a_failed_sync_makes_the_namespace_read_only_and_says_why() {
             put(&namespace, &digest(1), b"refused"),
             put(&namespace, &digest(2), b"refused"),
             delete(&namespace, &digest(1)).map(|_| ()),
-            namespace.commit_group(vec![(lock(1), Change::Put(version(b"refused")))]),
+            namespace
+                .commit_group(vec![(lock(1), Change::Put(version(b"refused")))])
+                .map(drop),
             namespace.create_set("refused").map(|_| ()),
         ];
         for (number, attempt) in attempts.into_iter().enumerate() {

@@ -28,7 +28,7 @@ fn commit(namespace: &Namespace, changes: &[(u64, Option<&[u8]>)]) -> Result<()>
         });
         (namespace.lock(&digest(*record), None).unwrap(), change)
     });
-    namespace.commit_group(locked.collect())
+    namespace.commit_group(locked.collect()).map(drop)
 }
 
 fn read(namespace: &Namespace, record: u64) -> Option<Vec<u8>> {

@@ -177,9 +177,9 @@ impl Pair {
     }
 
     /// After a write: true if it was taken. A full namespace is maintained.
-    fn taken(&mut self, result: Result<(), Error>) -> bool {
+    fn taken<T>(&mut self, result: Result<T, Error>) -> bool {
         match result {
-            Ok(()) => true,
+            Ok(_) => true,
             Err(Error::StopWrites { .. }) => {
                 self.maintain();
                 false
@@ -241,7 +241,7 @@ impl Pair {
             Step::Delete { record } => {
                 let lock = self.namespace().lock(&digest(record), None).unwrap();
                 assert_eq!(
-                    lock.delete(self.now_ms).unwrap(),
+                    lock.delete(self.now_ms).unwrap().is_some(),
                     self.model.remove(&record).is_some()
                 );
             }

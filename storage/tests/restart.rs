@@ -483,7 +483,7 @@ fn step(namespace: &Namespace, chance: &mut Chance, expected: &mut BTreeMap<u64,
                 (namespace.lock(&digest(*number), None).unwrap(), change)
             });
             match namespace.commit_group(changes.collect()) {
-                Ok(()) => {}
+                Ok(_) => {}
                 Err(Error::StopWrites { .. } | Error::NoSpace { .. }) => return,
                 Err(other) => panic!("{other}"),
             }

@@ -375,7 +375,7 @@ fn expired_records_make_room() {
             ..version(&payload)
         };
         match namespace.lock(&digest(count), None).unwrap().put(&version) {
-            Ok(()) => count += 1,
+            Ok(_) => count += 1,
             Err(Error::StopWrites { .. }) => break,
             Err(other) => panic!("{other}"),
         }
@@ -516,4 +516,29 @@ fn short_lives_do_not_fill_a_device_with_a_block_each() {
             );
         }
     }
+}
+
+#[test]
+fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
+    let wanted = Options {
+        background: true,
+        ..options(Storage::Memory, 12)
+    };
+    let (namespace, _) = Namespace::open(wanted).unwrap();
+    put(&namespace, &digest(1_000_000), &payload(7, 0, LARGE)).unwrap();
+    let read = namespace.get(&digest(1_000_000), |entry| {
+        let before = entry.payload().to_vec();
+        let writer = namespace.clone();
+        // Five times what the device holds, written while this reader stays.
+        std::thread::spawn(move || {
+            for write in 0..5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 {
+                put(&writer, &digest(write % 200), &payload(write, 1, LARGE)).unwrap();
+            }
+        })
+        .join()
+        .unwrap();
+        assert!(entry.payload() == before, "what it reads stays as it is");
+    });
+    assert_eq!(read.unwrap(), Some(()));
+    assert!(namespace.stats().defragmented_blocks > 12);
 }

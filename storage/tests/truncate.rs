@@ -151,7 +151,7 @@ fn what_a_truncation_removes_makes_room() {
                 ..common::version(&payload)
             };
             match namespace.lock(&digest(count), None).unwrap().put(&version) {
-                Ok(()) => count += 1,
+                Ok(_) => count += 1,
                 Err(Error::StopWrites { .. }) => break,
                 Err(other) => panic!("{other}"),
             }

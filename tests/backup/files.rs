@@ -280,6 +280,13 @@ fn damaged_records_are_counted_and_a_backup_mends_them() {
     let store = damaged(&dir.path().join("store"), "b");
     let summary = save_all(&store, &dir.path().join("rest.asb"));
     assert_eq!((summary.records, summary.damaged), (2, 1));
+    let [damage] = &summary.damage[..] else {
+        panic!("{:?}", summary.damage)
+    };
+    assert!(
+        damage.contains("namespace test") && damage.contains("offset"),
+        "{damage}"
+    );
     let set = store.set("demo").unwrap();
     assert!(set.get("b").is_err());
     let restored = restore(&good, &store, options(|_| {})).unwrap();

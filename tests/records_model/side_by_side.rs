@@ -1,5 +1,6 @@
 //! One step on the store and on the model: both must answer the same.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,11 @@ pub fn compare(subject: &Subject, model: &Model) {
         assert!(set.exists(i64::from(key)).unwrap());
     }
     let mut scanned = 0;
-    set.scan(|_| scanned += 1);
+    let _: ControlFlow<()> = set.scan(|record| {
+        record.unwrap();
+        scanned += 1;
+        ControlFlow::Continue(())
+    });
     assert_eq!(
         scanned,
         (0..KEYS).filter(|key| model.live(*key).is_some()).count()
@@ -208,7 +213,8 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                 }),
             };
             assert_eq!(
-                done.map_err(|error| error.result_code()),
+                done.map(|lsn| lsn.is_some())
+                    .map_err(|error| error.result_code()),
                 expected,
                 "{step:?}"
             );

@@ -1,7 +1,7 @@
 //! What users do to single records of a set: puts, deletes, operations, updates by a closure.
 
 use serde::Serialize;
-use spikelet_storage::Digest;
+use spikelet_storage::{Digest, Lsn};
 
 use super::{Operated, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
@@ -13,7 +13,8 @@ use crate::value::Value;
 use crate::{Error, Result};
 
 impl Set {
-    /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed.
+    /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed. Returns
+    /// the number of the write.
     ///
     /// # Errors
     /// [`Error::KeyBusy`] and [`Error::Timeout`] if the record is fought over, [`Error::RecordTooBig`],
@@ -22,7 +23,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.put_with(&WritePolicy::default(), key, bins)
     }
 
@@ -35,7 +36,7 @@ impl Set {
         policy: &WritePolicy,
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         let key = key.into();
         let digest = self.target(&key);
         let bins = named(bins)?;
@@ -58,17 +59,17 @@ impl Set {
         key: &Key<'_>,
         digest: Digest,
         bins: &Bins,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.write(policy, key, digest, false, |old, _, body| {
             Ok((Edited::Body(merge(old, bins, body)?), ()))
         })
-        .map(drop)
+        .and_then(|wrote| written(wrote.lsn))
     }
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
     /// together meanwhile.
     fn target(&self, key: &Key<'_>) -> Digest {
-        let digest = self.core.namespace.key_hash.digest(&self.core.name, key);
+        let digest = self.digest_of(key);
         self.core.namespace.storage.prefetch(&digest);
         digest
     }
@@ -117,7 +118,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         value: &T,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         let policy = WritePolicy::default().record_exists_action(RecordExistsAction::Replace);
         self.put_as_with(&policy, key, value)
     }
@@ -131,7 +132,7 @@ impl Set {
         policy: &WritePolicy,
         key: impl Into<Key<'k>>,
         value: &T,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         let key = key.into();
         let digest = self.target(&key);
         self.merge(policy, &key, digest, &to_bins(value)?)
@@ -145,7 +146,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.each(key, bins, operations::add)
     }
 
@@ -157,7 +158,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.each(key, bins, operations::append)
     }
 
@@ -169,7 +170,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         self.each(key, bins, operations::prepend)
     }
 
@@ -178,36 +179,40 @@ impl Set {
         key: impl Into<Key<'k>>,
         bins: impl IntoIterator<Item = (N, V)>,
         operation: fn(&str, Value) -> Operation,
-    ) -> Result<()> {
+    ) -> Result<Lsn> {
         let operations: Vec<_> = bins
             .into_iter()
             .map(|(name, value)| operation(name.as_ref(), value.into()))
             .collect();
-        self.operate(key, &operations).map(|_| ())
+        written(self.operate(key, &operations)?.lsn)
     }
 
     /// Gives a record a new time to live and a new generation; its bins stay.
     ///
     /// # Errors
     /// [`Error::NotFound`], and as for [`Set::put`].
-    pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<()> {
-        self.operate_with(policy, key, &[operations::touch()])
-            .map(|_| ())
+    pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<Lsn> {
+        written(self.operate_with(policy, key, &[operations::touch()])?.lsn)
     }
 
-    /// Deletes a record. Returns whether there was one. A deleted record never comes back, whatever is restarted.
+    /// Deletes a record. Returns the number of the deletion; `None` if there was no record. A deleted record never comes back,
+    /// whatever is restarted.
     ///
     /// # Errors
     /// [`Error::KeyBusy`], [`Error::Timeout`]; deletes go on when writes are stopped for want of space.
-    pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
+    pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Lsn>> {
         self.delete_with(&WritePolicy::default(), key)
     }
 
-    /// [`Set::delete`] by a policy: its generation and timeout count.
+    /// [`Set::delete`] by a policy: its generation, filter, timeout and acknowledgement count.
     ///
     /// # Errors
     /// As for [`Set::delete`], and [`Error::Generation`].
-    pub fn delete_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<bool> {
+    pub fn delete_with<'k>(
+        &self,
+        policy: &WritePolicy,
+        key: impl Into<Key<'k>>,
+    ) -> Result<Option<Lsn>> {
         let key = key.into();
         let digest = self.target(&key);
         let deleted = with_stored_key(&key, |stored| {
@@ -222,8 +227,8 @@ impl Set {
             self.core.namespace.delete(&target, policy)
         });
         match deleted.map_err(|refused| refused.error) {
-            Err(Error::NotFound) => Ok(false),
-            deleted => deleted.map(|()| true),
+            Err(Error::NotFound) => Ok(None),
+            deleted => deleted.map(Some),
         }
     }
 
@@ -253,6 +258,17 @@ impl Set {
         operations: &[Operation],
     ) -> Result<Operated> {
         let key = key.into();
+        self.operate_at(policy, &key, self.digest_of(&key), operations)
+    }
+
+    /// [`Set::operate_with`] on the record with this key, whose digest is known.
+    pub(super) fn operate_at(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        operations: &[Operation],
+    ) -> Result<Operated> {
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -261,7 +277,7 @@ impl Set {
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
             let filter = policy.filter.as_ref().or(self.filter.as_ref());
-            let read = self.read_by(filter, &key, |entry| {
+            let read = self.read_at(filter, key, &digest, |entry| {
                 let now_ms = self.core.namespace.clock.now_ms();
                 let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
                 let record = RecordView::parse(entry.payload())?;
@@ -269,20 +285,22 @@ impl Set {
                 Ok(Operated {
                     generation: entry.generation(),
                     record_bytes: record_bytes(entry.key(), entry.payload()),
+                    lsn: None,
                     results,
                 })
             })?;
             return read.ok_or(Error::NotFound);
         }
-        let digest = self.target(&key);
+        self.core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
-        let wrote = self.write(policy, &key, digest, must_exist, |old, facts, body| {
+        let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;
         Ok(Operated {
             generation: wrote.generation,
             record_bytes: wrote.record_bytes,
+            lsn: wrote.lsn,
             results: wrote.results,
         })
     }
@@ -292,6 +310,9 @@ impl Set {
     ///
     /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
     /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
+    ///
+    /// After an update that was only applied ([`Acknowledge::Applied`](crate::Acknowledge)), wait for
+    /// [`Namespace::last_lsn`](crate::Namespace::last_lsn).
     ///
     /// # Errors
     /// As for [`Set::put`], and what `edit` returns.
@@ -327,6 +348,12 @@ impl Set {
         })?;
         Ok(wrote.results)
     }
+}
+
+/// The number of a write that cannot have had nothing to write.
+fn written(lsn: Option<Lsn>) -> Result<Lsn> {
+    debug_assert!(lsn.is_some(), "a write without a number");
+    lsn.ok_or(Error::NotFound)
 }
 
 /// Bins by checked names; a name that comes twice takes its last value.

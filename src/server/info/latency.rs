@@ -1,6 +1,9 @@
 //! How long requests took, how large records are, and how long they will live.
 
+use std::ops::ControlFlow;
+
 use super::{Answer, Ask, InfoError};
+use crate::ScannedRecord;
 use crate::server::counters::Latency;
 use crate::server::served::Served;
 
@@ -60,10 +63,24 @@ pub(super) fn histogram(ask: &mut Ask<'_>) -> Answer {
     }
 }
 
+/// Lends every record to `read`. Those that are damaged are named in the server's log; the answer has no place for them.
+fn scan(served: &Served, mut read: impl FnMut(&ScannedRecord<'_>)) {
+    let _: ControlFlow<()> = served.namespace.scan(|record| {
+        match record {
+            Ok(record) => read(&record),
+            Err(error) => {
+                let namespace = served.namespace.name();
+                tracing::warn!(namespace, %error, "a histogram passes over a record");
+            }
+        }
+        ControlFlow::Continue(())
+    });
+}
+
 /// How many records take from 2^n to 2^(n+1) bytes.
 fn sizes(served: &Served) -> String {
     let mut counts = [0_u64; u64::BITS as usize];
-    served.namespace.scan(|record| {
+    scan(served, |record| {
         let bucket = record.stored_bytes.max(1).ilog2() as usize;
         if let Some(count) = counts.get_mut(bucket) {
             *count += 1;
@@ -81,7 +98,7 @@ fn sizes(served: &Served) -> String {
 fn times_to_live(served: &Served) -> String {
     let now = (served.namespace.now_ms() / 1000) as u32;
     let mut left = Vec::new();
-    served.namespace.scan(|record| {
+    scan(served, |record| {
         if record.metadata.void_time != 0 {
             left.push(record.metadata.void_time.saturating_sub(now));
         }

@@ -1,6 +1,7 @@
 //! Records of a store on disk.
 
 use std::convert::Infallible;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use super::{Progress, SizingError};
@@ -31,24 +32,29 @@ pub(super) fn read(
     let mut done = 0;
     let mut measured = Vec::new();
     for namespace in &namespaces {
-        let damaged_before = namespace.stats().damaged;
         // By the numbers of the sets.
         let places: Vec<Option<usize>> = namespace
             .sets()
             .iter()
             .map(|usage| survey.place(namespace.name(), &usage.name))
             .collect();
-        namespace.scan(|record| {
-            let place = places.get(usize::from(record.set_id)).copied().flatten();
-            if let Some(set) = place.and_then(|place| survey.at(place)) {
-                let Ok(()) = set.meet(|| Ok::<_, Infallible>(Measured::scanned(&record)));
+        let mut damaged = 0;
+        let _: ControlFlow<()> = namespace.scan(|record| {
+            match record {
+                Ok(record) => {
+                    let place = places.get(usize::from(record.set_id)).copied().flatten();
+                    if let Some(set) = place.and_then(|place| survey.at(place)) {
+                        let Ok(()) = set.meet(|| Ok::<_, Infallible>(Measured::scanned(&record)));
+                    }
+                }
+                Err(_) => damaged += 1,
             }
             done += 1;
             if done % TELL_EVERY == 0 {
                 progress(done, total);
             }
+            ControlFlow::Continue(())
         });
-        let damaged = namespace.stats().damaged - damaged_before;
         measured.push(namespace_sizing(namespace, damaged));
     }
     let origin = Origin {

@@ -69,9 +69,23 @@ impl Index {
     }
 
     /// Has the cache line fetched that `lookup` will need: called for a whole batch ahead, it hides most of the memory's latency.
+    #[inline]
     pub(crate) fn prefetch(&self, digest: &Digest, guard: &Guard) {
         self.partition(digest.partition())
             .prefetch(digest.tag(), guard);
+    }
+
+    /// Asks the processor for the partition of a digest: a step ahead of [`Index::prefetch`], which reads it.
+    #[inline]
+    pub(crate) fn prefetch_partition(&self, digest: &Digest) {
+        self.partition(digest.partition()).prefetch_self();
+    }
+
+    /// The first record that can be the one with this digest, for whoever wants to have its entry fetched. Looks once: beside
+    /// writers, a record that is there may be missed.
+    pub(crate) fn first_candidate(&self, digest: &Digest, guard: &Guard) -> Option<Candidate> {
+        self.partition(digest.partition())
+            .first_candidate(digest.tag(), guard)
     }
 
     /// Locks the digest's partition against other writers.

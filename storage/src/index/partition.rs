@@ -2,7 +2,7 @@
 
 use super::memory::{Block, Memory};
 use super::slot::{Candidate, EMPTY, Slot, tag_of};
-use super::table::{Shape, Table};
+use super::table::{Shape, Table, prefetch};
 use crate::epoch::{self, Guard};
 use crate::lock::HeldLocks;
 use crate::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -49,6 +49,7 @@ impl Partition {
     }
 
     /// The table; none while it is being exchanged. The guard keeps its block alive.
+    #[inline]
     fn table<'a>(&'a self, _guard: &'a Guard) -> Option<Table<'a>> {
         let words = self.words.load(Ordering::Acquire);
         let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
@@ -97,7 +98,19 @@ impl Partition {
         }
     }
 
+    /// See `Index::first_candidate`.
+    #[inline]
+    pub(super) fn first_candidate(&self, tag: u32, guard: &Guard) -> Option<Candidate> {
+        self.table(guard)?.lookup(tag, &mut Some)
+    }
+
+    /// Asks the processor to load the partition itself.
+    pub(super) fn prefetch_self(&self) {
+        prefetch(&self.shape);
+    }
+
     /// Asks the processor to load what `lookup` will look at.
+    #[inline]
     pub(super) fn prefetch(&self, tag: u32, guard: &Guard) {
         if let Some(table) = self.table(guard) {
             table.prefetch_head(tag);

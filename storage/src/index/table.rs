@@ -144,6 +144,7 @@ pub(super) struct Table<'a> {
 )]
 impl<'a> Table<'a> {
     /// `words` has `shape.words()` words.
+    #[inline]
     pub(super) fn new(words: &'a [AtomicU64], shape: Shape) -> Self {
         debug_assert_eq!(words.len(), shape.words());
         let (heads, tails) = words.split_at(shape.places as usize);
@@ -200,6 +201,7 @@ impl<'a> Table<'a> {
     }
 
     /// Asks the processor to load what a lookup of this tag begins with.
+    #[inline]
     pub(super) fn prefetch_head(&self, tag: u32) {
         prefetch(&self.heads[home(tag, self.lines)]);
     }
@@ -338,11 +340,11 @@ impl<'a> Table<'a> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn prefetch(word: &AtomicU64) {
+pub(super) fn prefetch(word: &AtomicU64) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn prefetch(_word: &AtomicU64) {}
+pub(super) fn prefetch(_word: &AtomicU64) {}

@@ -3,15 +3,19 @@
 use crate::digest::Digest;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
+use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
+use crate::image::delta::{Splice, diff, edit, encode};
+use crate::image::{Content, HeldImage, Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
+use crate::location::Location;
 use crate::lock::Acquire;
 use crate::log::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, blank_header, varint,
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header, varint,
 };
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
-use crate::log::volume::{CopiedEntry, Entry};
+use crate::log::volume::{Entry, OwnedEntry};
 use crate::namespace::{Core, Counters};
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
@@ -36,6 +40,14 @@ pub struct NewVersion<'a> {
     pub payload: &'a [u8],
 }
 
+/// An edit that is worth a delta.
+struct EditedRecord {
+    delta: Vec<u8>,
+    header: Header,
+    /// Changes of the payload.
+    splices: Vec<Splice>,
+}
+
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -50,12 +62,14 @@ pub enum Change<'a> {
 pub struct RecordLock<'n> {
     core: &'n Core,
     digest: Digest,
+    /// The record, if it is a copy of this lock's own, or an image. Before the guard, which keeps the image.
+    copy: OnceCell<OwnedEntry>,
     guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
-    /// The record, if it was still staged.
-    copy: OnceCell<CopiedEntry>,
+    /// The record had an image, or none was needed, when it was locked.
+    had_image: bool,
 }
 
 impl<'n> RecordLock<'n> {
@@ -95,7 +109,9 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        Ok(Self::granted(core, digest, guard, &partition))
+        let lock = Self::granted(core, digest, guard, &partition);
+        drop(partition);
+        Ok(lock.with_image())
     }
 
     /// For background passes: locks the record only if nobody holds it and the namespace is open.
@@ -103,7 +119,48 @@ impl<'n> RecordLock<'n> {
         let guard = epoch::pin();
         let mut partition = core.index.lock(digest);
         let granted = core.check_open().is_ok() && partition.held().try_acquire(digest);
-        granted.then(|| Self::granted(core, digest, guard, &partition))
+        if !granted {
+            return None;
+        }
+        let lock = Self::granted(core, digest, guard, &partition);
+        drop(partition);
+        Some(lock.with_image())
+    }
+
+    /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
+    fn with_image(mut self) -> Self {
+        let core = self.core;
+        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
+            return self;
+        };
+        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
+            return self;
+        }
+        let is_delta = core
+            .log
+            .entry(seen.location, &self.guard)
+            .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
+        if is_delta {
+            self.had_image = false;
+            let checked = core
+                .checked_entry(seen.location, seen.unverified, &self.guard)
+                .is_ok();
+            if checked {
+                self.find_again();
+            }
+        }
+        self
+    }
+
+    /// Looks up what the index holds of the record now: the same version, perhaps in another place.
+    fn find_again(&mut self) {
+        let core = self.core;
+        let partition = core.index.lock(&self.digest);
+        self.seen = partition
+            .find(self.digest.tag(), |slot| {
+                core.is_of(slot, &self.digest, &self.guard)
+            })
+            .map(|at| partition.get(at));
     }
 
     fn granted(
@@ -116,7 +173,7 @@ impl<'n> RecordLock<'n> {
             .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
             .map(|at| partition.get(at));
         if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units);
+            core.log.prefetch(slot.location, slot.size_units, &guard);
         }
         Self {
             core,
@@ -125,6 +182,7 @@ impl<'n> RecordLock<'n> {
             seen,
             held: true,
             copy: OnceCell::new(),
+            had_image: true,
         }
     }
 
@@ -152,7 +210,13 @@ impl<'n> RecordLock<'n> {
                 .checked_entry(slot.location, slot.unverified, &self.guard)?
             {
                 Some(Entry::Lent(view)) => Some(view),
-                Some(Entry::Copied(copy)) => Some(self.copy.get_or_init(|| copy).view()),
+                Some(Entry::Image(image)) => {
+                    // SAFETY: the lock's guard lives as long as the lock, and is dropped after the copy; where it is let
+                    // go in between, the copy is dropped first.
+                    let held = unsafe { HeldImage::new(image) };
+                    Some(self.copy.get_or_init(|| OwnedEntry::Held(held)).view())
+                }
+                Some(Entry::Owned(own)) => Some(self.copy.get_or_init(|| own).view()),
                 None => None,
             },
         };
@@ -160,21 +224,46 @@ impl<'n> RecordLock<'n> {
         Ok(entry.filter(|entry| !self.core.hides(entry)))
     }
 
-    /// Puts a new version in the record's place and unlocks it. Returns when it is as durable as the namespace promises.
+    /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
+    /// promises.
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
-    pub fn put(mut self, version: &NewVersion<'_>) -> Result<()> {
+    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
+        let core = self.core;
+        let lsn = self.apply_put(version)?;
+        core.settle(lsn)?;
+        Ok(lsn)
+    }
+
+    /// Puts a new version in the record's place, or deletes the record, and unlocks it, without waiting until that is
+    /// durable. Returns the number of the write, for [`crate::Namespace::wait_durable`] and [`crate::Namespace::durable`];
+    /// `None` if there was nothing to delete.
+    ///
+    /// A power failure may cost the change until it is durable; readers and writers see it at once, and what they write in
+    /// the meantime has higher numbers, so it never outlives the change.
+    ///
+    /// # Errors
+    /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
+    pub fn apply(self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        match change {
+            Change::Put(version) => self.apply_put(version).map(Some),
+            Change::Delete(now_ms) => self.apply_delete(*now_ms),
+        }
+    }
+
+    fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         if self.core.log.space().writes_are_stopped() {
             self.wait_for_room();
         }
         self.core.log.check_writable(Purpose::Write)?;
+        if let Some(lsn) = self.put_delta(version)? {
+            return Ok(lsn);
+        }
         let appended = self.append(&Change::Put(*version), None)?;
         self.publish(&Change::Put(*version), &appended);
-        let core = self.core;
-        drop(self);
-        core.settle()
+        Ok(appended.lsn)
     }
 
     /// Waits while space is short and can be won, as long as the namespace allows. The record stays locked, but what was seen
@@ -192,31 +281,30 @@ impl<'n> RecordLock<'n> {
         self.guard.repin_after(|| {
             core.log.space().wait_for_room(until);
         });
-        let partition = core.index.lock(&self.digest);
-        self.seen = partition
-            .find(self.digest.tag(), |slot| {
-                core.is_of(slot, &self.digest, &self.guard)
-            })
-            .map(|at| partition.get(at));
+        self.find_again();
     }
 
-    /// Deletes the record durably: a tombstone takes its place until no older version is left on any device. Returns
-    /// whether there was anything. `now_ms`: ms since 2010.
+    /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
+    /// the deletion when it is as durable as the namespace promises; `None` if there was nothing. `now_ms`: ms since 2010.
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(mut self, now_ms: u64) -> Result<bool> {
+    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
+        let core = self.core;
+        let lsn = self.apply_delete(now_ms)?;
+        lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
+        Ok(lsn)
+    }
+
+    fn apply_delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
         if self.seen.is_none_or(|slot| slot.tombstone) {
-            return Ok(false);
+            return Ok(None);
         }
         let appended = self.append(&Change::Delete(now_ms), None)?;
         self.publish(&Change::Delete(now_ms), &appended);
-        let core = self.core;
-        drop(self);
-        core.settle()?;
-        Ok(true)
+        Ok(Some(appended.lsn))
     }
 
     /// Deletes without waiting for durability: for the expiry pass.
@@ -307,6 +395,219 @@ impl<'n> RecordLock<'n> {
         }
     }
 
+    /// Puts a version by what it changes in the one before. None: it is to be written whole.
+    fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
+        let core = self.core;
+        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
+        if is_small || !core.log.images().are_wanted() {
+            return Ok(None);
+        }
+        let Some(EditedRecord {
+            delta,
+            mut header,
+            splices,
+        }) = self.edited(version)
+        else {
+            return Ok(None);
+        };
+        core.any_deltas.store(true, Ordering::Relaxed);
+        let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
+        header.lsn = appended.lsn;
+        core.evict(&self.guard);
+        // The image is edited where it is, if nobody else looks at it: this lock no longer does.
+        self.copy = OnceCell::new();
+        let mut partition = core.index.lock(&self.digest);
+        let hidden = core
+            .sets
+            .hides(header.set_id, appended.lsn, header.last_update_ms);
+        // Nobody moves a record that is locked, but its image may have been evicted.
+        let at = partition.find(self.digest.tag(), |slot| {
+            core.is_of(slot, &self.digest, &self.guard)
+        });
+        let old = at.filter(|_| !hidden).map(|at| {
+            let old = partition.get(at);
+            let slot = Slot {
+                location: self.extend_image(&old, version, &header, &splices, &appended),
+                unverified: false,
+                size_units: old.size_units + appended.units,
+                void_time: version.void_time,
+                ..old
+            };
+            partition.replace(at, slot);
+            (old, slot)
+        });
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+        let Some((old, slot)) = old else {
+            // A truncation came between, and has retired the chain: it is as if the write had come before it.
+            core.log.release(appended.location, appended.units);
+            return Ok(Some(appended.lsn));
+        };
+        core.sets.count(slot.set_id, 0, i64::from(appended.units));
+        if let Some(number) = Images::number_of(old.location)
+            && old.location != slot.location
+        {
+            core.log.images().remove(number, &self.guard);
+        }
+        Ok(Some(appended.lsn))
+    }
+
+    /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
+    /// The caller has the partition locked.
+    fn extend_image(
+        &self,
+        old: &Slot,
+        version: &NewVersion<'_>,
+        header: &Header,
+        splices: &[Splice],
+        appended: &Appended,
+    ) -> Location {
+        let images = self.core.log.images();
+        let part = Part {
+            location: appended.location,
+            units: appended.units,
+        };
+        let prefix_bytes = prefix_bytes(version.key);
+        let body_bytes = prefix_bytes + version.payload.len();
+        let number = Images::number_of(old.location);
+        let image = number.and_then(|number| images.get(number, &self.guard));
+        let is_edited = image.is_some_and(|image| {
+            image.edit(|content| {
+                let before = content.memory_bytes();
+                let mut payload = splices.to_vec();
+                payload
+                    .iter_mut()
+                    .for_each(|splice| splice.at += prefix_bytes);
+                edit(&mut content.body, &payload, version.payload);
+                content.raw = image_header(*header, body_bytes);
+                content.push(part);
+                images.count_edit(before, content.memory_bytes());
+            })
+        });
+        if is_edited {
+            return old.location;
+        }
+        let mut parts = self.core.parts_of_slot(old, &self.guard);
+        if parts.is_empty() {
+            return appended.location;
+        }
+        parts.push(part);
+        let mut body = Vec::with_capacity(body_bytes);
+        if let Some(key) = version.key {
+            let (length, used) = varint(key.len());
+            body.extend_from_slice(length.get(..used).unwrap_or_default());
+            body.extend_from_slice(key);
+        }
+        body.extend_from_slice(version.payload);
+        let raw = image_header(*header, body.len());
+        let number = images.insert(Image::new(Content::new(raw, body, parts)));
+        number.map_or(appended.location, Images::location_of)
+    }
+
+    /// What an edit writes, if it is worth a delta.
+    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
+        let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
+        let old = self.entry().ok().flatten()?;
+        // A member of a group may still be undone.
+        if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
+            return None;
+        }
+        let held = self.copy.get();
+        let newest = match (Images::number_of(seen.location), held) {
+            (Some(_), Some(OwnedEntry::Held(image))) => {
+                let content = image.content();
+                let parts = &content.parts;
+                (!should_fold(content, self.had_image))
+                    .then(|| (parts.len(), parts.last().map(|part| part.location)))?
+            }
+            // A chain whose image could not be kept, or is in use by an edit: that is for this lock's owner alone.
+            (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
+            (None, _) => (1, Some(seen.location)),
+        };
+        let (count, location) = newest;
+        let body_bytes = prefix_bytes(version.key) + version.payload.len();
+        let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
+        let before = (location?, old.lsn());
+        let prefix = prefix_bytes(version.key);
+        let delta = encode(before, count, prefix, &splices, version.payload);
+        let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
+        let header = Header {
+            kind: Kind::Delta,
+            flags: keyed | (old.flags() & FLAG_CHANGED_SET),
+            generation: version.generation,
+            last_update_ms: old.last_update_ms().max(version.last_update_ms),
+            void_time: version.void_time,
+            set_id: version.set_id,
+            digest: self.digest,
+            ..blank_header()
+        };
+        Some(EditedRecord {
+            delta,
+            header,
+            splices,
+        })
+    }
+
+    /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
+    /// the span of the entry; 0: it has no chain any more, or is damaged.
+    pub(crate) fn fold(mut self) -> Result<u32> {
+        let core = self.core;
+        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
+            return Ok(0);
+        };
+        let parts = core.parts_of_slot(&seen, &self.guard);
+        let Some(entry) = self.entry().ok().flatten().filter(|_| parts.len() > 1) else {
+            return Ok(0);
+        };
+        let header = Header {
+            kind: Kind::Record,
+            flags: entry.flags() & !FLAG_GROUPED,
+            lsn: entry.lsn(),
+            generation: entry.generation(),
+            last_update_ms: entry.last_update_ms(),
+            void_time: entry.void_time(),
+            set_id: entry.set_id(),
+            digest: self.digest,
+            ..blank_header()
+        };
+        let appended = core
+            .log
+            .append(Purpose::Defrag, header, &[entry.record_body()], None)?;
+        let mut partition = core.index.lock(&self.digest);
+        let at = partition.find(self.digest.tag(), |slot| {
+            core.is_of(slot, &self.digest, &self.guard)
+        });
+        let old = at.map(|at| {
+            let old = partition.get(at);
+            let whole = Slot {
+                location: appended.location,
+                size_units: appended.units,
+                unverified: false,
+                ..old
+            };
+            partition.replace(at, whole);
+            old
+        });
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
+        }
+        let Some(old) = old else {
+            core.log.release(appended.location, appended.units);
+            return Ok(0);
+        };
+        let grown = i64::from(appended.units) - i64::from(old.size_units);
+        core.sets.count(old.set_id, 0, grown);
+        core.retire_uncounted(&old, &self.guard);
+        Ok(appended.units)
+    }
+
     /// Makes an appended entry the record, unlocks it, and retires what was there.
     fn publish(&mut self, change: &Change<'_>, appended: &Appended) {
         let core = self.core;
@@ -393,6 +694,11 @@ impl<'n> RecordLock<'n> {
     }
 }
 
+/// What the key takes in front of the payload.
+fn prefix_bytes(key: Option<&[u8]>) -> usize {
+    key.map_or(0, |key| varint(key.len()).1 + key.len())
+}
+
 impl Drop for RecordLock<'_> {
     fn drop(&mut self) {
         self.unlock();
@@ -403,6 +709,9 @@ impl Core {
     /// Whether a slot with this digest's tag is its record's. The header of an entry that was never checked may be
     /// damaged; then the tag decides.
     pub(crate) fn is_of(&self, slot: &Slot, digest: &Digest, guard: &Guard) -> bool {
+        if let Some(image) = self.log.image(slot.location, guard) {
+            return image.digest() == digest;
+        }
         match self.log.entry(slot.location, guard) {
             Some(entry) if entry.view().has_digest(digest) => true,
             Some(entry) => {
@@ -417,11 +726,14 @@ impl Core {
     }
 
     /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
-    /// Readers may see them appear one after the other. Returns when the group is as durable as the namespace promises.
-    pub(crate) fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<()> {
+    /// Readers may see them appear one after the other. Does not wait for durability.
+    pub(crate) fn apply_group(
+        &self,
+        changes: Vec<(RecordLock<'_>, Change<'_>)>,
+    ) -> Result<Option<Lsn>> {
         self.check_open()?;
         if changes.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         // Deletes alone go on when writes are stopped.
         let puts = changes
@@ -466,6 +778,7 @@ impl Core {
         for ((mut lock, change), entry) in changes.into_iter().zip(&appended) {
             lock.publish(&change, entry);
         }
-        self.settle()
+        // It stands behind the members, so it has the highest number.
+        Ok(Some(commit.lsn))
     }
 }

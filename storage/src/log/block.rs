@@ -187,16 +187,23 @@ pub(crate) enum BlockUse {
 impl BlockUse {
     /// Judges a block by both copies of its header. Headers with a sequence number below `next_block` were durable, and so
     /// was that of every block below `used_blocks`; a younger one may have reached the device in one copy only.
+    /// `is_mirrored`: there must be a mirror, since no entries of format 1 are or were in its place.
     pub(crate) fn judge(
         own: HeaderCopy,
         mirror: HeaderCopy,
         next_block: u64,
         is_known_used: bool,
+        is_mirrored: bool,
     ) -> Self {
         let promised = |header: &BlockHeader| header.sequence < next_block;
+        // In format 1 it was a log sequence number. A mirror of such a block is that of a later life.
+        let sequence = |header: &BlockHeader| match header.format {
+            Format::One => 0,
+            Format::Two => header.sequence,
+        };
         let newest = match (own.header(), mirror.header()) {
             // A mirror that is behind was overtaken by a power failure; one that is ahead counts if it was durable.
-            (Some(own), Some(mirror)) if mirror.sequence > own.sequence && promised(&mirror) => {
+            (Some(own), Some(mirror)) if mirror.sequence > sequence(&own) && promised(&mirror) => {
                 mirror
             }
             (Some(own), _) => own,
@@ -220,6 +227,7 @@ impl BlockUse {
             }
         };
         let mirror_may_differ = newest.format == Format::One
+            || !is_mirrored
             || !promised(&newest)
             || mirror.header().is_some_and(|mirror| !promised(&mirror));
         Self::Used {
@@ -505,7 +513,34 @@ mod tests {
             (blank, intact(new), 20, false, BlockUse::Free),
         ];
         for (case, (own, mirror, next, known, expected)) in cases.into_iter().enumerate() {
-            let judged = BlockUse::judge(own, mirror, next, known);
+            let judged = BlockUse::judge(own, mirror, next, known, true);
+            assert_eq!(judged, expected, "case {case}");
+        }
+    }
+
+    #[test]
+    fn beside_blocks_of_format_1_a_mirror_may_be_missing() {
+        let (blank, lost) = (HeaderCopy::Blank, HeaderCopy::Unreadable);
+        let used = |header, intact| BlockUse::Used { header, intact };
+        let (old, new) = (
+            BlockHeader {
+                format: Format::One,
+                ..header(7, 1000)
+            },
+            header(9, 20),
+        );
+        let cases = [
+            // own copy, mirror, mirrored, expected
+            (intact(new), blank, false, used(new, true)),
+            (intact(new), blank, true, used(new, false)),
+            (intact(old), blank, false, used(old, true)),
+            (intact(old), lost, true, used(old, true)),
+            (lost, blank, false, BlockUse::Unreadable),
+            // The block fell back to its life of format 1.
+            (intact(old), intact(new), true, used(new, false)),
+        ];
+        for (case, (own, mirror, is_mirrored, expected)) in cases.into_iter().enumerate() {
+            let judged = BlockUse::judge(own, mirror, 30, false, is_mirrored);
             assert_eq!(judged, expected, "case {case}");
         }
     }

@@ -1,8 +1,10 @@
 //! When an acknowledged write is on stable storage.
 
 use crate::error::{Error, Result};
+use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Mutex, MutexGuard};
+use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -45,12 +47,45 @@ struct Progress {
     completed: u64,
     running: bool,
     failure: Option<String>,
-    /// Tasks that wait for a sequence number to become durable.
-    wakers: Vec<(u64, Waker)>,
-    /// The highest number that a task waits for: the background syncs for it.
-    requested_lsn: u64,
-    /// Nobody syncs in the background any more.
+    /// Tasks that wait for a sequence number to become durable, lowest number first. The background syncs for them.
+    waiting: BTreeMap<Ticket, Waker>,
+    /// The next ticket's serial number.
+    next_serial: u64,
+    /// Somebody syncs in the background when a task waits.
+    attended: bool,
+    /// Nobody will again.
     ended: bool,
+}
+
+/// What a task waits for, and its serial number: its place in the list of those who wait.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Ticket {
+    lsn: u64,
+    serial: u64,
+}
+
+/// How far a task that asked has come.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Everything up to its number is on stable storage.
+    Durable,
+    /// A sync has failed, for this reason.
+    Failed(String),
+    /// The task is on the list and will be woken.
+    Listed(Ticket),
+    /// Nobody syncs in the background: the task must.
+    Unattended,
+}
+
+/// What the background is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Request {
+    /// Tasks wait, the last of them for this number.
+    Sync(Lsn),
+    /// The time is over.
+    Due,
+    /// Nothing any more.
+    End,
 }
 
 /// Runs one sync at a time for everybody who asks, and remembers the first failure for ever: a failed sync is never
@@ -81,14 +116,42 @@ impl Syncer {
         horizon: impl Fn() -> std::result::Result<Horizon, String>,
         sync: impl Fn(Horizon) -> std::result::Result<(), String>,
     ) -> std::result::Result<(), String> {
-        let mut progress = self.progress.lock();
+        let progress = self.progress.lock();
         let needed = progress.started + 1;
+        self.sync_until(
+            |progress| progress.completed >= needed,
+            progress,
+            horizon,
+            sync,
+        )
+    }
+
+    /// Returns when everything up to a number that was given is durable: by a sync that others have begun, if that covers
+    /// it.
+    pub(crate) fn sync_to(
+        &self,
+        lsn: Lsn,
+        horizon: impl Fn() -> std::result::Result<Horizon, String>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
+    ) -> std::result::Result<(), String> {
+        let is_durable = |_: &Progress| lsn.0 <= self.durable_lsn();
+        self.sync_until(is_durable, self.progress.lock(), horizon, sync)
+    }
+
+    /// Takes part in syncs until enough is done, or one fails.
+    fn sync_until<'a>(
+        &'a self,
+        is_enough: impl Fn(&Progress) -> bool,
+        mut progress: MutexGuard<'a, Progress>,
+        horizon: impl Fn() -> std::result::Result<Horizon, String>,
+        sync: impl Fn(Horizon) -> std::result::Result<(), String>,
+    ) -> std::result::Result<(), String> {
         loop {
+            if is_enough(&progress) {
+                return Ok(());
+            }
             if let Some(failure) = &progress.failure {
                 return Err(failure.clone());
-            }
-            if progress.completed >= needed {
-                return Ok(());
             }
             if progress.running {
                 self.done.wait(&mut progress);
@@ -105,19 +168,23 @@ impl Syncer {
                 Ok(at) => {
                     progress.completed = number;
                     self.durable_lsn.fetch_max(at.complete, Ordering::SeqCst);
-                    let reached = |(lsn, _): &mut (u64, Waker)| *lsn <= at.complete;
-                    progress.wakers.extract_if(.., reached).collect()
+                    let beyond = Ticket {
+                        lsn: at.complete + 1,
+                        serial: 0,
+                    };
+                    let others = progress.waiting.split_off(&beyond);
+                    std::mem::replace(&mut progress.waiting, others)
                 }
                 Err(failure) => {
                     progress.failure = Some(failure);
                     self.failed.store(true, Ordering::SeqCst);
-                    std::mem::take(&mut progress.wakers)
+                    std::mem::take(&mut progress.waiting)
                 }
             };
             self.done.notify_all();
             if !awake.is_empty() {
                 drop(progress);
-                awake.into_iter().for_each(|(_, waker)| waker.wake());
+                awake.into_values().for_each(Waker::wake);
                 progress = self.progress.lock();
             }
         }
@@ -153,55 +220,231 @@ impl Syncer {
         self.progress.lock().completed
     }
 
-    /// Has a task woken when everything up to this number is durable, or a sync has failed. False: there is nobody who
-    /// syncs in the background.
-    pub(crate) fn wake_at(&self, lsn: u64, waker: &Waker) -> bool {
+    /// Looks whether everything up to a number is durable. If it is not, the task is put on the list of those who are woken
+    /// when it is, when a sync fails, or when the background ends. `ticket`: the task's place on the list, if it has one.
+    pub(crate) fn wait(&self, lsn: Lsn, ticket: Option<Ticket>, waker: &Waker) -> Wait {
+        if lsn.0 <= self.durable_lsn() {
+            return Wait::Durable;
+        }
+        // Cloned and dropped without the lock: a waker may run whatever its task pleases.
+        let waker = waker.clone();
         let mut progress = self.progress.lock();
-        if progress.ended {
-            return false;
+        // Under the lock: a sync that ends later finds the task on the list.
+        if lsn.0 <= self.durable_lsn() {
+            return Wait::Durable;
         }
-        if progress.failure.is_some() || lsn <= self.durable_lsn() {
-            waker.wake_by_ref();
-            return true;
+        if let Some(failure) = &progress.failure {
+            return Wait::Failed(failure.clone());
         }
-        let known = progress
-            .wakers
-            .iter()
-            .any(|(at, known)| *at == lsn && known.will_wake(waker));
-        if !known {
-            progress.wakers.push((lsn, waker.clone()));
+        if !progress.attended {
+            return Wait::Unattended;
         }
-        progress.requested_lsn = progress.requested_lsn.max(lsn);
-        self.asked.notify_all();
-        true
+        let ticket = ticket.unwrap_or_else(|| {
+            progress.next_serial += 1;
+            Ticket {
+                lsn: lsn.0,
+                serial: progress.next_serial,
+            }
+        });
+        let before = progress.waiting.insert(ticket, waker);
+        drop(progress);
+        if before.is_none() {
+            self.asked.notify_one();
+        }
+        Wait::Listed(ticket)
     }
 
-    /// Waits until a task wants more to be durable than is, or until `until`, or until the end. Whether to go on.
-    pub(crate) fn wait_for_request(&self, until: Option<Instant>) -> bool {
+    /// Takes a task off the list, if it is still there.
+    pub(crate) fn forget(&self, ticket: Ticket) {
+        let waker = self.progress.lock().waiting.remove(&ticket);
+        // Without the lock, see `wait`.
+        drop(waker);
+    }
+
+    /// How many tasks are on the list.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn waiting(&self) -> usize {
+        self.progress.lock().waiting.len()
+    }
+
+    /// From here on somebody syncs when a task waits, until [`Syncer::end`].
+    pub(crate) fn attend(&self) {
+        let mut progress = self.progress.lock();
+        progress.attended = !progress.ended;
+    }
+
+    /// Waits until a task waits, or until `until`, or until the end.
+    pub(crate) fn wait_for_request(&self, until: Option<Instant>) -> Request {
         let mut progress = self.progress.lock();
         loop {
-            let is_asked =
-                progress.failure.is_none() && progress.requested_lsn > self.durable_lsn();
-            let is_over = until.is_some_and(|until| Instant::now() >= until);
-            if progress.ended || is_asked || is_over {
-                return !progress.ended;
+            if progress.ended {
+                return Request::End;
             }
-            match until {
-                Some(_) => {
-                    self.asked.wait_until(&mut progress, until);
-                }
-                None => self.asked.wait(&mut progress),
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Request::Due;
             }
+            if let Some((last, _)) = progress.waiting.last_key_value() {
+                return Request::Sync(Lsn(last.lsn));
+            }
+            self.asked.wait_until(&mut progress, until);
         }
     }
 
     /// Nobody syncs in the background any more: tasks that wait are woken and sync for themselves.
     pub(crate) fn end(&self) {
         let mut progress = self.progress.lock();
+        progress.attended = false;
         progress.ended = true;
-        let awake = std::mem::take(&mut progress.wakers);
+        let awake = std::mem::take(&mut progress.waiting);
         self.asked.notify_all();
         drop(progress);
-        awake.into_iter().for_each(|(_, waker)| waker.wake());
+        awake.into_values().for_each(Waker::wake);
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests {
+    use super::*;
+    use crate::sync::{Arc, thread};
+    use std::task::Wake;
+
+    /// Random schedules, and ones with few but well-placed switches.
+    fn explore(scenario: impl Fn() + Send + Sync + Clone + 'static) {
+        shuttle::check_random(scenario.clone(), 3_000);
+        shuttle::check_pct(scenario, 3_000, 3);
+    }
+
+    /// A task's own thread, asleep until it is woken.
+    #[derive(Debug, Default)]
+    struct Sleeper {
+        woken: Mutex<bool>,
+        changed: Condvar,
+    }
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {
+            *self.woken.lock() = true;
+            self.changed.notify_one();
+        }
+    }
+
+    impl Sleeper {
+        fn sleep(&self) {
+            let mut woken = self.woken.lock();
+            while !std::mem::take(&mut *woken) {
+                self.changed.wait(&mut woken);
+            }
+        }
+    }
+
+    /// A log of numbers: what was given, and what a sync has covered.
+    #[derive(Debug, Default)]
+    struct Model {
+        syncer: Syncer,
+        last: AtomicU64,
+        covered: AtomicU64,
+        /// The sync that fails, counted from 1; 0: none.
+        failing: u64,
+    }
+
+    impl Model {
+        fn sync_to(&self, lsn: Lsn) -> std::result::Result<(), String> {
+            let horizon = || {
+                Ok(Horizon {
+                    complete: self.last.load(Ordering::SeqCst),
+                })
+            };
+            self.syncer.sync_to(lsn, horizon, |at| {
+                thread::yield_now();
+                if self.syncer.completed() + 1 == self.failing {
+                    return Err("failed".to_owned());
+                }
+                self.covered.fetch_max(at.complete, Ordering::SeqCst);
+                Ok(())
+            })
+        }
+
+        fn attend(&self) {
+            loop {
+                match self.syncer.wait_for_request(None) {
+                    Request::Sync(lsn) => drop(self.sync_to(lsn)),
+                    Request::Due => {}
+                    Request::End => return,
+                }
+            }
+        }
+
+        /// What a future does. Returns whether a sync failed.
+        fn wait(&self, lsn: Lsn) -> bool {
+            let sleeper = Arc::new(Sleeper::default());
+            let waker = Waker::from(Arc::clone(&sleeper));
+            let mut ticket = None;
+            loop {
+                match self.syncer.wait(lsn, ticket, &waker) {
+                    Wait::Durable => {
+                        assert!(lsn.0 <= self.covered.load(Ordering::SeqCst), "too early");
+                        return false;
+                    }
+                    Wait::Failed(_) => return true,
+                    Wait::Unattended => return self.sync_to(lsn).is_err(),
+                    Wait::Listed(place) => {
+                        ticket = Some(place);
+                        sleeper.sleep();
+                    }
+                }
+            }
+        }
+
+        fn write(&self) -> Lsn {
+            Lsn(self.last.fetch_add(1, Ordering::SeqCst) + 1)
+        }
+    }
+
+    fn waiters_and_the_end(failing: u64) {
+        let model = Arc::new(Model {
+            failing,
+            ..Model::default()
+        });
+        model.syncer.attend();
+        let spawn = |run: fn(&Model)| {
+            let model = Arc::clone(&model);
+            thread::spawn(move || run(&model))
+        };
+        let attendant = spawn(Model::attend);
+        let tasks: [fn(&Model); 3] = [
+            |model| {
+                for _ in 0..2 {
+                    model.wait(model.write());
+                }
+            },
+            |model| drop(model.wait(model.write())),
+            // Blocks instead, and so shares syncs with the tasks.
+            |model| drop(model.sync_to(model.write())),
+        ];
+        let tasks = tasks.map(spawn);
+        // One that has lost its interest.
+        let lsn = model.write();
+        if let Wait::Listed(ticket) = model.syncer.wait(lsn, None, Waker::noop()) {
+            model.syncer.forget(ticket);
+        }
+        let [first, second, third] = tasks;
+        first.join().unwrap();
+        // The other two go on beside the end.
+        model.syncer.end();
+        for thread in [second, third, attendant] {
+            thread.join().unwrap();
+        }
+        assert_eq!(model.syncer.waiting(), 0, "left on the list");
+    }
+
+    #[test]
+    fn every_task_that_waits_is_woken_by_a_sync_or_by_the_end() {
+        explore(|| waiters_and_the_end(0));
+    }
+
+    #[test]
+    fn every_task_that_waits_is_woken_by_a_sync_that_fails() {
+        explore(|| waiters_and_the_end(1));
+        explore(|| waiters_and_the_end(2));
     }
 }

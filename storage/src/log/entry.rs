@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     Filler = 5,
     /// An entry that counts for nothing: recovery has taken it back, since what it needs was lost before it was durable.
     Void = 6,
+    /// What a version of a record changes in the version before. See `image/delta.rs`.
+    Delta = 7,
 }
 
 impl Kind {
@@ -57,6 +59,7 @@ impl Kind {
             4 => Some(Self::Metadata),
             5 => Some(Self::Filler),
             6 => Some(Self::Void),
+            7 => Some(Self::Delta),
             _ => None,
         }
     }
@@ -69,9 +72,43 @@ pub(crate) const FLAG_GROUPED: u8 = 2;
 /// Older versions of the record may be of another set.
 pub(crate) const FLAG_CHANGED_SET: u8 = 4;
 
-/// A log sequence number: 48 bits, rising with every entry of a namespace. The newest valid entry of a digest wins.
+/// A log sequence number: the place of a write in the order of all writes of its namespace.
+///
+/// Numbers rise from write to write, with gaps, over the whole life of a namespace: closing and opening it goes on with
+/// them. They have 48 bits. After a power failure numbers of writes that were not durable may be given again.
+///
+/// Once a write is durable, so is every write of the namespace with a lower number: see [`crate::Namespace::wait_durable`]
+/// and [`crate::Namespace::durable`]. The numbers of two namespaces have nothing to do with each other.
+///
+/// ```
+/// use spikelet_storage::Lsn;
+///
+/// let (first, second) = (Lsn::new(7), Lsn::new(9));
+/// assert!(first < second);
+/// assert_eq!(Lsn::new(first.get()), first);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(crate) struct Lsn(pub(crate) u64);
+pub struct Lsn(pub(crate) u64);
+
+impl Lsn {
+    /// Makes a number from [`Lsn::get`], for those who keep it elsewhere.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Returns the number as an integer.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::fmt::Display for Lsn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// What binds an entry to where it lies: bytes of a recycled block's earlier life, or copied elsewhere, never pass for entries.
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +192,16 @@ impl Header {
             *target = check.to_le_bytes();
         }
         raw
+    }
+
+    /// The header without its checks, for an entry that is kept in memory.
+    pub(crate) fn encode_unchecked(&self) -> RawHeader {
+        let nowhere = Place {
+            device_id: 0,
+            incarnation: 0,
+            offset: 0,
+        };
+        self.encode_with(nowhere, 0)
     }
 
     /// The fields, if they can be those of an entry at all; checks are not looked at.
@@ -382,13 +429,18 @@ impl<'a> EntryView<'a> {
         self.body
     }
 
-    fn split(&self) -> (&'a [u8], &'a [u8]) {
+    /// Key and payload, as they are stored; without the group.
+    pub(crate) fn record_body(&self) -> &'a [u8] {
         let skip = if self.flags() & FLAG_GROUPED == 0 {
             0
         } else {
             8
         };
-        let rest = self.body.get(skip..).unwrap_or_default();
+        self.body.get(skip..).unwrap_or_default()
+    }
+
+    fn split(&self) -> (&'a [u8], &'a [u8]) {
+        let rest = self.record_body();
         if self.flags() & FLAG_KEYED == 0 {
             return (&[], rest);
         }
@@ -404,12 +456,14 @@ impl<'a> EntryView<'a> {
     }
 
     /// The stored user key, if the record keeps it: bytes as the caller gave them.
+    #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&'a [u8]> {
         (self.flags() & FLAG_KEYED != 0).then(|| self.split().0)
     }
 
     /// What the caller stored.
+    #[inline]
     #[must_use]
     pub fn payload(&self) -> &'a [u8] {
         self.split().1

@@ -19,8 +19,10 @@ use crate::device::{
     BLOCK_BYTES, Device, DeviceError, DurableExtent, STAGING_LANES_MAX, State, read_state,
     write_state,
 };
-use crate::epoch::Guard;
+use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
+use crate::image::chain::content_of;
+use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
@@ -33,7 +35,7 @@ use crate::log::lane::{
 };
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
-use crate::log::volume::{Entry, Volume};
+use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
@@ -52,8 +54,11 @@ pub(crate) struct Appended {
 #[derive(Debug)]
 pub(crate) struct Log {
     namespace: String,
+    /// Tells the blocks of this log from those of others in the process.
+    number: u64,
     volumes: Vec<Volume>,
     staging: Option<Arc<Staging>>,
+    images: Arc<Images>,
     /// The lanes of writers, and last the one of defragmentation.
     lanes: Vec<CachePadded<Lane>>,
     next_lsn: CachePadded<AtomicU64>,
@@ -84,6 +89,8 @@ struct Reach {
     devices: Vec<(u32, Vec<DurableExtent>)>,
 }
 
+static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
 thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
@@ -96,7 +103,14 @@ impl Log {
         volumes: Vec<Volume>,
         staging: Option<Arc<Staging>>,
         write_lanes: usize,
+        image_bytes_max: u64,
     ) -> Self {
+        // Where every append is written at once a whole record costs what a delta costs.
+        let image_bytes_max = if staging.is_some() {
+            image_bytes_max
+        } else {
+            0
+        };
         let session = std::hash::BuildHasher::hash_one(
             &std::collections::hash_map::RandomState::new(),
             &namespace,
@@ -105,9 +119,11 @@ impl Log {
         let write_lanes = lanes_for(blocks, write_lanes).min(STAGING_LANES_MAX - 1);
         Self {
             namespace,
+            number: NUMBERS.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
             used_blocks: volumes.iter().map(|_| AtomicU32::new(0)).collect(),
             volumes,
             staging,
+            images: Arc::new(Images::new(image_bytes_max)),
             lanes: (0..=write_lanes).map(|_| CachePadded::default()).collect(),
             next_lsn: CachePadded::new(AtomicU64::new(1)),
             block_sequence: AtomicU64::new(1),
@@ -175,19 +191,64 @@ impl Log {
         &self.syncer
     }
 
+    /// The entry at a location of the index, or the image that the location stands for.
     #[inline]
     pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
-        self.volume(location)?.entry(location, guard)
+        match self.volumes.get(location.device()) {
+            Some(volume) => volume.entry(location, guard),
+            None => self.imaged(self.image(location, guard)?, guard),
+        }
+    }
+
+    /// A block as readers name it.
+    pub(crate) fn watched(&self, id: BlockId) -> WatchedBlock {
+        WatchedBlock::new(self.number, id.device, id.index)
+    }
+
+    /// The block in which an entry is read; none if it is a copy, or an image.
+    #[inline]
+    pub(crate) fn block_read(&self, entry: &Entry<'_>) -> WatchedBlock {
+        let Entry::Lent(view) = entry else {
+            return WatchedBlock::NONE;
+        };
+        let address = view.raw().as_ptr().addr();
+        let mut blocks = self.volumes.iter();
+        let found = blocks.find_map(|volume| volume.block_at_address(address));
+        found.map_or(WatchedBlock::NONE, |id| self.watched(id))
+    }
+
+    /// The image that a location stands for, if it does.
+    #[inline]
+    pub(crate) fn image<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<&'a Image> {
+        self.images.get(Images::number_of(location)?, guard)
+    }
+
+    /// The content of an image; while an edit changes it, that of its chain: readers never wait for a writer.
+    fn imaged<'a>(&'a self, image: &'a Image, guard: &'a Guard) -> Option<Entry<'a>> {
+        if let Some(content) = image.read() {
+            return Some(Entry::Image(content));
+        }
+        let built = content_of(self, image.newest(), guard)?;
+        Some(Entry::Owned(OwnedEntry::Built(Box::new(built))))
+    }
+
+    pub(crate) fn images(&self) -> &Arc<Images> {
+        &self.images
     }
 
     /// Has the memory of an entry fetched, for whoever is about to read all of it.
-    pub(crate) fn prefetch(&self, location: Location, units: u32) {
+    pub(crate) fn prefetch(&self, location: Location, units: u32, guard: &Guard) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch(location, units);
+        } else if let Some(image) = self.image(location, guard)
+            && let Some(content) = image.read()
+        {
+            prefetch_body(&content.content().body);
         }
     }
 
     /// Has the first cache lines of an entry fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(volume) = self.volume(location) {
             volume.prefetch_start(location);
@@ -554,7 +615,18 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        volume.write_block_header(&header).map_err(Error::Device)
+        volume.write_block_header(&header)?;
+        if let Some(block) = volume
+            .block(id.index)
+            .filter(|block| block.format() == Format::One)
+        {
+            block.set_format(Format::Two);
+            // Tried again with the header if it fails.
+            volume
+                .write_missing_mirror(id.index)
+                .inspect_err(|_| block.set_format(Format::One))?;
+        }
+        Ok(())
     }
 
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
@@ -586,6 +658,17 @@ impl Log {
                 namespace: self.namespace.clone(),
                 reason,
             })
+    }
+
+    /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
+    /// share one sync.
+    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.syncer.durable_lsn() {
+            return Ok(());
+        }
+        self.syncer
+            .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
+            .map_err(|reason| Error::InDoubt { reason })
     }
 
     /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.

@@ -1,15 +1,18 @@
 //! A device with the state of its blocks: the one place where device memory is read.
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header};
 use crate::epoch::Guard;
+use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, HeaderCopy, MIRROR_AT,
-    RawBlockHeader,
+    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, Format, HeaderCopy, MIRROR_AT,
+    Phase, RawBlockHeader,
 };
 use crate::log::directory::unit_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
+use crate::options::ReadMode;
+use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -26,8 +29,11 @@ pub(crate) struct Volume {
     blocks: Box<[BlockState]>,
     /// Where the ends of open blocks lie.
     staging: Option<Arc<Staging>>,
+    read_mode: ReadMode,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
+    /// Held while the header of a block and its mirror are written.
+    headers: Mutex<()>,
 }
 
 /// A writer reads its record from one end to the other, but in a list it first jumps to and fro: fetched ahead, the
@@ -47,14 +53,38 @@ unsafe impl Sync for Volume {}
 #[derive(Debug)]
 pub(crate) enum Entry<'a> {
     Lent(EntryView<'a>),
+    Image(ImageRef<'a>),
+    Owned(OwnedEntry),
+}
+
+/// An entry of the reader's own.
+#[derive(Debug)]
+pub(crate) enum OwnedEntry {
+    /// A copy from staging memory.
     Copied(CopiedEntry),
+    /// Put together from a chain.
+    Built(Box<Content>),
+    /// An image that a record lock holds.
+    Held(HeldImage),
 }
 
 impl Entry<'_> {
+    #[inline]
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
             Self::Lent(view) => *view,
+            Self::Image(image) => image.content().view(),
+            Self::Owned(owned) => owned.view(),
+        }
+    }
+}
+
+impl OwnedEntry {
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        match self {
             Self::Copied(copy) => copy.view(),
+            Self::Built(content) => content.view(),
+            Self::Held(image) => image.content().view(),
         }
     }
 }
@@ -71,7 +101,7 @@ thread_local! {
 }
 
 impl CopiedEntry {
-    pub(crate) fn view(&self) -> EntryView<'_> {
+    fn view(&self) -> EntryView<'_> {
         let bytes = self.words.as_flattened();
         match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
             Some((raw, rest)) => {
@@ -89,25 +119,27 @@ impl Drop for CopiedEntry {
 }
 
 impl Volume {
-    /// `max_bytes` is the most that the device can grow to when it is written to: it tells which block is the last, and so
-    /// where mirrors lie, also of a device that was opened to read and cannot grow.
+    /// A device with this header. One that is open to read may say that it cannot grow: which block is the last, and has
+    /// its mirror in the first, is told by the header alone.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
-        device_id: u64,
-        max_bytes: u64,
+        header: &Header,
         staging: Option<Arc<Staging>>,
+        read_mode: ReadMode,
     ) -> Self {
-        let count = max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
+        let count = header.max_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         let blocks = (0..count).map(|_| BlockState::default()).collect();
         Self {
             base: device.base(),
             device,
             number,
-            device_id,
+            device_id: header.device_id,
             blocks,
             staging,
+            read_mode,
             synced_bytes: AtomicU64::new(0),
+            headers: Mutex::default(),
         }
     }
 
@@ -172,6 +204,15 @@ impl Volume {
         inside.then(|| unsafe { self.base.as_ptr().add(offset as usize).cast_const() })
     }
 
+    /// The block that lies at an address, if it is one of the device's.
+    #[inline]
+    pub(crate) fn block_at_address(&self, address: usize) -> Option<BlockId> {
+        let offset = address.checked_sub(self.base.as_ptr().addr())? as u64;
+        (HEADER_BYTES..self.device.len_bytes())
+            .contains(&offset)
+            .then(|| BlockId::containing(self.number, offset))
+    }
+
     /// The block and the offset in it of a location.
     fn block_at(&self, location: Location) -> Option<(&BlockState, u64)> {
         let from_first = location.offset_bytes().checked_sub(HEADER_BYTES)?;
@@ -187,9 +228,13 @@ impl Volume {
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return Some(Entry::Copied(copy));
+            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
         }
         let offset = location.offset_bytes();
+        if self.read_mode == ReadMode::Copied {
+            let copy = self.read_entry(offset, BLOCK_BYTES - in_block)?;
+            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
+        }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
         prefetch_behind(start);
         // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
@@ -204,6 +249,37 @@ impl Volume {
         let body =
             unsafe { std::slice::from_raw_parts(start.add(ENTRY_HEADER_BYTES), length as usize) };
         Some(Entry::Lent(EntryView::new(raw, body)))
+    }
+
+    /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
+    #[cold]
+    fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
+        let mut words = COPY.take();
+        words.clear();
+        words.resize(HEADER_WORDS, [0; 8]);
+        let mut copy = CopiedEntry {
+            words,
+            body_bytes: 0,
+        };
+        self.device
+            .read(offset, copy.words.as_flattened_mut())
+            .ok()?;
+        let body_bytes = body_bytes_of(copy.words.as_flattened().first_chunk()?);
+        if ENTRY_HEADER_BYTES as u64 + body_bytes > bytes_max {
+            return None;
+        }
+        copy.body_bytes = body_bytes as usize;
+        copy.words
+            .resize(HEADER_WORDS + copy.body_bytes.div_ceil(8), [0; 8]);
+        let (_, body) = copy
+            .words
+            .as_flattened_mut()
+            .split_at_mut(ENTRY_HEADER_BYTES);
+        let body = body.get_mut(..copy.body_bytes)?;
+        self.device
+            .read(offset + ENTRY_HEADER_BYTES as u64, body)
+            .ok()?;
+        Some(copy)
     }
 
     /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
@@ -255,6 +331,11 @@ impl Volume {
         {
             return copy.words.as_flattened().first_chunk().copied();
         }
+        if self.read_mode == ReadMode::Copied {
+            let mut raw = [0; ENTRY_HEADER_BYTES];
+            self.device.read(location.offset_bytes(), &mut raw).ok()?;
+            return Some(raw);
+        }
         let start = self.at(location.offset_bytes(), ENTRY_HEADER_BYTES as u64)?;
         // SAFETY: inside the device (above); what is on the device is not written while its block is in use.
         Some(unsafe { *start.cast::<RawHeader>() })
@@ -271,6 +352,7 @@ impl Volume {
     }
 
     /// Has what [`Volume::entry`] looks at fetched.
+    #[inline]
     pub(crate) fn prefetch_start(&self, location: Location) {
         if let Some(start) = self.address(location, SMALL_BYTES) {
             prefetch_lines(start, SMALL_BYTES as usize);
@@ -315,58 +397,81 @@ impl Volume {
         self.block_id(next).offset_bytes() + MIRROR_AT
     }
 
-    /// Both copies of the header of a block: its own, and the mirror.
-    pub(crate) fn header_copies(&self, index: u32) -> (HeaderCopy, HeaderCopy) {
+    /// Both copies of the header of a block, its own and the mirror, and whether there should be a mirror.
+    pub(crate) fn header_copies(
+        &self,
+        index: u32,
+        next_block: u64,
+    ) -> (HeaderCopy, HeaderCopy, bool) {
         let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
-        let mirror = match own {
-            // In format 1 the place of the mirror holds entries.
-            HeaderCopy::Header { header, .. } if header.format == super::block::Format::One => {
-                HeaderCopy::Blank
-            }
-            _ => self.read_header_copy(self.mirror_offset(index), index),
+        let mirror = self.read_header_copy(self.mirror_offset(index), index);
+        let is_mirrored = matches!(mirror, HeaderCopy::Header { .. })
+            || self.may_hold_mirror(self.mirror_holder(index), next_block);
+        let mirror = match mirror {
+            // Entries of format 1 lie there, or lay there until a moment ago.
+            HeaderCopy::Unreadable if !is_mirrored => HeaderCopy::Blank,
+            found => found,
         };
-        let mirror = if self.mirror_may_be_entries(index, mirror) {
-            HeaderCopy::Blank
-        } else {
-            mirror
-        };
-        (own, mirror)
+        (own, mirror, is_mirrored)
     }
 
     /// What is known of a block, see [`BlockUse::judge`].
     pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
-        let (own, mirror) = self.header_copies(index);
-        BlockUse::judge(own, mirror, next_block, is_known_used)
+        let (own, mirror, is_mirrored) = self.header_copies(index, next_block);
+        BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
     }
 
-    /// Whether the block that would hold a mirror is of format 1, and has entries there.
-    fn mirror_may_be_entries(&self, index: u32, mirror: HeaderCopy) -> bool {
-        if mirror != HeaderCopy::Unreadable {
-            return false;
-        }
-        let holder = self.mirror_offset(index) - MIRROR_AT;
-        let index = BlockId::containing(self.number, holder).index;
-        self.read_header_copy(holder, index)
-            .header()
-            .is_some_and(|header| header.format == super::block::Format::One)
+    /// The block in which the mirror of a block's header lies.
+    fn mirror_holder(&self, index: u32) -> u32 {
+        BlockId::containing(self.number, self.mirror_offset(index)).index
+    }
+
+    /// Whether the header of a block says that another one's mirror lies in it: not while it holds entries of format 1,
+    /// nor after it held them as long as what has become of it was not durable.
+    fn may_hold_mirror(&self, holder: u32, next_block: u64) -> bool {
+        let found = self.read_header_copy(self.block_id(holder).offset_bytes(), holder);
+        found.header().is_none_or(|header| match header.format {
+            Format::One => false,
+            Format::Two => header.sequence < next_block,
+        })
     }
 
     /// Writes the header of a block, and its mirror unless that lies in a block of format 1.
     pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
+        let _one_at_a_time = self.headers.lock();
         let raw = header.encode();
         self.device
             .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
         let mirror = self.mirror_offset(header.index);
-        let holder = BlockId::containing(self.number, mirror);
-        let is_old = self.block(holder.index).is_some_and(|block| {
-            block.format() == super::block::Format::One
-                && block.phase() != super::block::Phase::Free
-        });
+        let holder = self.block(self.mirror_holder(header.index));
+        let is_old = holder
+            .is_some_and(|block| block.format() == Format::One && block.phase() != Phase::Free);
         if is_old || mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
             return Ok(());
         }
         self.device.write(mirror, &[&raw])
     }
+
+    /// Writes the mirror that lies in a block where entries of format 1 were, once that block counts as one of format 2.
+    pub(crate) fn write_missing_mirror(&self, holder: u32) -> Result<(), DeviceError> {
+        let _one_at_a_time = self.headers.lock();
+        let before = match holder {
+            0 => self.blocks.len() as u32 - 1,
+            _ => holder - 1,
+        };
+        let own = self.read_header_copy(self.block_id(before).offset_bytes(), before);
+        let raw = match own.header() {
+            Some(header) if header.format == Format::Two => header.encode(),
+            // It gets a mirror with its first header of format 2.
+            _ => [0; BLOCK_HEADER_BYTES as usize],
+        };
+        self.device.write(self.mirror_offset(before), &[&raw])
+    }
+}
+
+/// Has a record's memory fetched, up to [`PREFETCH_BYTES`].
+pub(crate) fn prefetch_body(body: &[u8]) {
+    prefetch_lines(body.as_ptr(), body.len().min(PREFETCH_BYTES as usize));
 }
 
 /// Asks the processor for the two cache lines behind the one in which an entry begins: key and payload lie there, and

@@ -6,6 +6,8 @@ use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
+use crate::lock::record_lock::RecordLock;
+use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, Format, Phase};
 use crate::log::entry::{FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
@@ -57,7 +59,11 @@ struct Emptied {
 }
 
 impl Emptied {
-    fn is_unseen(&self) -> bool {
+    /// Once true, it stays so: nobody finds the block in the index any more.
+    fn is_unseen(&self, log: &Log) -> bool {
+        if !self.unseen.load(Ordering::SeqCst) && epoch::is_unseen(log.watched(self.id)) {
+            self.unseen.store(true, Ordering::SeqCst);
+        }
         self.unseen.load(Ordering::SeqCst)
     }
 }
@@ -230,7 +236,7 @@ impl Core {
         let count = state
             .emptied
             .iter()
-            .filter(|emptied| emptied.is_unseen())
+            .filter(|emptied| emptied.is_unseen(&self.log))
             .count();
         let reachable = self.log.volumes().iter().map(Volume::reachable_blocks);
         let enough = BLOCKS_A_CHECKPOINT.max(reachable.sum::<u32>() as usize / 4);
@@ -241,7 +247,8 @@ impl Core {
         // block that recovery takes for one in use must hold what it held.
         self.log.sync()?;
         let durable_lsn = self.log.syncer().durable_lsn();
-        let free = |emptied: &Emptied| emptied.is_unseen() && emptied.last_lsn <= durable_lsn;
+        let free =
+            |emptied: &Emptied| emptied.is_unseen(&self.log) && emptied.last_lsn <= durable_lsn;
         for emptied in state.emptied.iter_mut().filter(|emptied| free(emptied)) {
             if !emptied.noted {
                 self.log.note_free(emptied.id)?;
@@ -285,7 +292,9 @@ impl Core {
                 self.index.prefetch(&ahead.digest, &epoch::pin());
             }
             let units = match header.kind {
-                Kind::Record | Kind::Tombstone => self.move_record(*location, header)?,
+                Kind::Record | Kind::Tombstone | Kind::Delta => {
+                    self.move_record(*location, header)?
+                }
                 Kind::Commit => self.move_commit(*location, header)?,
                 Kind::Metadata => self.move_metadata(*location, header)?,
                 Kind::Filler | Kind::Void => 0,
@@ -303,7 +312,9 @@ impl Core {
             let partition = self.index.lock(&header.digest);
             partition.find(tag, current).map(|at| partition.get(at))
         };
-        let Some(old) = live else { return Ok(0) };
+        let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
+            return self.fold_chain_with(location, header);
+        };
         // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
         let Some(entry) = self
             .log
@@ -324,7 +335,9 @@ impl Core {
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
-            let at = partition.find(tag, current);
+            // Who has it locked may be writing a delta against it where it is.
+            let is_held = partition.held().is_held(&header.digest);
+            let at = partition.find(tag, current).filter(|_| !is_held);
             if let Some(at) = at {
                 let slot = partition.get(at);
                 let moved = Slot {
@@ -353,6 +366,31 @@ impl Core {
             self.leave_group(&entry);
         }
         Ok(new.units)
+    }
+
+    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
+    fn fold_chain_with(&self, location: Location, header: &Header) -> Result<u32> {
+        if !self.any_deltas.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let guard = epoch::pin();
+        let slot = {
+            let partition = self.index.lock(&header.digest);
+            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
+            partition
+                .find(header.digest.tag(), is_it)
+                .map(|at| partition.get(at))
+        };
+        let is_part = slot.is_some_and(|slot| {
+            let parts = self.parts_of_slot(&slot, &guard);
+            parts.len() > 1 && parts.iter().any(|part| part.location == location)
+        });
+        drop(guard);
+        if !is_part {
+            return Ok(0);
+        }
+        // Whoever has it locked writes it anew, or the next look at this block finds it again.
+        RecordLock::try_acquire(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 
     /// Whether a power failure cannot undo a group any more.

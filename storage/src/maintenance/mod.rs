@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::index::Slot;
 use crate::lock::record_lock::RecordLock;
 use crate::log::block::Phase;
+use crate::log::durability::{Request, Syncer};
 use crate::log::entry::{Kind, Lsn};
 use crate::log::space::Purpose;
 use crate::log::volume::Entry;
@@ -186,7 +187,7 @@ impl Core {
                 let end = filled.map_or(id.offset_bytes() + BLOCK_BYTES, |(_, end)| *end);
                 for_each_header(volume, id, block.incarnation(), end, |_, header| {
                     let is_older = |lsn: &Lsn| header.lsn < *lsn;
-                    if matches!(header.kind, Kind::Record | Kind::Tombstone)
+                    if matches!(header.kind, Kind::Record | Kind::Tombstone | Kind::Delta)
                         && candidates.get(&header.digest).is_some_and(is_older)
                     {
                         candidates.remove(&header.digest);
@@ -345,6 +346,7 @@ impl Background {
     pub(crate) fn start(core: &Arc<Core>) -> std::io::Result<Self> {
         let background = Self::idle(core);
         if core.options.background {
+            core.log.syncer().attend();
             background.spawn("spikelet-sync", sync_loop)?;
             background.spawn("spikelet-tidy", tidy_loop)?;
         }
@@ -362,6 +364,11 @@ impl Background {
 
     /// Ends the threads and waits for them.
     pub(crate) fn stop(&self) {
+        if self.core.fork.is_child() {
+            // The threads are the parent's: here they would be waited for in vain.
+            std::mem::forget(std::mem::take(&mut *self.threads.lock()));
+            return;
+        }
         *self.signal.stop.lock() = true;
         self.signal.changed.notify_all();
         self.core.log.space().end_waits();
@@ -379,18 +386,31 @@ impl Drop for Background {
     }
 }
 
-fn sync_loop(core: &Core, signal: &Signal) {
+/// Tells those who wait when the thread that syncs for them ends, however that comes about.
+struct Attendance<'a>(&'a Syncer);
+
+impl Drop for Attendance<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+fn sync_loop(core: &Core, _: &Signal) {
+    let syncer = core.log.syncer();
+    let _attendance = Attendance(syncer);
     let period = core.options.durability.period();
-    let mut synced = core.log.last_lsn();
     let mut due = after(period);
-    while core.log.syncer().wait_for_request(Some(due)) && signal.rest(Instant::now()) {
-        let last = core.log.last_lsn();
+    loop {
         // A failure shows in the next write, with its reason, and wakes whoever waits.
-        if last != synced && core.log.sync().is_ok() {
-            synced = last;
-        }
-        if Instant::now() >= due {
-            due = after(period);
+        match syncer.wait_for_request(Some(due)) {
+            Request::Sync(lsn) => drop(core.log.sync_to(lsn)),
+            Request::Due => {
+                if core.log.last_lsn() > syncer.durable_lsn() {
+                    drop(core.log.sync());
+                }
+                due = after(period);
+            }
+            Request::End => return,
         }
     }
 }
@@ -463,13 +483,8 @@ mod tests {
                 .unwrap();
         }
         for record in (0..500).filter(|record| record % 5 > 0) {
-            assert!(
-                namespace
-                    .lock(&digest(record), None)
-                    .unwrap()
-                    .delete(2)
-                    .unwrap()
-            );
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            assert!(lock.delete(2).unwrap().is_some());
         }
         let mut rhythm = Rhythm::new(Duration::MAX);
         let mut ticks = 0;

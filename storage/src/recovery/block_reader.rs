@@ -2,7 +2,7 @@
 //! as a whole.
 
 use crate::device::ReadPattern;
-use crate::digest::PARTITIONS;
+use crate::digest::{Digest, PARTITIONS};
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::BlockId;
@@ -13,6 +13,7 @@ use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
 use crate::recovery::scan::{BlockBytes, BlockEnd, Sighting, UsedBlock, scan_block};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Entries a thread gathers, 40 bytes each, before it enters them by itself: so many, or a quarter of those that are in
@@ -40,6 +41,8 @@ pub(crate) struct Aside {
     /// Entries that do not count, since what they need was lost before it was durable: to be made void, lest they be
     /// taken for good later.
     pub(crate) voids: Vec<Location>,
+    /// Deltas: location, sequence number, record.
+    pub(crate) deltas: Vec<(Location, Lsn, Digest)>,
     /// How each block ends.
     pub(crate) ends: Vec<(BlockId, BlockEnd)>,
     pub(crate) report: Opening,
@@ -55,6 +58,7 @@ impl Aside {
         self.metadata.append(&mut other.metadata);
         self.lost.append(&mut other.lost);
         self.voids.append(&mut other.voids);
+        self.deltas.append(&mut other.deltas);
         self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
         self.last_set = self.last_set.max(other.last_set);
@@ -73,6 +77,8 @@ pub(crate) struct Sweep<'a> {
     pub(crate) damaged: &'a Damaged,
     pub(crate) blocks: &'a [UsedBlock],
     pub(crate) durable_lsn: u64,
+    /// Entries that do not count, as an earlier reading has found.
+    pub(crate) ignored: &'a HashSet<Location>,
     pub(crate) progress: &'a OpeningProgress,
 }
 
@@ -208,7 +214,8 @@ impl Judge<'_> {
         let durable_lsn = self.sweep.durable_lsn;
         match sighting {
             Sighting::Entry { offset, header, .. } | Sighting::Damaged { offset, header, .. }
-                if header.set_id > self.last_set && header.lsn.0 > durable_lsn =>
+                if (header.set_id > self.last_set && header.lsn.0 > durable_lsn)
+                    || self.sweep.ignored.contains(&Location::new(device, offset)) =>
             {
                 self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
                 self.aside.voids.push(Location::new(device, offset));
@@ -226,7 +233,11 @@ impl Judge<'_> {
                     lsn: header.lsn,
                 };
                 match header.kind {
-                    Kind::Record | Kind::Tombstone => {
+                    Kind::Record | Kind::Tombstone | Kind::Delta => {
+                        if header.kind == Kind::Delta {
+                            let delta = (location, header.lsn, header.digest);
+                            self.aside.deltas.push(delta);
+                        }
                         self.aside.report.entries += 1;
                         self.aside.last_set = self.aside.last_set.max(header.set_id);
                         let found = Found::new(location, header, entry.digest_bytes(), false);
@@ -255,7 +266,7 @@ impl Judge<'_> {
                 self.aside.report.damaged_entries += 1;
                 self.aside.last_lsn = self.aside.last_lsn.max(header.lsn.0);
                 let location = Location::new(device, offset);
-                if matches!(header.kind, Kind::Record | Kind::Tombstone) {
+                if is_version(header.kind) {
                     self.aside.last_set = self.aside.last_set.max(header.set_id);
                     let found = Found::new(location, header, header.digest.as_bytes(), true);
                     self.sweep.damaged.note(&found);
@@ -288,6 +299,11 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Whether an entry of this kind is a version of a record.
+pub(crate) const fn is_version(kind: Kind) -> bool {
+    matches!(kind, Kind::Record | Kind::Tombstone | Kind::Delta)
 }
 
 /// A lost entry as it is counted: it takes the least an entry can take, at an offset of its own in the damaged bytes.

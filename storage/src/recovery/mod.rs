@@ -14,26 +14,29 @@ pub(crate) mod verify;
 
 use crate::device::BLOCK_BYTES;
 use crate::device::{DurableExtent, State};
-use crate::digest::PARTITIONS;
+use crate::digest::{Digest, PARTITIONS};
+use crate::epoch;
 use crate::error::{Error, Result};
+use crate::image::Part;
+use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
-use crate::location::UNIT_BYTES;
+use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, Format, HeaderCopy, Phase,
 };
 use crate::log::directory::Line;
-use crate::log::entry::Kind;
+use crate::log::entry::{Kind, Lsn};
 use crate::log::group::Groups;
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress};
-use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, lost_at};
+use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, is_version, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
 use crate::recovery::repair::Repair;
 use crate::recovery::scan::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The metadata is stored in so many copies, lest one damaged entry cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;
@@ -64,6 +67,14 @@ pub(crate) struct Recovered {
     pub(crate) metadata: Vec<Appended>,
     pub(crate) report: Opening,
     pub(crate) repair: Repair,
+    pub(crate) chains: Vec<Chain>,
+}
+
+/// A record whose newest version is a delta, and the entries it consists of.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    pub(crate) digest: Digest,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// Reads all blocks of the volumes into the index and the sets, both empty. The phases of blocks are set. Nothing is
@@ -77,35 +88,54 @@ pub(crate) fn recover(
 ) -> Result<Recovered> {
     let used = used_blocks(log, known);
     let damaged = Damaged::default();
-    let sweep = Sweep {
-        log,
-        index,
-        damaged: &damaged,
-        blocks: &used.blocks,
-        durable_lsn: known.durable_lsn,
-        progress,
-    };
-    let mut aside = sweep.run(SETS_MAX as u16);
-    let mut groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
-    let metadata = restore_metadata(log, sets, &mut aside)?;
-    if unknown_set(index, sets, aside.last_set).is_some() {
-        // Their set was noted before them, so they were never durable. What they superseded may be.
-        let last_lsn = aside.last_lsn;
+    let mut ignored = HashSet::new();
+    let mut last_set = SETS_MAX as u16;
+    let mut places = None;
+    // What an entry needs may have been lost, if neither was durable: then it does not count, and an older version does.
+    // Each reading finds what the one before has brought to light; there are rarely two.
+    let (aside, groups, metadata, chains) = loop {
+        let sweep = Sweep {
+            log,
+            index,
+            damaged: &damaged,
+            blocks: &used.blocks,
+            durable_lsn: known.durable_lsn,
+            ignored: &ignored,
+            progress,
+        };
+        let mut aside = sweep.run(last_set);
+        let groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
+        // The metadata does not change from one reading to the next, and is restored once.
+        let metadata = match places.take() {
+            Some(places) => places,
+            None => restore_metadata(log, sets, &mut aside)?,
+        };
+        let unknown = unknown_set(index, sets, aside.last_set);
+        if let Some(set) = unknown.filter(|_| last_set == sets.last_number()) {
+            return Err(Error::DamagedMetadata {
+                namespace: log.namespace().to_owned(),
+                reason: format!("there are records of set number {set}, whose name is lost"),
+            });
+        }
+        let (chains, broken) = chains(log, index, &aside.deltas, known.durable_lsn);
+        if unknown.is_none() && broken.is_empty() {
+            break (aside, groups, metadata, chains);
+        }
+        // Records of unknown sets: their set was noted before them, so they were never durable.
+        last_set = if unknown.is_some() {
+            sets.last_number()
+        } else {
+            last_set
+        };
+        ignored.extend(broken);
+        places = Some(metadata);
+        damaged.clear();
         (0..PARTITIONS).for_each(|partition| {
             index.lock_partition(partition).update_each(|_, _| false);
         });
-        aside = sweep.run(sets.last_number());
-        aside.last_lsn = last_lsn;
-        groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
-    }
-    if let Some(set) = unknown_set(index, sets, aside.last_set) {
-        return Err(Error::DamagedMetadata {
-            namespace: log.namespace().to_owned(),
-            reason: format!("there are records of set number {set}, whose name is lost"),
-        });
-    }
+    };
     for (location, line) in &aside.lost {
-        if matches!(line.kind, Kind::Record | Kind::Tombstone) {
+        if is_version(line.kind) {
             let at = lost_at(*location, line.lsn);
             enter_lost(index, log, &damaged, at, line.identity);
         }
@@ -134,7 +164,59 @@ pub(crate) fn recover(
             ends: aside.ends,
             voids: aside.voids,
         },
+        chains,
     })
+}
+
+/// Records whose newest version is a delta. Second: deltas that were never durable and whose chain is not whole.
+fn chains(
+    log: &Log,
+    index: &Index,
+    deltas: &[(Location, Lsn, Digest)],
+    durable_lsn: u64,
+) -> (Vec<Chain>, Vec<Location>) {
+    let (mut chains, mut broken) = (Vec::new(), Vec::new());
+    let guard = epoch::pin();
+    for (location, lsn, digest) in deltas {
+        let is_current = index
+            .lock(digest)
+            .find(digest.tag(), |slot| slot.location == *location)
+            .is_some();
+        if !is_current {
+            continue;
+        }
+        match parts_of(log, *location, &guard) {
+            Some(parts) => chains.push(Chain {
+                digest: *digest,
+                parts,
+            }),
+            // One that was durable is damaged, and says so when it is read.
+            None if lsn.0 > durable_lsn => broken.push(*location),
+            None => {}
+        }
+    }
+    (chains, broken)
+}
+
+/// Counts the entries of chains, of which the index knows the newest alone. After [`count_live`].
+pub(crate) fn count_chains(log: &Log, index: &Index, sets: &Sets, chains: &[Chain]) {
+    for Chain { digest, parts } in chains {
+        let Some((newest, older)) = parts.split_last() else {
+            continue;
+        };
+        let mut partition = index.lock(digest);
+        let Some(at) = partition.find(digest.tag(), |slot| slot.location == newest.location) else {
+            continue;
+        };
+        let slot = partition.get(at);
+        let older_units: u32 = older.iter().map(|part| part.units).sum();
+        let size_units = slot.size_units + older_units;
+        partition.replace(at, Slot { size_units, ..slot });
+        sets.count(slot.set_id, 0, i64::from(older_units));
+        for part in older {
+            log.count_live(part.location, part.units);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -158,9 +240,12 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
         for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
             // A device of format 1 did not note which blocks it had used.
             let is_known_used = state.used_blocks != u32::MAX && index < state.used_blocks;
-            let (own, mirror) = volume.header_copies(index);
-            for copy in [own, mirror].iter().filter_map(HeaderCopy::header) {
-                used.next_block = used.next_block.max(copy.sequence + 1);
+            let (own, mirror, is_mirrored) = volume.header_copies(index, state.next_block);
+            let copies = [own, mirror];
+            let headers = copies.iter().filter_map(HeaderCopy::header);
+            // In format 1 it was a log sequence number.
+            for header in headers.filter(|header| header.format == Format::Two) {
+                used.next_block = used.next_block.max(header.sequence + 1);
             }
             let is_noted = |header: BlockHeader| {
                 let whole = HeaderCopy::Header {
@@ -169,7 +254,8 @@ fn used_blocks(log: &Log, known: &Known) -> UsedBlocks {
                 };
                 own == whole && mirror == whole && header.sequence < state.next_block
             };
-            let header = match BlockUse::judge(own, mirror, state.next_block, is_known_used) {
+            let (next_block, known) = (state.next_block, is_known_used);
+            let header = match BlockUse::judge(own, mirror, next_block, known, is_mirrored) {
                 BlockUse::Free => {
                     if !own.header().is_some_and(is_noted) {
                         free.push((volume, index, own == HeaderCopy::Blank && mirror == own));

@@ -13,10 +13,10 @@ use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
 use crate::maintenance::Background;
 use crate::namespace::{Core, Counters, Namespace};
-use crate::options::{Opening, Options, Storage};
+use crate::options::{Opening, Options, ReadMode, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
-use crate::recovery::{Known, METADATA_COPIES, Recovered, count_live, recover};
+use crate::recovery::{Known, METADATA_COPIES, Recovered, count_chains, count_live, recover};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
@@ -109,9 +109,15 @@ impl Core {
         devices: Vec<Arc<dyn Device>>,
         repair: bool,
     ) -> Result<(Self, Opening)> {
-        let (volumes, staging, mut known) = volumes_of(devices)?;
+        let (volumes, staging, mut known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
-        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
+        let log = Log::new(
+            options.name.clone(),
+            volumes,
+            staging,
+            options.write_lanes,
+            options.image_bytes_max,
+        );
         let mut index = Index::new(0);
         let mut sets = Sets::new();
         let hot_keys = HotKeys::new();
@@ -137,6 +143,7 @@ impl Core {
                     metadata: restored.metadata,
                     report,
                     repair: Repair::of_headers(&log, restored.headers),
+                    chains: restored.chains,
                 }
             }
             None => {
@@ -152,8 +159,10 @@ impl Core {
             metadata,
             report: opening,
             repair: repairs,
+            chains,
         } = recovered;
         count_live(&log, &index, &sets);
+        count_chains(&log, &index, &sets, &chains);
         for place in metadata
             .iter()
             .copied()
@@ -178,6 +187,7 @@ impl Core {
             log,
             index,
             sets,
+            any_deltas: AtomicBool::new(!chains.is_empty() || opening.damaged_entries > 0),
             any_groups: AtomicBool::new(groups.len() > 0),
             groups: Mutex::new(groups),
             unknown_below_lsn,
@@ -254,6 +264,7 @@ impl Core {
 /// The volumes of devices, the staging memory beside them, and what is known of them.
 pub(crate) fn volumes_of(
     devices: Vec<Arc<dyn Device>>,
+    read_mode: ReadMode,
 ) -> Result<(Vec<Volume>, Option<Arc<Staging>>, Known)> {
     let staging = staging_of(&devices);
     let mut volumes = Vec::with_capacity(devices.len());
@@ -280,13 +291,7 @@ pub(crate) fn volumes_of(
             }));
         }
         let staging = staging.clone();
-        volumes.push(Volume::new(
-            device,
-            number,
-            header.device_id,
-            header.max_bytes,
-            staging,
-        ));
+        volumes.push(Volume::new(device, number, &header, staging, read_mode));
         states.push(state);
     }
     let rebooted = volumes

@@ -116,6 +116,10 @@ impl Damaged {
             .insert(location, (found.lsn(), found.digest()));
     }
 
+    pub(crate) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     fn at(&self, location: Location) -> Option<(Lsn, Digest)> {
         self.0.lock().get(&location).copied()
     }
@@ -177,10 +181,19 @@ impl Gleanings {
     }
 }
 
-/// The newest entry of each digest among those with one tag.
-fn newest_of(mut found: Vec<Found>) -> Vec<Found> {
+/// The newest entry of each digest among those with one tag. Of a delta and the whole record that folding has written of the
+/// same version, the whole one: the rest of the chain may be gone.
+fn newest_of(mut found: Vec<Found>, is_delta: impl Fn(&Found) -> bool) -> Vec<Found> {
     found.sort_unstable_by_key(|found| (found.identity(), Reverse(found.rank())));
-    found.dedup_by_key(|found| found.identity());
+    found.dedup_by(|later, first| {
+        if later.identity() != first.identity() {
+            return false;
+        }
+        if later.rank() == first.rank() && is_delta(first) {
+            *first = *later;
+        }
+        true
+    });
     found
 }
 
@@ -245,7 +258,11 @@ impl<'a> Enterer<'a> {
                 alone = found(one);
                 alone.as_slice()
             } else {
-                rivals = newest_of(alike.iter().filter_map(found).collect());
+                let is_delta = |found: &Found| {
+                    let entry = self.log.entry(found.slot().location, &guard);
+                    entry.is_some_and(|entry| entry.view().kind_is(Kind::Delta))
+                };
+                rivals = newest_of(alike.iter().filter_map(found).collect(), is_delta);
                 &rivals
             };
             for found in newest {
@@ -266,13 +283,22 @@ impl<'a> Enterer<'a> {
                     continue;
                 };
                 let present = partition.get(at);
+                let entry = self.log.entry(present.location, &guard);
                 let lsn = if present.unverified {
                     self.damaged.at(present.location).map(|(lsn, _)| lsn)
                 } else {
-                    let entry = self.log.entry(present.location, &guard);
-                    entry.map(|entry| entry.view().lsn())
+                    entry.as_ref().map(|entry| entry.view().lsn())
                 };
-                if lsn.is_none_or(|lsn| found.rank() > (lsn, !present.unverified)) {
+                let is_newer = lsn.is_none_or(|lsn| {
+                    let rank = (lsn, !present.unverified);
+                    let is_delta = || {
+                        entry
+                            .as_ref()
+                            .is_some_and(|entry| entry.view().kind_is(Kind::Delta))
+                    };
+                    found.rank() > rank || (found.rank() == rank && is_delta())
+                });
+                if is_newer {
                     partition.replace(at, found.slot());
                 }
             }
@@ -371,7 +397,7 @@ mod tests {
             found(2, 8, 96, false),
         ];
         let offsets = |found: &Found| found.slot().location.offset_bytes();
-        let mut kept: Vec<u64> = newest_of(all).iter().map(offsets).collect();
+        let mut kept: Vec<u64> = newest_of(all, |_| false).iter().map(offsets).collect();
         kept.sort_unstable();
         assert_eq!(kept, [64, 80]);
     }

@@ -9,10 +9,11 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockUse, Format};
 use crate::log::directory::directory_bytes;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, filler};
 use crate::log::lane::OpenBlock;
 use crate::log::volume::Volume;
 use crate::recovery::scan::{BlockEnd, UsedBlock};
+use std::ops::Range;
 
 /// How much is written again at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -70,6 +71,7 @@ impl Repair {
                 Format::One => {
                     let voids = voids_in(&voids, id);
                     void_all(volume, block, &voids)?;
+                    fill_gaps(volume, block, &end.gaps)?;
                     if rewrite_old {
                         let offset = id.offset_bytes();
                         rewrite(volume, offset, offset + BLOCK_BYTES)?;
@@ -150,6 +152,28 @@ fn rewrite(volume: &Volume, from: u64, to: u64) -> Result<()> {
         volume.device().read(at, bytes)?;
         volume.device().write(at, &[bytes])?;
         at += len as u64;
+    }
+    Ok(())
+}
+
+/// Puts fillers over the gaps of a block of format 1. What was torn there, before it was durable, would pass for damage
+/// once entries with higher numbers are durable.
+fn fill_gaps(volume: &Volume, block: &UsedBlock, gaps: &[Range<u64>]) -> Result<()> {
+    for gap in gaps {
+        let units = ((gap.end - gap.start) / UNIT_BYTES) as u32;
+        if units < Header::span_for(0) {
+            continue;
+        }
+        let offset = block.id.offset_bytes() + gap.start;
+        let header = Header {
+            span_units: units,
+            ..filler()
+        };
+        let raw = header.encode(volume.place(block.incarnation, offset), &[]);
+        volume
+            .device()
+            .write(offset, &[&raw])
+            .map_err(Error::Device)?;
     }
     Ok(())
 }

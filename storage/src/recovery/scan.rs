@@ -75,6 +75,8 @@ pub(crate) struct BlockEnd {
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
+    /// Of a block of format 1: ranges that hold no entry, or one that was torn.
+    pub(crate) gaps: Vec<Range<u64>>,
 }
 
 /// How much of a block is read at a time.
@@ -189,10 +191,11 @@ pub(crate) fn scan_block(
     bytes.clear();
     if block.format == Format::One {
         bytes.read(volume, block.id, BLOCK_BYTES);
-        scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
+        let gaps = scan_format_1(volume, block, durable_lsn, &bytes.bytes, &mut seen);
         return BlockEnd {
             end: BLOCK_BYTES,
             sealed: true,
+            gaps,
             ..BlockEnd::default()
         };
     }
@@ -242,6 +245,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             staged_from: self.staged_from,
             unknown: self.unknown,
             lines: if whole { Vec::new() } else { self.lines },
+            gaps: Vec::new(),
         }
     }
 
@@ -440,7 +444,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         let is_damaged_commit = |line: &Line| commits.iter().any(|(lsn, _)| *lsn == line.lsn);
         let known: HashSet<Line> = self.lines.iter().map(|(line, _)| *line).collect();
         // Lines behind the last entry that was seen may be of entries that were torn, not damaged: they count only if the
-        // whole block was durable, or the damage reaches to the end of what was.
+        // block was durable as a whole, or the damage reaches to the end of what was.
         let reaches_end = self.block.durable_to >= BLOCK_BYTES
             || self
                 .damage
@@ -496,22 +500,25 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 }
 
 /// Walks over a block of format 1, in which slots were recycled in place. Entries up to `durable_lsn` were whole once;
-/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold.
+/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold. Returns the ranges between
+/// entries.
 fn scan_format_1(
     volume: &Volume,
     used: &UsedBlock,
     durable_lsn: u64,
     block: &[u8],
     seen: &mut impl FnMut(Sighting<'_>),
-) {
+) -> Vec<Range<u64>> {
     let start = used.id.offset_bytes();
     let mut at = Format::One.entries_at();
+    let mut gaps: Vec<Range<u64>> = Vec::new();
     let mut in_gap = false;
     while at < BLOCK_BYTES {
         let rest = block.get(at as usize..).unwrap_or_default();
         let zeros = zero_units(rest);
         if zeros > 0 {
             in_gap = true;
+            widen(&mut gaps, at, at + zeros * UNIT_BYTES);
             at += zeros * UNIT_BYTES;
             continue;
         }
@@ -543,10 +550,23 @@ fn scan_format_1(
         };
         let is_filler = intact.is_some_and(|header| header.kind == Kind::Filler);
         in_gap = sighting.is_none() && !is_filler;
+        let next = at + u64::from(step) * UNIT_BYTES;
         if let Some(sighting) = sighting {
             seen(sighting);
         }
-        at += u64::from(step) * UNIT_BYTES;
+        if in_gap {
+            widen(&mut gaps, at, next);
+        }
+        at = next;
+    }
+    gaps
+}
+
+/// Adds a range to the last one, if it follows it, or else to the list.
+fn widen(gaps: &mut Vec<Range<u64>>, from: u64, to: u64) {
+    match gaps.last_mut() {
+        Some(last) if last.end == from => last.end = to,
+        _ => gaps.push(from..to),
     }
 }
 

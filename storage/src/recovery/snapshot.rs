@@ -6,13 +6,16 @@
 //! u32 metadata length, metadata | u32 n, n * place | u32 groups, groups * (u64 number, u32 members, place)
 //! u32 hot keys, each (digest, u64 waits, u64 busy, u64 error bound)
 //! u32 blocks in use, each (u8 device, u8 format, u32 block, u64 incarnation, u64 sequence, u32 filled units)
+//! u32 chains of deltas, each (digest, u16 entries, each (u64 location, u32 units))
 //! u32 partitions that hold something, each (u32 number, u32 n, n * (u64 head, u64 tail))
 //! u64 xxh3_64 of everything before
 //! place: u64 location, u32 units, u64 log sequence number
 //! ```
 
 use crate::digest::{Digest, PARTITIONS};
+use crate::epoch;
 use crate::error::{Error, Result};
+use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::HotKey;
@@ -22,8 +25,10 @@ use crate::log::group::Groups;
 use crate::log::{Appended, Log};
 use crate::namespace::Core;
 use crate::options::{OpeningProgress, OpeningStep};
+use crate::recovery::Chain;
 use crate::sets::{Reader, Sets};
 use crate::stats::Traffic;
+use crate::sync::atomic::Ordering;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -45,6 +50,7 @@ pub(crate) struct Restored {
     pub(crate) groups: Groups,
     pub(crate) hot_keys: Vec<HotKey>,
     pub(crate) next_block: u64,
+    pub(crate) chains: Vec<Chain>,
     /// Of the blocks in use: device, header. Blocks whose header was lost already are left out.
     pub(crate) headers: Vec<(usize, BlockHeader)>,
 }
@@ -143,10 +149,22 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     }
     let held = |number: &usize| core.index.lock_partition(*number).len() > 0;
     let partitions: Vec<usize> = (0..PARTITIONS).filter(held).collect();
+    let chains = chains_of(core, &partitions);
+    out.count(chains.len())?;
+    for Chain { digest, parts } in chains {
+        out.put(digest.as_bytes())?;
+        out.put(&(parts.len() as u16).to_le_bytes())?;
+        for part in parts {
+            out.put(&part.location.packed().to_le_bytes())?;
+            out.put(&part.units.to_le_bytes())?;
+        }
+    }
     out.count(partitions.len())?;
     let total = partitions.len() as u64;
     for (done, number) in (1..).zip(partitions) {
-        let slots = core.slots_of(number);
+        let guard = epoch::pin();
+        let stored = |(tag, slot): (u32, Slot)| (tag, core.stored_slot(&slot, &guard).0);
+        let slots: Vec<_> = core.slots_of(number).into_iter().map(stored).collect();
         out.count(number)?;
         out.count(slots.len())?;
         for (tag, slot) in slots {
@@ -164,6 +182,26 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
         .sync_all()?;
     std::fs::rename(&new, &path)?;
     File::open(dir)?.sync_all()
+}
+
+/// The chains of deltas, of records that are there.
+fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
+    if !core.any_deltas.load(Ordering::Relaxed) {
+        return Vec::new();
+    }
+    let mut chains = Vec::new();
+    for number in partitions {
+        let guard = epoch::pin();
+        for (_, slot) in core.slots_of(*number) {
+            if let (_, Some(parts)) = core.stored_slot(&slot, &guard)
+                && let Some(entry) = core.log.entry(slot.location, &guard)
+            {
+                let digest = entry.view().digest();
+                chains.push(Chain { digest, parts });
+            }
+        }
+    }
+    chains
 }
 
 /// Reads the snapshot with this id. None: there is none, or it is damaged or another one; the log tells the same.
@@ -281,6 +319,20 @@ fn decode(
             sequence,
         };
         restored.headers.push((device, header));
+    }
+    for _ in 0..reader.u32().ok_or_else(short)? {
+        let digest = reader
+            .take(Digest::LEN)
+            .and_then(|bytes| bytes.first_chunk().copied());
+        let digest = Digest::new(digest.ok_or_else(short)?);
+        let mut parts = Vec::new();
+        for _ in 0..reader.u16().ok_or_else(short)? {
+            parts.push(Part {
+                location: Location::from_packed(reader.u64().ok_or_else(short)?),
+                units: reader.u32().ok_or_else(short)?,
+            });
+        }
+        restored.chains.push(Chain { digest, parts });
     }
     let partitions = reader.u32().ok_or_else(short)?;
     for done in 1..=partitions {

@@ -1,15 +1,18 @@
 //! The offline check: every block, every entry, and whether the index snapshot says what the log says.
 
-use crate::device::{ReadPattern, damaged_parts};
+use crate::device::{ReadPattern, damaged_parts, read_header};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
+use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
+use crate::log::volume::Volume;
 use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, Options, Storage};
+use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
 use crate::recovery::scan::{BlockBytes, Sighting, scan_block};
@@ -92,9 +95,15 @@ impl Namespace {
     pub fn verify(options: &Options) -> Result<Verification> {
         options.check()?;
         let devices = open_read_only(options)?;
-        let (volumes, staging, known) = volumes_of(devices)?;
+        let (volumes, staging, known) = volumes_of(devices, options.read_mode)?;
         let clean_close = clean_close_of(&known.states);
-        let log = Log::new(options.name.clone(), volumes, staging, options.write_lanes);
+        let log = Log::new(
+            options.name.clone(),
+            volumes,
+            staging,
+            options.write_lanes,
+            options.image_bytes_max,
+        );
         let (index, sets) = (Index::new(0), Sets::new());
         let recovered = recover(&log, &index, &sets, &known, &options.progress)?;
         sets.bound_timed(recovered.last_lsn + 1);
@@ -174,6 +183,8 @@ impl Namespace {
             let quiet = OpeningProgress::default();
             match snapshot::read(dir, id, &log, &claimed, &sets, &quiet)? {
                 Some(_) => found.compare(&log, &index, &claimed),
+                // No program that writes this format has read it, and the next opening reads the log.
+                None if is_of_format_1(&log) => {}
                 None => {
                     let what = format!(
                         "{}: missing, or damaged; opening reads the log",
@@ -266,6 +277,13 @@ impl Verification {
     }
 }
 
+/// Whether the devices were last written by a program of format 1, as was their snapshot.
+fn is_of_format_1(log: &Log) -> bool {
+    let version = |volume: &Volume| read_header(volume.device().as_ref());
+    let mut volumes = log.volumes().iter();
+    volumes.all(|volume| version(volume).is_ok_and(|header| header.version == 1))
+}
+
 /// Whether a version of the record is whole that is as new as this entry, or newer.
 fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
     let guard = epoch::pin();
@@ -274,10 +292,14 @@ fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
         !slot.unverified
             && entry.is_some_and(|entry| {
                 let entry = entry.view();
-                entry.has_digest(&header.digest) && entry.lsn() >= header.lsn
+                // A chain needs the versions before.
+                let is_whole = || parts_of(log, slot.location, &guard).is_some();
+                entry.has_digest(&header.digest)
+                    && entry.lsn() >= header.lsn
+                    && (!entry.kind_is(Kind::Delta) || is_whole())
             })
     };
-    matches!(header.kind, Kind::Record | Kind::Tombstone)
+    is_version(header.kind)
         && index
             .lock(&header.digest)
             .find(header.digest.tag(), newer)

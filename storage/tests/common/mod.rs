@@ -127,11 +127,14 @@ pub fn version(payload: &[u8]) -> NewVersion<'_> {
 }
 
 pub fn put(namespace: &Namespace, digest: &Digest, payload: &[u8]) -> Result<()> {
-    namespace.lock(digest, None)?.put(&version(payload))
+    namespace
+        .lock(digest, None)?
+        .put(&version(payload))
+        .map(drop)
 }
 
 pub fn delete(namespace: &Namespace, digest: &Digest) -> Result<bool> {
-    namespace.lock(digest, None)?.delete(NOW_MS)
+    Ok(namespace.lock(digest, None)?.delete(NOW_MS)?.is_some())
 }
 
 pub fn get(namespace: &Namespace, digest: &Digest) -> Result<Option<Vec<u8>>> {

@@ -157,14 +157,14 @@ impl Run {
         };
         let lock = self.namespace.lock(&digest(record as u64), None).unwrap();
         let result = lock.put(&new);
-        self.note(&[(record, Some(payload))], result);
+        self.note(&[(record, Some(payload))], result.map(drop));
     }
 
     fn delete(&mut self) {
         let record = self.record();
         let now_ms = self.options.clock.now_ms();
         let lock = self.namespace.lock(&digest(record as u64), None).unwrap();
-        match lock.delete(now_ms) {
+        match lock.delete(now_ms).map(|lsn| lsn.is_some()) {
             Ok(there) => {
                 let expected = self.records[record].now().is_some();
                 assert_eq!(there, expected, "{}: record {record}", self.what());
@@ -200,7 +200,7 @@ impl Run {
             })
             .collect();
         let result = namespace.commit_group(locked);
-        self.note(&changes, result);
+        self.note(&changes, result.map(drop));
     }
 
     fn create_set(&mut self) {

@@ -1,0 +1,153 @@
+//! Many records at once: all digests are computed first, then storage fetches the memory of a group of records before
+//! it reads the first.
+
+use spikelet_storage::EntryView;
+
+use super::{Operated, Set};
+use crate::engine::namespace::{metadata_of, record_of};
+use crate::record::{Key, Record, RecordView};
+use crate::{RecordCall, Result};
+
+/// Calls whose records are fetched ahead together.
+const CALLS_AHEAD: usize = 32;
+
+impl Set {
+    /// Returns the records of these keys, in the order of the keys; `None` for a key without a record. Keys may repeat.
+    ///
+    /// This is the fast way to read related records: the cache misses of up to 32 records overlap, so a record beyond the
+    /// processor's caches costs about a third of a [`Set::get`]. Each record takes one allocation;
+    /// [`Set::get_batch_with`] takes none for records.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// users.put("bob", [("age", 12)])?;
+    /// let records: spikelet::Result<Vec<_>> =
+    ///     users.get_batch(["alice", "nobody", "bob"]).into_iter().collect();
+    /// let ages: Vec<_> = records?
+    ///     .iter()
+    ///     .map(|record| record.as_ref().and_then(|record| record.get("age")))
+    ///     .collect();
+    /// assert_eq!(ages, [Some(42.into()), None, Some(12.into())]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Each record has a result of its own, with the errors of [`Set::get`]: the others are read all the same.
+    #[must_use = "each record has its own result"]
+    pub fn get_batch<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Vec<Result<Option<Record>>> {
+        self.collect_batch(keys, |entry| record_of(&entry))
+    }
+
+    /// Returns the records of these keys as [`Set::get_batch`] does, each with those of `bins` that it has.
+    ///
+    /// # Errors
+    /// As for [`Set::get_batch`].
+    #[must_use = "each record has its own result"]
+    pub fn get_batch_bins<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        bins: &[&str],
+    ) -> Vec<Result<Option<Record>>> {
+        self.collect_batch(keys, |entry| {
+            let body = RecordView::parse(entry.payload())?.select(bins);
+            Record::new(metadata_of(&entry), entry.key(), &body)
+        })
+    }
+
+    /// Lends the records of these keys to `read` where they lie, each with the position of its key, in the order of the
+    /// keys. `read` is called once for every key: with `None` if there is no record, with an error for this record alone.
+    ///
+    /// Copies no record and takes no lock; costs some 40 ns a record less than [`Set::get_batch`]. Keep `read` short: space
+    /// cannot be used again while it runs for up to 32 records. A version written meanwhile may be seen or not.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// users.put("alice", [("age", 42)])?;
+    /// users.put("bob", [("age", 12)])?;
+    /// let mut sum = 0;
+    /// users.get_batch_with(["alice", "nobody", "bob"], |_, user| {
+    ///     if let Ok(Some(user)) = user {
+    ///         sum += user.bin("age").and_then(|age| age.as_int()).unwrap_or(0);
+    ///     }
+    /// });
+    /// assert_eq!(sum, 54);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Passed to `read`: those of [`Set::get`].
+    pub fn get_batch_with<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut read: impl FnMut(usize, Result<Option<RecordView<'_>>>),
+    ) {
+        let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
+        self.read_batch(&keys, |position, entry| {
+            read(
+                position,
+                entry.and_then(|entry| {
+                    entry
+                        .map(|entry| RecordView::parse(entry.payload()))
+                        .transpose()
+                }),
+            );
+        });
+    }
+
+    fn collect_batch<'k, K: Into<Key<'k>>>(
+        &self,
+        keys: impl IntoIterator<Item = K>,
+        mut make: impl FnMut(EntryView<'_>) -> Result<Record>,
+    ) -> Vec<Result<Option<Record>>> {
+        let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
+        let mut records = Vec::with_capacity(keys.len());
+        self.read_batch(&keys, |_, entry| {
+            records.push(entry.and_then(|entry| entry.map(&mut make).transpose()));
+        });
+        records
+    }
+
+    /// Lends what the set's readers may see of each of these records to `read`, in the order of the keys.
+    fn read_batch(
+        &self,
+        keys: &[Key<'_>],
+        mut read: impl FnMut(usize, Result<Option<EntryView<'_>>>),
+    ) {
+        let namespace = &self.core.namespace;
+        let digests = namespace.key_hash.digests(&self.core.name, keys, |key| key);
+        let mut keys = keys.iter();
+        namespace.storage.get_batch(&digests, |position, found| {
+            let Some(key) = keys.next() else { return };
+            let entry = match found {
+                Ok(Some(entry)) => self.checked(self.filter.as_ref(), key, entry),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error.into()),
+            };
+            read(position, entry);
+        });
+    }
+
+    /// Makes these calls one after the other.
+    pub(crate) fn operate_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+        let namespace = &self.core.namespace;
+        let digests = namespace
+            .key_hash
+            .digests(&self.core.name, calls, |call| &call.key);
+        let mut results = Vec::with_capacity(calls.len());
+        for (calls, digests) in calls.chunks(CALLS_AHEAD).zip(digests.chunks(CALLS_AHEAD)) {
+            namespace.storage.prefetch_batch(digests);
+            results.extend(calls.iter().zip(digests).map(|(call, digest)| {
+                self.operate_at(call.policy, &call.key, *digest, call.operations)
+            }));
+        }
+        results
+    }
+}

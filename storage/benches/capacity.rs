@@ -1,0 +1,115 @@
+//! What many records cost: index bytes, stalls while the index grows, opening with and without a snapshot, a pass over
+//! tombstones, memory and disk.
+//!
+//! `cargo bench -p spikelet-storage --bench capacity -- [--records 20000000] [--dir DIR]`
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![allow(missing_docs)]
+
+use spikelet_storage::{Digest, Durability, Namespace, NewVersion, Options, Storage};
+use std::time::{Duration, Instant};
+
+fn argument(name: &str) -> Option<String> {
+    std::env::args()
+        .skip_while(|argument| argument != name)
+        .nth(1)
+}
+
+fn digest(number: u64) -> Digest {
+    let hash = xxhash_rust::xxh3::xxh3_128(&number.to_le_bytes()).to_le_bytes();
+    let mut bytes = [0; Digest::LEN];
+    bytes[..16].copy_from_slice(&hash);
+    Digest::new(bytes)
+}
+
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("RssAnon"));
+    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+    kib.unwrap_or_default() >> 10
+}
+
+fn main() {
+    let records: u64 = argument("--records").map_or(1_000_000, |count| count.parse().unwrap());
+    let dir = argument("--dir").map_or_else(std::env::temp_dir, Into::into);
+    let dir = dir.join(format!("capacity-{}", std::process::id()));
+    let options = || Options {
+        durability: Durability::Process,
+        ..Options::new(
+            "capacity",
+            Storage::Files {
+                dir: dir.clone(),
+                devices: 1,
+            },
+        )
+    };
+    let payload = [7; 100];
+    let (namespace, _) = Namespace::open(options()).unwrap();
+    let version = NewVersion {
+        generation: 1,
+        void_time: 0,
+        last_update_ms: 1,
+        set_id: 0,
+        key: None,
+        payload: &payload,
+    };
+    let (begun, mut longest, mut slow) = (Instant::now(), Duration::ZERO, 0);
+    for record in 0..records {
+        let lock = namespace.lock(&digest(record), None).unwrap();
+        let one = Instant::now();
+        lock.put(&version).unwrap();
+        let took = one.elapsed();
+        longest = longest.max(took);
+        slow += u64::from(took > Duration::from_millis(1));
+    }
+    let stats = namespace.stats();
+    println!(
+        "load: {records} records, {:.0} k/s, longest put {longest:.1?}, {slow} above 1 ms",
+        records as f64 / begun.elapsed().as_secs_f64() / 1e3
+    );
+    println!(
+        "index {:.1} B a record, anonymous memory {} MiB, disk {:.1} B a record",
+        stats.index_bytes_per_record(),
+        resident_mib(),
+        stats.device_bytes as f64 / records as f64
+    );
+    let begun = Instant::now();
+    namespace.sync().unwrap();
+    println!("sync {:.1?}", begun.elapsed());
+    drop(namespace);
+    let begun = Instant::now();
+    let (namespace, opening) = Namespace::open(options()).unwrap();
+    println!(
+        "opening, the log read: {:.1?} ({} entries)",
+        begun.elapsed(),
+        opening.entries
+    );
+    let begun = Instant::now();
+    namespace.close().unwrap();
+    drop(namespace);
+    println!("clean close: {:.1?}", begun.elapsed());
+    let begun = Instant::now();
+    let (namespace, opening) = Namespace::open(options()).unwrap();
+    println!(
+        "opening by snapshot ({}): {:.1?}",
+        opening.from_snapshot,
+        begun.elapsed()
+    );
+    let deleted = records / 100;
+    for record in 0..deleted {
+        namespace
+            .lock(&digest(record), None)
+            .unwrap()
+            .delete(2)
+            .unwrap();
+    }
+    let begun = Instant::now();
+    let done = namespace.maintain().unwrap();
+    println!(
+        "maintenance after {deleted} deletes: {:.1?} ({} tombstones forgotten, {} blocks freed)",
+        begun.elapsed(),
+        done.dropped_tombstones,
+        done.freed_blocks
+    );
+    drop(namespace);
+    std::fs::remove_dir_all(&dir).unwrap();
+}

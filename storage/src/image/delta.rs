@@ -1,0 +1,295 @@
+//! Deltas: the bytes by which a version of a record differs from the version before.
+//!
+//! ```text
+//! 0 u64  location of the version before (39 bits) | number of deltas since the whole record, this one included (8 bits)
+//! 8 u64  log sequence number of the version before
+//! 16     splices, from the front of the body to its end:
+//!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted, the bytes
+//! ```
+//! What they apply to is the body of a whole record without its group: key and payload.
+
+use crate::location::Location;
+use crate::log::entry::{Lsn, take_varint, varint};
+use crate::sets::Reader;
+
+const FIXED_BYTES: usize = 16;
+const COUNT_SHIFT: u32 = Location::BITS;
+
+/// The most pieces that a delta consists of: an edit changes a length or two, a count, and an element.
+const SPLICES_MAX: usize = 8;
+/// So many equal bytes end a change.
+const EQUAL_BYTES: usize = 16;
+/// Changes up to this length are found wherever they are; one longer change is found per delta.
+const CHANGE_BYTES_MAX: usize = 64;
+
+/// A change of a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Splice {
+    /// Where it begins in the old body, and how many bytes go.
+    pub(crate) at: usize,
+    pub(crate) removed: usize,
+    /// Where the new bytes begin in the new body, and how many they are.
+    pub(crate) from: usize,
+    pub(crate) inserted: usize,
+}
+
+/// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one walk over both.
+pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<Splice>> {
+    let mut splices = Vec::new();
+    let (mut at, mut from, mut bytes) = (0, 0, 0);
+    loop {
+        let equal = equal_at_front(old.get(at..)?, new.get(from..)?);
+        at += equal;
+        from += equal;
+        let (old_rest, new_rest) = (old.get(at..)?, new.get(from..)?);
+        if old_rest.is_empty() && new_rest.is_empty() {
+            return Some(splices);
+        }
+        let small = (splices.len() + 1 < SPLICES_MAX).then(|| small_change(old_rest, new_rest));
+        let (removed, inserted) = small.flatten().unwrap_or_else(|| {
+            let equal = equal_at_end(old_rest, new_rest);
+            (old_rest.len() - equal, new_rest.len() - equal)
+        });
+        bytes += inserted + 6;
+        if bytes > bytes_max {
+            return None;
+        }
+        splices.push(Splice {
+            at,
+            removed,
+            from,
+            inserted,
+        });
+        at += removed;
+        from += inserted;
+    }
+}
+
+/// How many bytes are equal at the front.
+fn equal_at_front(one: &[u8], other: &[u8]) -> usize {
+    const STEP: usize = 64;
+    let length = one.len().min(other.len());
+    let (ones, _) = one.as_chunks::<STEP>();
+    let (others, _) = other.as_chunks::<STEP>();
+    let whole = ones
+        .iter()
+        .zip(others)
+        .take_while(|(one, other)| one == other)
+        .count();
+    let from = whole * STEP;
+    let rest = one.iter().zip(other).take(length).skip(from);
+    from + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// How many bytes are equal at the end.
+fn equal_at_end(one: &[u8], other: &[u8]) -> usize {
+    const STEP: usize = 64;
+    let (_, ones) = one.as_rchunks::<STEP>();
+    let (_, others) = other.as_rchunks::<STEP>();
+    let whole = ones
+        .iter()
+        .rev()
+        .zip(others.iter().rev())
+        .take_while(|(one, other)| one == other)
+        .count();
+    let from = whole * STEP;
+    let rest = one.iter().rev().zip(other.iter().rev()).skip(from);
+    from + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// The shortest change at the front after which the bodies are equal for a while: bytes removed, bytes inserted.
+fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
+    let equal = |removed: usize, inserted: usize| {
+        let (old, new) = (old.get(removed..)?, new.get(inserted..)?);
+        let at_end = old == new;
+        let equal = at_end || old.get(..EQUAL_BYTES)? == new.get(..EQUAL_BYTES)?;
+        equal.then_some((removed, inserted))
+    };
+    (1..=CHANGE_BYTES_MAX).find_map(|length| {
+        equal(length, length)
+            .or_else(|| equal(0, length))
+            .or_else(|| equal(length, 0))
+    })
+}
+
+/// Turns the old body into the new one where it is: what lies between splices moves once. `at` of the splices is in the
+/// body, `from` in `new`, in which they were found.
+pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
+    let old_bytes = body.len();
+    // Behind each splice: where what is kept begins and ends, and where it goes.
+    let mut kept = Vec::with_capacity(splices.len());
+    let mut to = 0;
+    let mut before = 0;
+    for (number, splice) in splices.iter().enumerate() {
+        to += splice.at - before + splice.inserted;
+        before = splice.at + splice.removed;
+        let end = splices.get(number + 1).map_or(old_bytes, |next| next.at);
+        kept.push((before, end, to));
+    }
+    let new_bytes = kept
+        .last()
+        .map_or(old_bytes, |(from, end, to)| to + end - from);
+    if new_bytes > old_bytes {
+        body.resize(new_bytes, 0);
+    }
+    let mut shift = |(from, end, to): (usize, usize, usize)| {
+        if end <= body.len() && to + end - from <= body.len() {
+            body.copy_within(from..end, to);
+        }
+    };
+    // Those that move to the front first, from the front; then the others, from the end: so nothing is overwritten that
+    // has not moved.
+    let to_front = |(from, _, to): &(usize, usize, usize)| to < from;
+    let to_end = |(from, _, to): &(usize, usize, usize)| to > from;
+    kept.iter().copied().filter(to_front).for_each(&mut shift);
+    kept.iter()
+        .copied()
+        .rev()
+        .filter(to_end)
+        .for_each(&mut shift);
+    body.truncate(new_bytes);
+    for (splice, (_, _, behind)) in splices.iter().zip(&kept) {
+        let inserted = new.get(splice.from..splice.from + splice.inserted);
+        let target = body.get_mut(behind - splice.inserted..*behind);
+        if let (Some(target), Some(inserted)) = (target, inserted) {
+            target.copy_from_slice(inserted);
+        }
+    }
+}
+
+/// The body of a delta entry. `offset`: where what was compared begins in the body. `count`: deltas since the whole record, this one included.
+pub(crate) fn encode(
+    before: (Location, Lsn),
+    count: usize,
+    offset: usize,
+    splices: &[Splice],
+    new: &[u8],
+) -> Vec<u8> {
+    let inserted: usize = splices.iter().map(|splice| splice.inserted).sum();
+    let mut body = Vec::with_capacity(FIXED_BYTES + inserted + 15 * splices.len());
+    let (location, lsn) = before;
+    let word = location.packed() | ((count as u64 & 0xff) << COUNT_SHIFT);
+    body.extend(word.to_le_bytes());
+    body.extend(lsn.0.to_le_bytes());
+    let mut last = 0;
+    for (number, splice) in splices.iter().enumerate() {
+        let skipped = if number == 0 { offset } else { 0 };
+        for number in [splice.at - last + skipped, splice.removed, splice.inserted] {
+            let (bytes, used) = varint(number);
+            body.extend_from_slice(bytes.get(..used).unwrap_or_default());
+        }
+        let inserted = new.get(splice.from..splice.from + splice.inserted);
+        body.extend_from_slice(inserted.unwrap_or_default());
+        last = splice.at + splice.removed;
+    }
+    body
+}
+
+/// A delta as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delta<'a> {
+    pub(crate) before: Location,
+    pub(crate) before_lsn: Lsn,
+    splices: &'a [u8],
+}
+
+impl<'a> Delta<'a> {
+    pub(crate) fn decode(body: &'a [u8]) -> Option<Self> {
+        let (fixed, splices) = body.split_at_checked(FIXED_BYTES)?;
+        let mut reader = Reader(fixed);
+        Some(Self {
+            before: Location::from_packed(reader.u64()?),
+            before_lsn: Lsn(reader.u64()?),
+            splices,
+        })
+    }
+
+    /// The body after this delta. None: it is not one of this body.
+    pub(crate) fn apply(&self, old: &[u8]) -> Option<Vec<u8>> {
+        let mut new = Vec::with_capacity(old.len() + self.splices.len());
+        let mut old = old;
+        let mut rest = self.splices;
+        while !rest.is_empty() {
+            let (kept, behind) = take_varint(rest)?;
+            let (removed, behind) = take_varint(behind)?;
+            let (inserted, behind) = take_varint(behind)?;
+            let (same, after) = old.split_at_checked(kept)?;
+            let (bytes, behind) = behind.split_at_checked(inserted)?;
+            new.extend_from_slice(same);
+            new.extend_from_slice(bytes);
+            old = after.get(removed..)?;
+            rest = behind;
+        }
+        new.extend_from_slice(old);
+        Some(new)
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn there_and_back(old: &[u8], new: &[u8]) -> Option<usize> {
+        let splices = diff(old, new, usize::MAX)?;
+        let before = (Location::from_packed(77), Lsn(5));
+        let body = encode(before, 3, 0, &splices, new);
+        let mut edited = old.to_vec();
+        edit(&mut edited, &splices, new);
+        assert_eq!(edited, new);
+        let delta = Delta::decode(&body).unwrap();
+        assert_eq!((delta.before, delta.before_lsn), before);
+        assert_eq!(delta.apply(old).unwrap(), new);
+        Some(body.len() - FIXED_BYTES)
+    }
+
+    #[test]
+    fn an_edit_of_a_list_with_its_lengths_is_small() {
+        let old: Vec<u8> = (0..5000u32)
+            .flat_map(|n| (n * 7919).to_le_bytes())
+            .collect();
+        let mut new = old.clone();
+        new[3] ^= 1;
+        new[9] = new[9].wrapping_add(1);
+        new.splice(9000..9000, [1, 2, 3, 4, 5]);
+        new.drain(15_000..15_005);
+        assert!(there_and_back(&old, &new).unwrap() < 50);
+    }
+
+    #[test]
+    fn one_long_change_is_found_between_what_is_equal() {
+        let old = vec![7; 3000];
+        let mut new = old.clone();
+        new.splice(1000..2000, (0..1500u32).map(|n| n as u8));
+        assert!(there_and_back(&old, &new).unwrap() < 1600);
+    }
+
+    #[test]
+    fn a_change_that_is_too_large_is_none() {
+        assert_eq!(diff(&[1; 1000], &[2; 1000], 100), None);
+        assert_eq!(diff(&[1; 1000], &[1; 1000], 0), Some(Vec::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn every_change_comes_back(
+            old in prop::collection::vec(0u8..4, 0..400),
+            edits in prop::collection::vec((0usize..400, 0usize..90, prop::collection::vec(0u8..4, 0..90)), 0..12),
+        ) {
+            let mut new = old.clone();
+            for (at, removed, inserted) in edits {
+                let at = at.min(new.len());
+                let to = (at + removed).min(new.len());
+                new.splice(at..to, inserted);
+            }
+            prop_assert!(there_and_back(&old, &new).is_some());
+        }
+
+        #[test]
+        fn no_bytes_make_a_delta_panic(body in prop::collection::vec(any::<u8>(), 0..200), old in prop::collection::vec(any::<u8>(), 0..200)) {
+            if let Some(delta) = Delta::decode(&body) {
+                let _ = delta.apply(&old);
+            }
+        }
+    }
+}
