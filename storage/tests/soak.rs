@@ -101,7 +101,7 @@ impl Soak {
                 ..version(&bytes)
             };
             match lock.put(&version) {
-                Ok(()) => break,
+                Ok(_) => break,
                 Err(Error::StopWrites { .. }) if attempt < 3 => self.maintain(),
                 Err(other) => panic!("step {}: {other}: {:?}", self.step, self.namespace.stats()),
             }
@@ -114,7 +114,8 @@ impl Soak {
     fn delete(&mut self) {
         let Some(record) = self.pick() else { return };
         let lock = self.namespace.lock(&digest(record), None).unwrap();
-        assert!(lock.delete(self.clock_ms()).unwrap(), "step {}", self.step);
+        let deleted = lock.delete(self.clock_ms()).unwrap();
+        assert!(deleted.is_some(), "step {}", self.step);
         self.forget(record);
     }
 
