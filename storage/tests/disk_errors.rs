@@ -66,7 +66,7 @@ impl Run {
         let record = self.chance.below(RECORDS);
         let bytes = payload(self.writes, self.chance.one_in(12));
         let lock = self.namespace.lock(&digest(record), None).unwrap();
-        let result = lock.put(&version(&bytes)).map(drop);
+        let result = lock.put(&version(&bytes)).map(|_| ());
         self.note(record, Some(bytes), result);
     }
 

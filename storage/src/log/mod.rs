@@ -34,13 +34,16 @@ use crate::log::lane::{
     Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES,
 };
 use crate::log::space::{Purpose, Space, lanes_for};
-use crate::log::staging::Staging;
+use crate::log::staging::{BUFFER_BYTES_MIN, Staging};
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
+
+/// From so many bytes of entries on, a free block is kept backed for defragmentation.
+const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
 
 /// Where an entry was put.
 #[derive(Clone, Copy, Debug)]
@@ -421,6 +424,10 @@ impl Log {
                     return Ok(volume);
                 }
                 // First a new one: without it, what is open stays so, and smaller entries may still fit.
+                if purpose == Purpose::Write {
+                    self.keep_backed_block()
+                        .map_err(|error| self.refused(purpose, error))?;
+                }
                 let next = self.take_block(purpose)?;
                 let closed = self
                     .back_block(next)
@@ -435,6 +442,31 @@ impl Log {
                 self.open_block(number, state, next, purpose)?;
             }
         }
+    }
+
+    /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
+    /// without it.
+    fn keep_backed_block(&self) -> std::result::Result<(), DeviceError> {
+        let blocks = self.volumes.iter().flat_map(Volume::blocks);
+        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
+        let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
+        if self.space.has_backed() || filled * UNIT_BYTES < BACKED_BLOCK_FROM_BYTES {
+            return Ok(());
+        }
+        if let Some(staging) = self.staging() {
+            staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
+        }
+        let Some(id) = self.space.take(&self.volumes, Purpose::Defrag)? else {
+            return Ok(());
+        };
+        let volume = self.volumes.get(id.device);
+        let backed = self.back_block(id).and_then(|()| {
+            volume.map_or(Ok(()), |volume| {
+                volume.device().reserve(id.offset_bytes(), BLOCK_BYTES)
+            })
+        });
+        self.space.give_back(id, backed.is_ok());
+        backed
     }
 
     /// Puts disk space behind what a block needs to be opened.

@@ -148,13 +148,23 @@ impl Space {
         if blocks.available() <= kept {
             return Ok(None);
         }
-        if blocks.reachable() == 0 {
+        // The last backed one is for those who must go on when the disk is full.
+        let spares_backed = purpose == Purpose::Write && blocks.backed.len() <= 1;
+        if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
             extend(&mut blocks, volumes)?;
         }
-        let taken = blocks.backed.pop_front().or_else(|| blocks.free.pop());
+        let taken = match spares_backed {
+            true => blocks.free.pop().or_else(|| blocks.backed.pop_front()),
+            false => blocks.backed.pop_front().or_else(|| blocks.free.pop()),
+        };
         self.refresh(&blocks);
         self.changed.notify_all();
         Ok(taken)
+    }
+
+    /// Whether a free block has disk space behind all of it.
+    pub(crate) fn has_backed(&self) -> bool {
+        !self.blocks.lock().backed.is_empty()
     }
 
     /// Whether a block that becomes free should keep its disk space, given so many blocks in use.

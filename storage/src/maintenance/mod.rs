@@ -64,7 +64,7 @@ impl Namespace {
             expired: core.expire()?,
             ..Maintained::default()
         };
-        core.gather_leftovers()?;
+        done.freed_blocks += core.gather_leftovers()?;
         // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
         loop {
             let mut freed = 0;
