@@ -73,6 +73,8 @@ pub(crate) struct Log {
     states: Mutex<States>,
     /// For each device, one more than the highest block that was ever opened.
     used_blocks: Vec<AtomicU32>,
+    /// Held while a block gets its first header.
+    opening: Mutex<()>,
 }
 
 /// What the devices' headers say of how far they are durable.
@@ -135,6 +137,7 @@ impl Log {
             // Odd, so that no incarnation is ever 0; random in its upper half, so that no two openings share one.
             sessions: AtomicU64::new((session << 32) | 1),
             states: Mutex::default(),
+            opening: Mutex::default(),
         }
     }
 
@@ -535,7 +538,7 @@ impl Log {
             device_id: volume.device_id(),
             sequence: self.draw_block_sequence(),
         };
-        if let Err(error) = volume.write_block_header(&header) {
+        if let Err(error) = self.write_first_header(volume, &header) {
             // One copy may be there: the block must not count as used later.
             let _ = self.note_free(id);
             return Err(error);
@@ -543,9 +546,6 @@ impl Log {
         if let Some(block) = volume.block(id.index) {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
-        }
-        if let Some(used) = self.used_blocks.get(id.device) {
-            used.fetch_max(id.index + 1, Ordering::SeqCst);
         }
         self.space.set_disk_full(false);
         state.open = Some(open);
@@ -566,6 +566,37 @@ impl Log {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Writes the header of a block that is being opened. Blocks before it that never had one get one, too: a block without a
+    /// header that lies before one in use counts as lost.
+    fn write_first_header(
+        &self,
+        volume: &Volume,
+        header: &BlockHeader,
+    ) -> std::result::Result<(), DeviceError> {
+        let _one_at_a_time = self.opening.lock();
+        let Some(used) = self.used_blocks.get(volume.number()) else {
+            return Ok(());
+        };
+        for index in used.load(Ordering::SeqCst)..header.index {
+            let id = volume.block_id(index);
+            volume.device().reserve(id.offset_bytes(), PAGE_BYTES)?;
+            volume.write_block_header(&self.free_header(volume, id))?;
+        }
+        volume.write_block_header(header)?;
+        used.fetch_max(header.index + 1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn free_header(&self, volume: &Volume, id: BlockId) -> BlockHeader {
+        BlockHeader {
+            format: Format::Two,
+            index: id.index,
+            incarnation: 0,
+            device_id: volume.device_id(),
+            sequence: self.draw_block_sequence(),
         }
     }
 
@@ -640,14 +671,7 @@ impl Log {
         let Some(volume) = self.volumes.get(id.device) else {
             return Ok(());
         };
-        let header = BlockHeader {
-            format: Format::Two,
-            index: id.index,
-            incarnation: 0,
-            device_id: volume.device_id(),
-            sequence: self.draw_block_sequence(),
-        };
-        volume.write_block_header(&header)?;
+        volume.write_block_header(&self.free_header(volume, id))?;
         if let Some(block) = volume
             .block(id.index)
             .filter(|block| block.format() == Format::One)
