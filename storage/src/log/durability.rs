@@ -417,7 +417,9 @@ mod shuttle_tests {
                     model.wait(model.write());
                 }
             },
-            |model| drop(model.wait(model.write())),
+            |model| {
+                model.wait(model.write());
+            },
             // Blocks instead, and so shares syncs with the tasks.
             |model| drop(model.sync_to(model.write())),
         ];
