@@ -123,7 +123,7 @@ impl OpenBlock {
         let offset = self.id.offset_bytes();
         let to = to.min(BLOCK_BYTES);
         if to > self.backed_to {
-            let wanted = to.max(self.backed_to * 2).max(CHUNK_BYTES).min(BLOCK_BYTES);
+            let wanted = to.max(self.backed_to * 2).clamp(CHUNK_BYTES, BLOCK_BYTES);
             let wanted = wanted.next_multiple_of(PAGE_BYTES);
             let from = self.backed_to;
             let backed = match volume.device().reserve(offset + from, wanted - from) {
