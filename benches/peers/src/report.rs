@@ -17,8 +17,8 @@ const BYTES: [(&str, BytesOf); 5] = [
     ("pages_dirtied", |cost| Some(cost.traffic.dirtied)),
     ("write_calls", |cost| Some(cost.traffic.called)),
     ("file_growth", |cost| Some(cost.traffic.allocated)),
-    ("log_fresh", |cost| cost.log.map(|log| log.fresh)),
-    ("log_recycled", |cost| cost.log.map(|log| log.recycled)),
+    ("log_appended", |cost| cost.log.map(|log| log.appended)),
+    ("log_moved", |cost| cost.log.map(|log| log.moved)),
 ];
 /// Phases whose processor time is in the table of costs, in the order of its columns.
 const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
@@ -345,16 +345,16 @@ impl Report {
             "given to write calls",
             "growth of the files",
             "log B/edit",
-            "recycled B/edit"
+            "moved B/edit"
         )?;
         for row in &rows {
-            let [dirtied, called, allocated, fresh, recycled] = BYTES.map(|(_, of)| {
+            let [dirtied, called, allocated, appended, moved] = BYTES.map(|(_, of)| {
                 row.bytes(of)
                     .map_or("-".into(), |bytes| format!("{bytes:.0}"))
             });
             writeln!(
                 text,
-                "{:<17} {dirtied:>17} {called:>21} {allocated:>20} {fresh:>12} {recycled:>14}",
+                "{:<17} {dirtied:>17} {called:>21} {allocated:>20} {appended:>12} {moved:>14}",
                 row.store.name(),
             )?;
         }
@@ -583,7 +583,7 @@ mod tests {
         }
         let row = report.rows.first().unwrap();
         assert_eq!(row.bytes(|cost| Some(cost.traffic.dirtied)), Some(30.0));
-        assert_eq!(row.bytes(|cost| Some(cost.log?.fresh)), None);
+        assert_eq!(row.bytes(|cost| Some(cost.log?.appended)), None);
         assert_eq!(row.processor_ns(), Some(30.0));
         assert_eq!(row.disk_bytes(), 300.0);
     }
@@ -601,8 +601,8 @@ mod tests {
         for phase in Phase::value_variants().iter().copied() {
             for operations in [20_000_000, 30_000_000] {
                 let log = LogBytes {
-                    fresh: 1 << 40,
-                    recycled: 1 << 40,
+                    appended: 1 << 40,
+                    moved: 1 << 40,
                 };
                 for store in [StoreName::Floor, StoreName::SpikeletInterval] {
                     let cost = Cost {

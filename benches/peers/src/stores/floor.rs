@@ -205,7 +205,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Spikelet::open(dir.path(), Durability::Process).unwrap();
         records::load(&store, RECORDS, 1).unwrap();
-        let entry = store.log_bytes().unwrap().fresh as f64 / RECORDS as f64;
+        let entry = store.log_bytes().unwrap().appended as f64 / RECORDS as f64;
         assert!((entry / ENTRY_BYTES as f64 - 1.0).abs() < 0.25, "{entry}");
     }
 }

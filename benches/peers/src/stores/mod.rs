@@ -97,18 +97,18 @@ pub trait PeerStore: Sync {
 /// Bytes of log that a store has taken, up to some moment or between two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogBytes {
-    /// Log that was not used before, and what was moved to free some.
-    pub fresh: u64,
-    /// Places of entries that were never synced and are superseded, written to again.
-    pub recycled: u64,
+    /// Log taken for what was written.
+    pub appended: u64,
+    /// What cleaning has moved to free some.
+    pub moved: u64,
 }
 
 impl LogBytes {
     /// What came on top of `before`.
     pub fn since(self, before: Self) -> Self {
         Self {
-            fresh: self.fresh - before.fresh,
-            recycled: self.recycled - before.recycled,
+            appended: self.appended - before.appended,
+            moved: self.moved - before.moved,
         }
     }
 }

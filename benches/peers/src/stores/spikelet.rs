@@ -68,7 +68,8 @@ impl PeerStore for Spikelet {
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
-        Ok(self.set.put(key, [(BIN, value)])?)
+        self.set.put(key, [(BIN, value)])?;
+        Ok(())
     }
 
     fn put_group(&self, _: &[(Key, Value)]) -> Result<()> {
@@ -107,8 +108,8 @@ impl PeerStore for Spikelet {
     fn log_bytes(&self) -> Option<LogBytes> {
         let traffic = self.namespace.stats().traffic;
         Some(LogBytes {
-            fresh: traffic.appended_bytes + traffic.moved_bytes,
-            recycled: traffic.recycled_bytes,
+            appended: traffic.appended_bytes,
+            moved: traffic.moved_bytes,
         })
     }
 }

@@ -60,7 +60,8 @@ impl PeerStore for SpikeletStorage {
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
         let lock = self.namespace.lock(&Digest::new(*key), None)?;
-        Ok(lock.put(&self.version(key, value))?)
+        lock.put(&self.version(key, value))?;
+        Ok(())
     }
 
     fn put_group(&self, group: &[(Key, Value)]) -> Result<()> {
@@ -72,7 +73,8 @@ impl PeerStore for SpikeletStorage {
             let lock = self.namespace.lock(&Digest::new(*key), None)?;
             changes.push((lock, Change::Put(self.version(key, value))));
         }
-        Ok(self.namespace.commit_group(changes)?)
+        self.namespace.commit_group(changes)?;
+        Ok(())
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
@@ -94,8 +96,8 @@ impl PeerStore for SpikeletStorage {
     fn log_bytes(&self) -> Option<LogBytes> {
         let traffic = self.namespace.stats().traffic;
         Some(LogBytes {
-            fresh: traffic.appended_bytes + traffic.moved_bytes,
-            recycled: traffic.recycled_bytes,
+            appended: traffic.appended_bytes,
+            moved: traffic.moved_bytes,
         })
     }
 }
