@@ -421,7 +421,10 @@ impl Future for DurableWait {
 
 impl Drop for DurableWait {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
+        // In the child of a fork nobody may ever give back the list, which a thread of the parent had locked.
+        if let Some(ticket) = self.ticket
+            && !self.core.fork.is_child()
+        {
             self.core.log.syncer().forget(ticket);
         }
     }

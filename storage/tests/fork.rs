@@ -36,6 +36,8 @@ fn a_child_is_refused_and_its_parent_goes_on() {
             is_refused(namespace.truncate(Truncate::Namespace, None)),
             is_refused(namespace.create_set("of the child")),
             is_refused(namespace.maintain()),
+            is_refused(namespace.sync()),
+            is_refused(namespace.wait_durable(namespace.last_lsn())),
             is_refused(namespace.close()),
         ];
         let failed = attempts.iter().position(|refused| !refused);
