@@ -75,6 +75,13 @@ impl Index {
             .prefetch(digest.tag(), guard);
     }
 
+    /// As [`Index::prefetch`], with what a write changes.
+    #[inline]
+    pub(crate) fn prefetch_to_write(&self, digest: &Digest, guard: &Guard) {
+        self.partition(digest.partition())
+            .prefetch_to_write(digest.tag(), guard);
+    }
+
     /// Asks the processor for the partition of a digest: a step ahead of [`Index::prefetch`], which reads it.
     #[inline]
     pub(crate) fn prefetch_partition(&self, digest: &Digest) {

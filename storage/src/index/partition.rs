@@ -117,6 +117,15 @@ impl Partition {
         }
     }
 
+    /// The same with what a writer will change.
+    #[inline]
+    pub(super) fn prefetch_to_write(&self, tag: u32, guard: &Guard) {
+        if let Some(table) = self.table(guard) {
+            table.prefetch_head(tag);
+            table.prefetch_tail(tag);
+        }
+    }
+
     pub(super) fn lock<'a>(&'a self, memory: &'a Arc<Memory>) -> PartitionGuard<'a> {
         PartitionGuard {
             partition: self,

@@ -4,7 +4,7 @@
 use crate::device::BLOCK_BYTES;
 use crate::epoch;
 use crate::error::Result;
-use crate::index::Slot;
+use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
 use crate::log::Log;
@@ -309,10 +309,13 @@ impl Core {
         let guard = epoch::pin();
         let tag = header.digest.tag();
         let current = |slot: &Slot| slot.location == location;
-        let live = {
+        // Most are dead: to see that takes no lock, and one line of the index.
+        let here = |candidate: Candidate| (candidate.location == location).then_some(());
+        let seen = self.index.lookup(&header.digest, &guard, here);
+        let live = seen.and_then(|()| {
             let partition = self.index.lock(&header.digest);
             partition.find(tag, current).map(|at| partition.get(at))
-        };
+        });
         let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
             return self.fold_chain_with(location, header);
         };
