@@ -5,13 +5,14 @@
 
 use crate::device::ForkGuard;
 use crate::digest::{Digest, PARTITIONS};
-use crate::epoch::{self, Guard};
+use crate::epoch::{self, Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{Candidate, Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
+use crate::log::block::BlockId;
 use crate::log::durability::{Durability, Ticket, Wait};
 use crate::log::entry::{
     EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, Lsn, blank_header,
@@ -72,6 +73,24 @@ pub(crate) struct Core {
     pub(crate) close_done: Mutex<bool>,
 }
 
+/// A record that readers see.
+#[derive(Debug)]
+pub(crate) enum Visible<'a> {
+    /// In the memory of a device, at this location.
+    Lent(EntryView<'a>, Location),
+    Other(Entry<'a>),
+}
+
+impl Visible<'_> {
+    #[inline]
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        match self {
+            Self::Lent(view, _) => *view,
+            Self::Other(entry) => entry.view(),
+        }
+    }
+}
+
 /// What has happened since the namespace was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
@@ -118,16 +137,24 @@ impl Namespace {
         read: impl FnOnce(EntryView<'_>) -> R,
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
-        let found = self.core.visible(digest, &guard)?;
-        let Some(entry) = found else { return Ok(None) };
-        guard.narrow(self.core.log.block_read(&entry));
-        Ok(Some(read(entry.view())))
+        match self.core.visible(digest, &guard)? {
+            Some(Visible::Lent(view, location)) => {
+                let id = BlockId::containing(location.device(), location.offset_bytes());
+                guard.narrow(self.core.log.watched(id));
+                Ok(Some(read(view)))
+            }
+            Some(Visible::Other(entry)) => {
+                guard.narrow(WatchedBlock::NONE);
+                Ok(Some(read(entry.view())))
+            }
+            None => Ok(None),
+        }
     }
 
-    /// Has the memory fetched that `get` of this digest will touch first. For a record that is needed soon;
+    /// Has the memory fetched that a write of this digest will touch first: for a record that is about to be locked.
     /// [`Namespace::get_batch`] reads many.
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch(digest, &epoch::pin());
+        self.core.index.prefetch_to_write(digest, &epoch::pin());
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
@@ -451,7 +478,43 @@ impl Core {
         &'a self,
         digest: &Digest,
         guard: &'a Guard,
-    ) -> Result<Option<Entry<'a>>> {
+    ) -> Result<Option<Visible<'a>>> {
+        let found = self.index.lookup(digest, guard, |candidate| {
+            match self.lent(candidate, guard) {
+                Some(view) if !view.has_digest(digest) => None,
+                lent => Some((lent, candidate.location)),
+            }
+        });
+        match found {
+            None => self.absent(),
+            Some((Some(view), location)) if self.shows(&view) && self.is_current(&view) => {
+                Ok(Some(Visible::Lent(view, location)))
+            }
+            Some(_) => self.visible_by_all_means(digest, guard),
+        }
+    }
+
+    /// The entry of a candidate, if it can be lent as it is.
+    #[inline]
+    pub(crate) fn lent<'a>(
+        &'a self,
+        candidate: Candidate,
+        guard: &'a Guard,
+    ) -> Option<EntryView<'a>> {
+        match candidate.unverified {
+            true => None,
+            false => self.log.lent_entry(candidate.location, guard),
+        }
+    }
+
+    /// As [`Core::visible`], for what is not simply lent: an entry that is staged, was never checked, cannot be read, is
+    /// hidden or has a chain.
+    #[inline(never)]
+    fn visible_by_all_means<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Visible<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             let entry = self.log.entry(candidate.location, guard);
             if candidate.unverified {
@@ -480,7 +543,7 @@ impl Core {
             entry = self.imaged(digest, candidate.location, guard)?;
         }
         let view = self.current(entry.view())?;
-        Ok(self.shows(&view).then_some(entry))
+        Ok(self.shows(&view).then_some(Visible::Other(entry)))
     }
 
     /// Whether readers see what this entry holds: a record that is not truncated.
@@ -499,10 +562,15 @@ impl Core {
     /// The entry, unless a newer one may have been lost with bytes of which nobody can say whose they were.
     #[inline]
     pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
-        if entry.lsn().0 <= self.unknown_below_lsn {
-            return Err(self.unknown());
+        match self.is_current(&entry) {
+            true => Ok(entry),
+            false => Err(self.unknown()),
         }
-        Ok(entry)
+    }
+
+    #[inline]
+    pub(crate) fn is_current(&self, entry: &EntryView<'_>) -> bool {
+        entry.lsn().0 > self.unknown_below_lsn
     }
 
     /// There is no entry of a record: it does not exist, unless bytes are lost of which nobody can say whose they were.

@@ -17,7 +17,6 @@ use crate::error::Result;
 use crate::index::Candidate;
 use crate::location::Location;
 use crate::log::entry::EntryView;
-use crate::log::volume::Entry;
 use crate::namespace::{Core, Namespace};
 
 /// Records that go through the stages together. Fewer leave the memory idle at the ends of the stages; 64 were slower, and
@@ -47,14 +46,13 @@ impl Namespace {
             let guard = epoch::pin();
             self.core.prefetch_records(group, &mut candidates, &guard);
             for (digest, candidate) in group.iter().zip(&candidates) {
-                let found = match self.core.fetched(digest, *candidate, &guard) {
-                    Some(entry) => Ok(Some(entry)),
-                    None => self.core.visible(digest, &guard),
-                };
-                match &found {
-                    Ok(Some(entry)) => read(position, Ok(Some(entry.view()))),
-                    Ok(None) => read(position, Ok(None)),
-                    Err(_) => read(position, found.map(|_| None)),
+                match self.core.fetched(digest, *candidate, &guard) {
+                    Some(view) => read(position, Ok(Some(view))),
+                    None => match self.core.visible(digest, &guard) {
+                        Ok(Some(found)) => read(position, Ok(Some(found.view()))),
+                        Ok(None) => read(position, Ok(None)),
+                        Err(error) => read(position, Err(error)),
+                    },
                 }
                 position += 1;
             }
@@ -103,12 +101,10 @@ impl Core {
         digest: &Digest,
         candidate: Option<Candidate>,
         guard: &'a Guard,
-    ) -> Option<Entry<'a>> {
-        let candidate = candidate.filter(|candidate| !candidate.unverified)?;
-        let entry = self.log.entry(candidate.location, guard)?;
-        let view = entry.view();
-        let is_it = view.has_digest(digest) && self.shows(&view) && self.current(view).is_ok();
-        is_it.then_some(entry)
+    ) -> Option<EntryView<'a>> {
+        let view = self.lent(candidate?, guard)?;
+        let is_it = view.has_digest(digest) && self.shows(&view) && self.is_current(&view);
+        is_it.then_some(view)
     }
 
     /// Passes these on in their order; before each group of them, asks for the first lines of the group's entries.

@@ -273,6 +273,26 @@ unsafe impl Device for FileDevice {
         populate(&self.mapping, self.len_bytes(), offset, len);
     }
 
+    fn prepare(&self, offset: u64, len: u64) {
+        let len = len.min(self.len_bytes().saturating_sub(offset));
+        if len == 0 {
+            return;
+        }
+        // A mapping of its own for the moment: with this advice on the device's, a read of a page that is
+        // not in memory would bring in 2 MiB.
+        let mut options = MmapOptions::new();
+        if let Ok(large) = options
+            .offset(offset)
+            .len(len as usize)
+            .map_raw_read_only(&self.file)
+        {
+            // The latter lest it bring in more than was asked for.
+            let _ = large.advise(memmap2::Advice::HugePage);
+            let _ = large.advise(memmap2::Advice::Random);
+            populate(&large, len, 0, len);
+        }
+    }
+
     fn expect_reads(&self, pattern: ReadPattern) {
         let advice = match pattern {
             ReadPattern::Scattered if self.is_larger_than_memory() => memmap2::Advice::Random,

@@ -151,6 +151,14 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// beyond `len_bytes`.
     fn populate(&self, offset: u64, len: u64);
 
+    /// Has the pages of a range that is about to be written in memory, in the largest pages that the
+    /// system has: readers of records that lie scattered over small pages wait for the page table as
+    /// long as for the record. Best effort, and never beyond `len_bytes`; changes no byte and takes no
+    /// disk space.
+    fn prepare(&self, offset: u64, len: u64) {
+        let _ = (offset, len);
+    }
+
     /// Says how the memory will be read from now on. Best effort, and a hint alone.
     fn expect_reads(&self, _pattern: ReadPattern) {}
 

@@ -355,8 +355,9 @@ impl<'a> EntryView<'a> {
         self.raw[24..44].first_chunk().unwrap_or(&[0; Digest::LEN])
     }
 
+    #[inline]
     pub(crate) fn has_digest(&self, digest: &Digest) -> bool {
-        self.raw.get(24..44) == Some(digest.as_bytes().as_slice())
+        self.digest_bytes() == digest.as_bytes()
     }
 
     /// The generation, 1..=65535.

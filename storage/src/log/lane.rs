@@ -184,6 +184,11 @@ impl LaneState {
         }
     }
 
+    /// Whether the lane has been filling buffer after buffer.
+    pub(crate) fn streams(&self) -> bool {
+        self.buffer_bytes == BUFFER_BYTES_MAX
+    }
+
     /// The lane goes on numbering its tenancies after this one, which an earlier opening has left.
     pub(crate) fn continue_after(&mut self, tenancy: u64) {
         self.tenancy = self.tenancy.max(tenancy);

@@ -100,6 +100,21 @@ thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
 
+/// What processors map by one entry of the page table at most.
+const LARGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// Has the pages of a block that will soon be full in memory before anything is written to it: those it begins with were
+/// prepared with the block before. Up to the end of the last one the device has to be as long, if it may.
+fn prepare_block(volume: &Volume, id: BlockId) {
+    let device = volume.device();
+    let begin = id.offset_bytes().next_multiple_of(LARGE_PAGE_BYTES);
+    let end = (id.offset_bytes() + BLOCK_BYTES).next_multiple_of(LARGE_PAGE_BYTES);
+    if device.len_bytes() < end && device.extend(end.min(device.max_bytes())).is_err() {
+        return;
+    }
+    device.prepare(begin, end - begin);
+}
+
 impl Log {
     /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than asked for where the
     /// devices are too small for a block and a reserved block for each.
@@ -206,21 +221,21 @@ impl Log {
         }
     }
 
-    /// A block as readers name it.
-    pub(crate) fn watched(&self, id: BlockId) -> WatchedBlock {
-        WatchedBlock::new(self.number, id.device, id.index)
+    /// The entry at a location, if it can be lent from a device's memory.
+    #[inline]
+    pub(crate) fn lent_entry<'a>(
+        &'a self,
+        location: Location,
+        guard: &'a Guard,
+    ) -> Option<EntryView<'a>> {
+        let volume = self.volumes.get(location.device())?;
+        volume.lent_entry(location, guard)
     }
 
-    /// The block in which an entry is read; none if it is a copy, or an image.
+    /// A block as readers name it.
     #[inline]
-    pub(crate) fn block_read(&self, entry: &Entry<'_>) -> WatchedBlock {
-        let Entry::Lent(view) = entry else {
-            return WatchedBlock::NONE;
-        };
-        let address = view.raw().as_ptr().addr();
-        let mut blocks = self.volumes.iter();
-        let found = blocks.find_map(|volume| volume.block_at_address(address));
-        found.map_or(WatchedBlock::NONE, |id| self.watched(id))
+    pub(crate) fn watched(&self, id: BlockId) -> WatchedBlock {
+        WatchedBlock::new(self.number, id.device, id.index)
     }
 
     /// The image that a location stands for, if it does.
@@ -531,6 +546,9 @@ impl Log {
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
         self.back_block(id)?;
         open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
+        if state.streams() {
+            prepare_block(volume, id);
+        }
         let header = BlockHeader {
             format: Format::Two,
             index: id.index,

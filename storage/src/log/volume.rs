@@ -30,6 +30,8 @@ pub(crate) struct Volume {
     /// Where the ends of open blocks lie.
     staging: Option<Arc<Staging>>,
     read_mode: ReadMode,
+    /// The device is at least so long, in bytes: asking it is a call through a table.
+    least_bytes: AtomicU64,
     /// The device's length that is known to survive a power failure, in bytes.
     synced_bytes: AtomicU64,
     /// Held while the header of a block and its mirror are written.
@@ -138,6 +140,7 @@ impl Volume {
             blocks,
             staging,
             read_mode,
+            least_bytes: AtomicU64::new(0),
             synced_bytes: AtomicU64::new(0),
             headers: Mutex::default(),
         }
@@ -198,22 +201,23 @@ impl Volume {
         }
     }
 
+    #[inline]
     fn at(&self, offset: u64, bytes: u64) -> Option<*const u8> {
-        let inside = offset.checked_add(bytes)? <= self.device.len_bytes();
+        let end = offset.checked_add(bytes)?;
+        let inside = end <= self.least_bytes.load(Ordering::Acquire) || self.reaches(end);
         // SAFETY: the device's memory is valid over its length, which was just compared.
         inside.then(|| unsafe { self.base.as_ptr().add(offset as usize).cast_const() })
     }
 
-    /// The block that lies at an address, if it is one of the device's.
-    #[inline]
-    pub(crate) fn block_at_address(&self, address: usize) -> Option<BlockId> {
-        let offset = address.checked_sub(self.base.as_ptr().addr())? as u64;
-        (HEADER_BYTES..self.device.len_bytes())
-            .contains(&offset)
-            .then(|| BlockId::containing(self.number, offset))
+    #[cold]
+    fn reaches(&self, end: u64) -> bool {
+        let len_bytes = self.device.len_bytes();
+        self.least_bytes.fetch_max(len_bytes, Ordering::AcqRel);
+        end <= len_bytes
     }
 
     /// The block and the offset in it of a location.
+    #[inline]
     fn block_at(&self, location: Location) -> Option<(&BlockState, u64)> {
         let from_first = location.offset_bytes().checked_sub(HEADER_BYTES)?;
         let block = self.blocks.get((from_first / BLOCK_BYTES) as usize)?;
@@ -223,18 +227,25 @@ impl Volume {
     /// The entry at a location that the index holds, or held since the guard was pinned. None if what lies there cannot
     /// be an entry (damage).
     #[inline]
-    pub(crate) fn entry<'a>(&'a self, location: Location, _guard: &'a Guard) -> Option<Entry<'a>> {
+    pub(crate) fn entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
+        match self.lent_entry(location, guard) {
+            Some(view) => Some(Entry::Lent(view)),
+            None => self.copied_entry(location, guard),
+        }
+    }
+
+    /// The entry as [`Volume::entry`] gives it, if it can be lent from the device's memory.
+    #[inline]
+    pub(crate) fn lent_entry<'a>(
+        &'a self,
+        location: Location,
+        _guard: &'a Guard,
+    ) -> Option<EntryView<'a>> {
         let (block, in_block) = self.block_at(location)?;
-        if !block.is_flushed(unit_of(in_block))
-            && let Some(copy) = self.staged_entry(block, in_block)
-        {
-            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
+        if !block.is_flushed(unit_of(in_block)) || self.read_mode == ReadMode::Copied {
+            return None;
         }
         let offset = location.offset_bytes();
-        if self.read_mode == ReadMode::Copied {
-            let copy = self.read_entry(offset, BLOCK_BYTES - in_block)?;
-            return Some(Entry::Owned(OwnedEntry::Copied(copy)));
-        }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
         prefetch_behind(start);
         // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
@@ -248,7 +259,25 @@ impl Volume {
         // SAFETY: the same, for the body, whose end was compared with the device's length.
         let body =
             unsafe { std::slice::from_raw_parts(start.add(ENTRY_HEADER_BYTES), length as usize) };
-        Some(Entry::Lent(EntryView::new(raw, body)))
+        Some(EntryView::new(raw, body))
+    }
+
+    /// The entry, if it cannot be lent: a copy from staging memory, or one read by calls of the system.
+    fn copied_entry<'a>(&'a self, location: Location, guard: &'a Guard) -> Option<Entry<'a>> {
+        let (block, in_block) = self.block_at(location)?;
+        let owned = |copy| Some(Entry::Owned(OwnedEntry::Copied(copy)));
+        if !block.is_flushed(unit_of(in_block))
+            && let Some(copy) = self.staged_entry(block, in_block)
+        {
+            return owned(copy);
+        }
+        match self.read_mode {
+            ReadMode::Copied => {
+                owned(self.read_entry(location.offset_bytes(), BLOCK_BYTES - in_block)?)
+            }
+            // It has got there meanwhile, or is none.
+            ReadMode::Mapped => self.lent_entry(location, guard).map(Entry::Lent),
+        }
     }
 
     /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
