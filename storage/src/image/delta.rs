@@ -4,8 +4,12 @@
 //! 0 u64  location of the version before (39 bits) | number of deltas since the whole record, this one included (8 bits)
 //! 8 u64  log sequence number of the version before
 //! 16     splices, from the front of the body to its end:
-//!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted, the bytes
+//!        varint bytes kept since the last splice, varint bytes removed, varint bytes inserted x 2 + raised, the bytes;
+//!        if raised is 1: varint numbers that follow in what is kept, u8 bytes of each, u32 by how much each has grown
 //! ```
+//! Raised numbers are little-endian and wrap around: the offsets behind an element that came or went all differ by its
+//! length.
+//!
 //! What they apply to is the body of a whole record without its group: key and payload.
 
 use crate::location::Location;
@@ -19,6 +23,10 @@ const COUNT_SHIFT: u32 = Location::BITS;
 const SPLICES_MAX: usize = 8;
 /// So many equal bytes end a change.
 const EQUAL_BYTES: usize = 16;
+/// What raised numbers take in a delta, about.
+const RAISED_BYTES: usize = 8;
+/// So many numbers that have grown by the same are no chance.
+const RAISED_MIN: usize = 4;
 /// Changes up to this length are found wherever they are; one longer change is found per delta.
 const CHANGE_BYTES_MAX: usize = 64;
 
@@ -31,6 +39,65 @@ pub(crate) struct Splice {
     /// Where the new bytes begin in the new body, and how many they are.
     pub(crate) from: usize,
     pub(crate) inserted: usize,
+    /// What stays behind them, but for a constant.
+    pub(crate) raised: Option<Raised>,
+}
+
+/// Numbers that have all grown by the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Raised {
+    count: usize,
+    /// Bytes of each: 2 or 4.
+    width: usize,
+    by: u32,
+}
+
+impl Raised {
+    const fn bytes(&self) -> usize {
+        self.count * self.width
+    }
+
+    fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (count, rest) = take_varint(bytes)?;
+        let (width, rest) = rest.split_first()?;
+        let (by, rest) = rest.split_first_chunk()?;
+        let raised = Self {
+            count,
+            width: usize::from(*width),
+            by: u32::from_le_bytes(*by),
+        };
+        Some((raised, rest))
+    }
+
+    /// As [`Raised::bytes`], of what was read: the count may be any, the width must be one of the two.
+    fn checked_bytes(&self) -> Option<usize> {
+        matches!(self.width, 2 | 4).then(|| self.count.checked_mul(self.width))?
+    }
+
+    /// Adds the numbers as they are now to `new`.
+    fn apply(&self, numbers: &[u8], new: &mut Vec<u8>) {
+        for number in numbers.chunks_exact(self.width) {
+            match (u16_of(number), u32_of(number)) {
+                (_, Some(number)) => new.extend(number.wrapping_add(self.by).to_le_bytes()),
+                (Some(number), None) => {
+                    new.extend(number.wrapping_add(self.by as u16).to_le_bytes());
+                }
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+impl Splice {
+    /// Old bytes that are not as they were.
+    fn changed(&self) -> usize {
+        self.removed + self.raised.map_or(0, |raised| raised.bytes())
+    }
+
+    /// New bytes in their place.
+    fn written(&self) -> usize {
+        self.inserted + self.raised.map_or(0, |raised| raised.bytes())
+    }
 }
 
 /// The splices that turn `old` into `new`, if they take no more than `bytes_max` encoded. Costs one walk over both.
@@ -45,23 +112,31 @@ pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<Splic
         if old_rest.is_empty() && new_rest.is_empty() {
             return Some(splices);
         }
-        let small = (splices.len() + 1 < SPLICES_MAX).then(|| small_change(old_rest, new_rest));
-        let (removed, inserted) = small.flatten().unwrap_or_else(|| {
-            let equal = equal_at_end(old_rest, new_rest);
-            (old_rest.len() - equal, new_rest.len() - equal)
-        });
-        bytes += inserted + 6;
-        if bytes > bytes_max {
-            return None;
-        }
-        splices.push(Splice {
+        let splice = |(removed, inserted, raised)| Splice {
             at,
             removed,
             from,
             inserted,
-        });
-        at += removed;
-        from += inserted;
+            raised,
+        };
+        let several = || {
+            let small = small_change(old_rest, new_rest);
+            let small = small.map(|(removed, inserted)| (removed, inserted, None));
+            small.or_else(|| raised_numbers(old_rest, new_rest))
+        };
+        let may_be_several = splices.len() + 1 < SPLICES_MAX;
+        let found = may_be_several.then(several).flatten();
+        let splice = splice(found.unwrap_or_else(|| {
+            let equal = equal_at_end(old_rest, new_rest);
+            (old_rest.len() - equal, new_rest.len() - equal, None)
+        }));
+        bytes += splice.inserted + 6 + splice.raised.map_or(0, |_| RAISED_BYTES);
+        if bytes > bytes_max {
+            return None;
+        }
+        splices.push(splice);
+        at += splice.changed();
+        from += splice.written();
     }
 }
 
@@ -97,19 +172,64 @@ fn equal_at_end(one: &[u8], other: &[u8]) -> usize {
     from + rest.take_while(|(one, other)| one == other).count()
 }
 
+/// Whether what follows is equal for a while, or to its end.
+fn begins_alike(old: &[u8], new: &[u8]) -> bool {
+    let (olds, news) = (
+        old.first_chunk::<EQUAL_BYTES>(),
+        new.first_chunk::<EQUAL_BYTES>(),
+    );
+    match (olds, news) {
+        (Some(old), Some(new)) => old == new,
+        _ => old == new,
+    }
+}
+
 /// The shortest change at the front after which the bodies are equal for a while: bytes removed, bytes inserted.
 fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let equal = |removed: usize, inserted: usize| {
-        let (old, new) = (old.get(removed..)?, new.get(inserted..)?);
-        let at_end = old == new;
-        let equal = at_end || old.get(..EQUAL_BYTES)? == new.get(..EQUAL_BYTES)?;
-        equal.then_some((removed, inserted))
+        begins_alike(old.get(removed..)?, new.get(inserted..)?).then_some((removed, inserted))
     };
     (1..=CHANGE_BYTES_MAX).find_map(|length| {
         equal(length, length)
             .or_else(|| equal(0, length))
             .or_else(|| equal(length, 0))
     })
+}
+
+/// Numbers at the front that have all grown by the same, perhaps behind one that came or went: as many as there are.
+fn raised_numbers(old: &[u8], new: &[u8]) -> Option<(usize, usize, Option<Raised>)> {
+    let ways = [2, 4].into_iter().flat_map(|width| {
+        let ways = [(0, 0), (0, width), (width, 0)];
+        ways.map(|(removed, inserted)| (width, removed, inserted))
+    });
+    let found = ways.filter_map(|(width, removed, inserted)| {
+        let raised = raised_run(old.get(removed..)?, new.get(inserted..)?, width)?;
+        Some((removed, inserted, raised))
+    });
+    let longest = found.max_by_key(|(_, _, raised)| raised.bytes());
+    longest.map(|(removed, inserted, raised)| (removed, inserted, Some(raised)))
+}
+
+fn raised_run(old: &[u8], new: &[u8], width: usize) -> Option<Raised> {
+    let growth = |(old, new): (&[u8], &[u8])| match width {
+        2 => Some(u32::from(u16_of(new)?.wrapping_sub(u16_of(old)?))),
+        _ => Some(u32_of(new)?.wrapping_sub(u32_of(old)?)),
+    };
+    let mut growths = old
+        .chunks_exact(width)
+        .zip(new.chunks_exact(width))
+        .map(growth);
+    let by = growths.next()??;
+    let count = 1 + growths.take_while(|growth| *growth == Some(by)).count();
+    (by != 0 && count >= RAISED_MIN).then_some(Raised { count, width, by })
+}
+
+fn u16_of(bytes: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.first_chunk()?))
+}
+
+fn u32_of(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.first_chunk()?))
 }
 
 /// Turns the old body into the new one where it is: what lies between splices moves once. `at` of the splices is in the
@@ -121,8 +241,8 @@ pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
     let mut to = 0;
     let mut before = 0;
     for (number, splice) in splices.iter().enumerate() {
-        to += splice.at - before + splice.inserted;
-        before = splice.at + splice.removed;
+        to += splice.at - before + splice.written();
+        before = splice.at + splice.changed();
         let end = splices.get(number + 1).map_or(old_bytes, |next| next.at);
         kept.push((before, end, to));
     }
@@ -149,10 +269,10 @@ pub(crate) fn edit(body: &mut Vec<u8>, splices: &[Splice], new: &[u8]) {
         .for_each(&mut shift);
     body.truncate(new_bytes);
     for (splice, (_, _, behind)) in splices.iter().zip(&kept) {
-        let inserted = new.get(splice.from..splice.from + splice.inserted);
-        let target = body.get_mut(behind - splice.inserted..*behind);
-        if let (Some(target), Some(inserted)) = (target, inserted) {
-            target.copy_from_slice(inserted);
+        let written = new.get(splice.from..splice.from + splice.written());
+        let target = body.get_mut(behind - splice.written()..*behind);
+        if let (Some(target), Some(written)) = (target, written) {
+            target.copy_from_slice(written);
         }
     }
 }
@@ -174,15 +294,25 @@ pub(crate) fn encode(
     let mut last = 0;
     for (number, splice) in splices.iter().enumerate() {
         let skipped = if number == 0 { offset } else { 0 };
-        for number in [splice.at - last + skipped, splice.removed, splice.inserted] {
-            let (bytes, used) = varint(number);
-            body.extend_from_slice(bytes.get(..used).unwrap_or_default());
-        }
+        let is_raised = usize::from(splice.raised.is_some());
+        push_varint(&mut body, splice.at - last + skipped);
+        push_varint(&mut body, splice.removed);
+        push_varint(&mut body, splice.inserted * 2 + is_raised);
         let inserted = new.get(splice.from..splice.from + splice.inserted);
         body.extend_from_slice(inserted.unwrap_or_default());
-        last = splice.at + splice.removed;
+        if let Some(raised) = splice.raised {
+            push_varint(&mut body, raised.count);
+            body.push(raised.width as u8);
+            body.extend_from_slice(&raised.by.to_le_bytes());
+        }
+        last = splice.at + splice.changed();
     }
     body
+}
+
+fn push_varint(body: &mut Vec<u8>, number: usize) {
+    let (bytes, used) = varint(number);
+    body.extend_from_slice(bytes.get(..used).unwrap_or_default());
 }
 
 /// A delta as it was read.
@@ -214,11 +344,17 @@ impl<'a> Delta<'a> {
             let (removed, behind) = take_varint(behind)?;
             let (inserted, behind) = take_varint(behind)?;
             let (same, after) = old.split_at_checked(kept)?;
-            let (bytes, behind) = behind.split_at_checked(inserted)?;
+            let (bytes, behind) = behind.split_at_checked(inserted / 2)?;
             new.extend_from_slice(same);
             new.extend_from_slice(bytes);
             old = after.get(removed..)?;
             rest = behind;
+            if inserted % 2 == 1 {
+                let (raised, behind) = Raised::decode(rest)?;
+                let (numbers, after) = old.split_at_checked(raised.checked_bytes()?)?;
+                raised.apply(numbers, &mut new);
+                (old, rest) = (after, behind);
+            }
         }
         new.extend_from_slice(old);
         Some(new)
@@ -257,6 +393,31 @@ mod tests {
     }
 
     #[test]
+    fn offsets_behind_an_element_that_came_or_went_are_one_splice() {
+        for width in [2, 4] {
+            let table = |starts: &[u32]| -> Vec<u8> {
+                let entries = starts
+                    .iter()
+                    .flat_map(|start| start.to_le_bytes()[..width].to_vec());
+                [7; 40]
+                    .into_iter()
+                    .chain(entries)
+                    .chain([9; 3000])
+                    .collect()
+            };
+            let starts: Vec<u32> = (0..400).map(|n| n * 31 + n % 7).collect();
+            let mut more = starts.clone();
+            more.insert(100, starts[100]);
+            more.iter_mut().skip(101).for_each(|start| *start += 25);
+            let replaced: Vec<u32> = starts.iter().map(|start| start + 5).collect();
+            for (one, other) in [(&starts, &more), (&more, &starts), (&starts, &replaced)] {
+                let bytes = there_and_back(&table(one), &table(other)).unwrap();
+                assert!(bytes < 40, "width {width}: {bytes} B");
+            }
+        }
+    }
+
+    #[test]
     fn one_long_change_is_found_between_what_is_equal() {
         let old = vec![7; 3000];
         let mut new = old.clone();
@@ -266,7 +427,9 @@ mod tests {
 
     #[test]
     fn a_change_that_is_too_large_is_none() {
-        assert_eq!(diff(&[1; 1000], &[2; 1000], 100), None);
+        let old: Vec<u8> = (0..1000u32).map(|n| (n * n) as u8).collect();
+        let new: Vec<u8> = (0..1000u32).map(|n| (n * n * n / 7) as u8).collect();
+        assert_eq!(diff(&old, &new, 100), None);
         assert_eq!(diff(&[1; 1000], &[1; 1000], 0), Some(Vec::new()));
     }
 
@@ -274,13 +437,14 @@ mod tests {
         #[test]
         fn every_change_comes_back(
             old in prop::collection::vec(0u8..4, 0..400),
-            edits in prop::collection::vec((0usize..400, 0usize..90, prop::collection::vec(0u8..4, 0..90)), 0..12),
+            edits in prop::collection::vec((0usize..400, 0usize..90, prop::collection::vec(0u8..4, 0..90), 0u8..3), 0..12),
         ) {
             let mut new = old.clone();
-            for (at, removed, inserted) in edits {
+            for (at, removed, inserted, raise) in edits {
                 let at = at.min(new.len());
                 let to = (at + removed).min(new.len());
                 new.splice(at..to, inserted);
+                new.iter_mut().skip(at).step_by(2).take(removed).for_each(|byte| *byte = byte.wrapping_add(raise));
             }
             prop_assert!(there_and_back(&old, &new).is_some());
         }
