@@ -548,6 +548,7 @@ impl Log {
         open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
         if state.streams() {
             prepare_block(volume, id);
+            self.space.want_next();
         }
         let header = BlockHeader {
             format: Format::Two,
@@ -667,6 +668,16 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Prepares the block that the next lane will open, if one streams: that takes longer than anything else a writer would
+    /// have to do.
+    pub(crate) fn prepare_next(&self) {
+        if let Some(id) = self.space.choose_next(&self.volumes)
+            && let Some(volume) = self.volumes.get(id.device)
+        {
+            prepare_block(volume, id);
+        }
     }
 
     fn take_block(&self, purpose: Purpose) -> Result<BlockId> {

@@ -14,8 +14,10 @@ const EXTEND_BLOCKS: u32 = 8;
 const EXTRA_RESERVE_BLOCKS: usize = 2;
 /// With so many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
-/// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
-const USED_BLOCKS_A_BACKED_ONE: usize = 16;
+/// Of the blocks in use, one in so many may stay backed by disk space when it is free, up to 512 MiB: it will be used again
+/// soon, and its pages are in memory.
+const USED_BLOCKS_A_BACKED_ONE: usize = 4;
+const BACKED_MAX: usize = 64;
 
 /// Who asks for space, in rising order of right to the last of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -55,6 +57,10 @@ struct FreeBlocks {
     free: Vec<BlockId>,
     /// The same, with disk space behind all of it.
     backed: VecDeque<BlockId>,
+    /// One of them that is being prepared for the next lane that asks, or has been.
+    next: Option<BlockId>,
+    /// Some lane streams, and there should be a next one.
+    wants_next: bool,
     /// Blocks that each device can still be extended by.
     beyond: Vec<u32>,
     /// Nobody may wait any more: the namespace ends.
@@ -63,13 +69,30 @@ struct FreeBlocks {
 
 impl FreeBlocks {
     fn reachable(&self) -> usize {
-        self.free.len() + self.backed.len()
+        self.free.len() + self.backed.len() + usize::from(self.next.is_some())
     }
 
     fn available(&self) -> u64 {
         let beyond: u64 = self.beyond.iter().map(|blocks| u64::from(*blocks)).sum();
         self.reachable() as u64 + beyond
     }
+}
+
+/// Takes a free block from the lists.
+fn take_one(
+    blocks: &mut FreeBlocks,
+    volumes: &[Volume],
+    purpose: Purpose,
+) -> Result<Option<BlockId>, DeviceError> {
+    // The last backed one is for those who must go on when the disk is full.
+    let spares_backed = purpose == Purpose::Write && blocks.backed.len() <= 1;
+    if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
+        extend(blocks, volumes)?;
+    }
+    Ok(match spares_backed {
+        true => blocks.free.pop().or_else(|| blocks.backed.pop_front()),
+        false => blocks.backed.pop_front().or_else(|| blocks.free.pop()),
+    })
 }
 
 /// How many lanes devices with so many blocks can feed: each keeps a block open, dead or alive, and has one reserved for
@@ -148,18 +171,35 @@ impl Space {
         if blocks.available() <= kept {
             return Ok(None);
         }
-        // The last backed one is for those who must go on when the disk is full.
-        let spares_backed = purpose == Purpose::Write && blocks.backed.len() <= 1;
-        if blocks.free.is_empty() && (spares_backed || blocks.backed.is_empty()) {
-            extend(&mut blocks, volumes)?;
-        }
-        let taken = match spares_backed {
-            true => blocks.free.pop().or_else(|| blocks.backed.pop_front()),
-            false => blocks.backed.pop_front().or_else(|| blocks.free.pop()),
+        let taken = match blocks.next.take() {
+            Some(next) => Some(next),
+            None => take_one(&mut blocks, volumes, purpose)?,
         };
         self.refresh(&blocks);
         self.changed.notify_all();
         Ok(taken)
+    }
+
+    /// Has a block prepared for the next lane that asks, by whoever waits for shortage.
+    pub(crate) fn want_next(&self) {
+        self.blocks.lock().wants_next = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn wants_next(&self) -> bool {
+        self.blocks.lock().wants_next
+    }
+
+    /// The block to prepare, if one is wanted and space is not short.
+    pub(crate) fn choose_next(&self, volumes: &[Volume]) -> Option<BlockId> {
+        let mut blocks = self.blocks.lock();
+        let is_wanted = std::mem::take(&mut blocks.wants_next);
+        if !is_wanted || blocks.next.is_some() || self.is_tight(&blocks) {
+            return None;
+        }
+        // What goes wrong shows when a lane asks.
+        blocks.next = take_one(&mut blocks, volumes, Purpose::Write).ok()?;
+        blocks.next
     }
 
     /// Whether a free block has disk space behind all of it.
@@ -169,7 +209,8 @@ impl Space {
 
     /// Whether a block that becomes free should keep its disk space, given so many blocks in use.
     pub(crate) fn wants_backed(&self, used_blocks: usize) -> bool {
-        self.blocks.lock().backed.len() < used_blocks / USED_BLOCKS_A_BACKED_ONE
+        let wanted = (used_blocks / USED_BLOCKS_A_BACKED_ONE).min(BACKED_MAX);
+        self.blocks.lock().backed.len() < wanted
     }
 
     /// Adds a block that is free again. `backed`: with disk space behind all of it.
@@ -194,13 +235,14 @@ impl Space {
             || self.disk_full.load(Ordering::Relaxed)
     }
 
-    /// Waits until space becomes short (true), or until `until`. False at once if it is short already.
+    /// Waits until space becomes short (true), or until `until`. False at once if it is short already, or a block is to be
+    /// prepared.
     pub(crate) fn wait_for_shortage(&self, until: Instant) -> bool {
         let mut blocks = self.blocks.lock();
         if self.is_tight(&blocks) {
             return false;
         }
-        while !blocks.waits_ended && Instant::now() < until {
+        while !blocks.waits_ended && !blocks.wants_next && Instant::now() < until {
             self.changed.wait_until(&mut blocks, Some(until));
             if self.is_tight(&blocks) {
                 return true;

@@ -24,9 +24,10 @@ const TIGHT_THRESHOLD_PERCENT: u64 = 95;
 /// The index is looked up ahead for so many entries of a block that is being emptied.
 const ENTRIES_AHEAD: usize = 16;
 
-/// So many emptied blocks share one checkpoint (512 MiB), or a quarter of all if that is more, unless space is short or
-/// the durability's own period is over: after each sync, what is edited next is written to fresh log once.
+/// So many emptied blocks share one checkpoint (512 MiB), or a quarter of those in use if that is less, unless space is
+/// short or the durability's own period is over.
 const BLOCKS_A_CHECKPOINT: usize = 64;
+const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
 /// A block with no more live than this (1 MiB), in units, is what a short life of the store has left.
 const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
@@ -239,8 +240,8 @@ impl Core {
             .iter()
             .filter(|emptied| emptied.is_unseen(&self.log))
             .count();
-        let reachable = self.log.volumes().iter().map(Volume::reachable_blocks);
-        let enough = BLOCKS_A_CHECKPOINT.max(reachable.sum::<u32>() as usize / 4);
+        let enough =
+            (self.log.used_blocks() / 4).clamp(BLOCKS_A_CHECKPOINT_MIN, BLOCKS_A_CHECKPOINT);
         if count == 0 || (count < enough && !now) {
             return Ok(0);
         }

@@ -316,6 +316,10 @@ struct Signal {
 }
 
 impl Signal {
+    fn is_over(&self) -> bool {
+        *self.stop.lock()
+    }
+
     /// Rests until `until`. Returns false when it is time to end.
     fn rest(&self, until: Instant) -> bool {
         let mut stop = self.stop.lock();
@@ -420,14 +424,19 @@ fn tidy_loop(core: &Core, signal: &Signal) {
     let mut rhythm = Rhythm::new(core.options.expiry_period);
     let mut rest = IDLE_TICK;
     loop {
+        core.log.prepare_next();
         let until = after(rest);
         // The rate limit holds only until space is short.
-        let until = if core.log.space().wait_for_shortage(until) {
-            Instant::now()
-        } else {
-            until
-        };
-        if !signal.rest(until) {
+        let is_short = core.log.space().wait_for_shortage(until);
+        if signal.is_over() {
+            return;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if !is_short && !left.is_zero() && core.log.space().wants_next() {
+            rest = left;
+            continue;
+        }
+        if !is_short && !signal.rest(until) {
             return;
         }
         rest = core.tick(&mut rhythm);
