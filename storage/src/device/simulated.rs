@@ -112,6 +112,7 @@ struct Counts {
     writes: u64,
     written_bytes: u64,
     reserved_bytes: u64,
+    read_bytes: u64,
 }
 
 impl SimulatedDevice {
@@ -416,6 +417,12 @@ impl SimulatedDevice {
         self.disk.lock().counts.reserved_bytes
     }
 
+    /// Returns how many bytes [`read`](Device::read) was asked for since the device was made.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.disk.lock().counts.read_bytes
+    }
+
     /// Writes the dirty sectors of a page to the disk.
     fn write_page(&self, disk: &mut Disk, page: u64) {
         if disk.released.remove(&page) {
@@ -700,7 +707,8 @@ unsafe impl Device for SimulatedDevice {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         let end = offset.saturating_add(into.len() as u64);
         check_range(self, offset, into.len() as u64)?;
-        let disk = self.disk.lock();
+        let mut disk = self.disk.lock();
+        disk.counts.read_bytes += into.len() as u64;
         let overlaps = |range: &Range<u64>| range.start < end && offset < range.end;
         if disk.unreadable.iter().any(overlaps) {
             return Err(self.io_error("read"));

@@ -274,6 +274,36 @@ impl ReadDirectory {
         false
     }
 
+    /// Whether the first sectors are all there, so many of them.
+    pub(crate) fn has_sectors(&self, sectors: usize) -> bool {
+        let first = self.sectors.get(..sectors);
+        first.is_some_and(|first| {
+            (0..)
+                .zip(first)
+                .all(|(number, (found, ..))| *found == number)
+        })
+    }
+
+    /// The numbers of the sectors that should hold and do not. `durable_entries`: how many lines there were when the block
+    /// was last durable; `None`: it was closed, and its directory ends with a filler.
+    pub(crate) fn damaged_sectors(&self, durable_entries: Option<u32>) -> Vec<usize> {
+        let sectors = match durable_entries {
+            Some(entries) => (entries as usize).div_ceil(LINES),
+            // Without the end, a sector at least is missing behind the last that was found.
+            None => {
+                let found = self.sectors.last().map_or(0, |(number, ..)| number + 1);
+                found + usize::from(!self.is_complete(None))
+            }
+        };
+        let holds = |number: &usize| {
+            let found = self
+                .sectors
+                .binary_search_by_key(number, |(found, ..)| *found);
+            found.is_ok()
+        };
+        (0..sectors).filter(|number| !holds(number)).collect()
+    }
+
     /// The lowest byte of the block that a sector was found in.
     pub(crate) fn begins_at(&self) -> u64 {
         let sectors = self.sectors.last().map_or(0, |(number, ..)| number + 1);
@@ -390,6 +420,24 @@ mod tests {
         assert!(
             !damaged.covers(unit(70), unit(90), true) && !damaged.covers(unit(90), unit(100), true)
         );
+    }
+
+    #[test]
+    fn sectors_that_do_not_hold_are_named() {
+        let mut block = written(120, 1000);
+        let read = |block: &[u8]| ReadDirectory::read(block, place());
+        assert_eq!(read(&block).damaged_sectors(Some(120)), []);
+        assert_eq!(
+            read(&block).damaged_sectors(Some(124)),
+            [3],
+            "one is missing"
+        );
+        assert_eq!(read(&block).damaged_sectors(None), [3], "nothing ends it");
+        let sector = |number: usize| BLOCK_BYTES as usize - (number + 1) * SECTOR_BYTES;
+        block[sector(1) + 30] ^= 1;
+        assert_eq!(read(&block).damaged_sectors(Some(120)), [1]);
+        assert_eq!(read(&block).damaged_sectors(Some(41)), []);
+        assert!(read(&block).has_sectors(1) && !read(&block).has_sectors(2));
     }
 
     #[test]

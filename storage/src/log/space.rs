@@ -15,7 +15,7 @@ const EXTRA_RESERVE_BLOCKS: usize = 2;
 /// With so many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
 /// Of the blocks in use, one in so many may stay backed by disk space when it is free: it will be used again soon.
-const USED_BLOCKS_A_BACKED_ONE: usize = 16;
+pub(crate) const USED_BLOCKS_A_BACKED_ONE: usize = 16;
 
 /// Who asks for space, in rising order of right to the last of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -165,6 +165,15 @@ impl Space {
     /// Whether a free block has disk space behind all of it.
     pub(crate) fn has_backed(&self) -> bool {
         !self.blocks.lock().backed.is_empty()
+    }
+
+    /// Takes a free block with disk space behind it, if there are more than `most`.
+    pub(crate) fn take_backed_beyond(&self, most: usize) -> Option<BlockId> {
+        let mut blocks = self.blocks.lock();
+        match blocks.backed.len() > most {
+            true => blocks.backed.pop_back(),
+            false => None,
+        }
     }
 
     /// Whether a block that becomes free should keep its disk space, given so many blocks in use.

@@ -8,11 +8,12 @@ use crate::index::Slot;
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
 use crate::log::Log;
-use crate::log::block::{BlockId, BlockState, Format, Phase};
-use crate::log::entry::{FLAG_GROUPED, Header, Kind};
+use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
+use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
 use crate::namespace::{Core, Counters};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,6 +46,8 @@ pub(crate) struct Defrag {
     stuck: HashMap<BlockId, u32>,
     /// The partition with which the next look at tombstones begins.
     pub(crate) tombstones_from: usize,
+    /// The memory that blocks are read into.
+    pub(crate) walk: BlockWalk,
 }
 
 #[derive(Debug)]
@@ -199,7 +202,7 @@ impl Core {
             return Ok(None);
         };
         block.set_phase(Phase::Draining);
-        let moved = match self.drain(volume, id, block.incarnation()) {
+        let moved = match self.drain(volume, id, block, &mut state.walk) {
             Ok(moved) => moved,
             Err(error) => {
                 block.set_phase(Phase::Closed);
@@ -273,40 +276,73 @@ impl Core {
         !self.defrag.lock().emptied.is_empty()
     }
 
-    fn drain(&self, volume: &Volume, id: BlockId, incarnation: u64) -> Result<u64> {
+    fn drain(
+        &self,
+        volume: &Volume,
+        id: BlockId,
+        block: &BlockState,
+        walk: &mut BlockWalk,
+    ) -> Result<u64> {
         let mut moved = 0;
-        if volume
-            .block(id.index)
-            .is_some_and(|block| block.live_units() == 0)
-        {
+        if block.live_units() == 0 {
             return Ok(0);
         }
-        let end = id.offset_bytes() + BLOCK_BYTES;
-        let mut entries = Vec::new();
-        for_each_header(volume, id, incarnation, end, |location, header| {
-            entries.push((location, *header));
-            Ok(())
-        })?;
-        for (at, (location, header)) in entries.iter().enumerate() {
-            // Most entries are dead, and finding that out is a cache miss in the index.
-            if let Some((_, ahead)) = entries.get(at + ENTRIES_AHEAD) {
-                self.index.prefetch(&ahead.digest, &epoch::pin());
-            }
-            let units = match header.kind {
-                Kind::Record | Kind::Tombstone | Kind::Delta => {
-                    self.move_record(*location, header)?
+        let walked = WalkedBlock {
+            volume,
+            id,
+            format: block.format(),
+            incarnation: block.incarnation(),
+            end: id.offset_bytes() + BLOCK_BYTES,
+        };
+        let at_device = |offset| Location::new(id.device, offset);
+        // Large entries that are dead are not read.
+        let is_wanted = |offset: u64, header: &Header| match header.kind {
+            Kind::Record | Kind::Tombstone => self.is_current(at_device(offset), header),
+            Kind::Commit | Kind::Metadata => true,
+            Kind::Delta | Kind::Filler | Kind::Void => false,
+        };
+        let mut at = id.offset_bytes() + block.format().entries_at();
+        volume.prefetch_block(id.index);
+        while at < walked.end {
+            at = walk.read_piece(walked, at, is_wanted);
+            for (number, (offset, header)) in walk.entries().iter().enumerate() {
+                // Most entries are dead, and finding that out is a cache miss in the index.
+                if let Some((_, ahead)) = walk.entries().get(number + ENTRIES_AHEAD) {
+                    self.index.prefetch(&ahead.digest, &epoch::pin());
                 }
-                Kind::Commit => self.move_commit(*location, header)?,
-                Kind::Metadata => self.move_metadata(*location, header)?,
-                Kind::Filler | Kind::Void => 0,
-            };
-            moved += u64::from(units) * UNIT_BYTES;
+                let location = at_device(*offset);
+                // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
+                // so. What is written anew gets a check that holds.
+                let whole = || walk.whole_entry(*offset, header);
+                let units = match header.kind {
+                    Kind::Record | Kind::Tombstone | Kind::Delta => {
+                        self.move_record(location, header, whole)?
+                    }
+                    Kind::Commit => self.move_commit(location, header, whole)?,
+                    Kind::Metadata => self.move_metadata(location, header, whole)?,
+                    Kind::Filler | Kind::Void => 0,
+                };
+                moved += u64::from(units) * UNIT_BYTES;
+            }
         }
+        walk.shrink();
         Ok(moved)
     }
 
-    fn move_record(&self, location: Location, header: &Header) -> Result<u32> {
-        let guard = epoch::pin();
+    fn is_current(&self, location: Location, header: &Header) -> bool {
+        let current = |slot: &Slot| slot.location == location;
+        let partition = self.index.lock(&header.digest);
+        partition.find(header.digest.tag(), current).is_some()
+    }
+
+    fn move_record<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        // Like every writer: emptied blocks are not given back while one is under way.
+        let _guard = epoch::pin();
         let tag = header.digest.tag();
         let current = |slot: &Slot| slot.location == location;
         let live = {
@@ -316,15 +352,10 @@ impl Core {
         let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
             return self.fold_chain_with(location, header);
         };
-        // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+        let Some(entry) = whole() else {
+            Counters::add(&self.counters.damaged, 1);
             return Ok(0);
         };
-        let entry = entry.view();
         let mut header = *header;
         let mut body = entry.body();
         let settled = entry.group().filter(|group| self.is_settled(*group));
@@ -400,17 +431,16 @@ impl Core {
         commit.is_some_and(|commit| commit.lsn.0 <= self.log.syncer().durable_lsn())
     }
 
-    fn move_commit(&self, location: Location, header: &Header) -> Result<u32> {
-        let guard = epoch::pin();
-        // A damaged one stays where it is: what is written anew gets a check that holds.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+    fn move_commit<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        let _guard = epoch::pin();
+        let Some(entry) = whole() else {
             return Ok(0);
         };
-        let entry = entry.view();
         let Some((group, _)) = read_commit(entry.body()) else {
             return Ok(0);
         };
@@ -429,21 +459,20 @@ impl Core {
         Ok(new.units)
     }
 
-    fn move_metadata(&self, location: Location, header: &Header) -> Result<u32> {
-        let guard = epoch::pin();
+    fn move_metadata<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        let _guard = epoch::pin();
         let mut places = self.metadata.lock();
         let Some(place) = places.iter_mut().find(|place| place.location == location) else {
             return Ok(0);
         };
-        // A damaged copy stays where it is: what is written anew gets a check that holds.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+        let Some(entry) = whole() else {
             return Ok(0);
         };
-        let entry = entry.view();
         let new = self
             .log
             .append(Purpose::Defrag, *header, &[entry.body()], None)?;
@@ -459,33 +488,4 @@ impl Core {
 fn merit_of(filled_units: u32, live_units: u32, age: u64) -> f64 {
     let live = (f64::from(live_units) / f64::from(filled_units.max(1))).min(1.0);
     (1.0 - live) * (age + 1) as f64 / (1.0 + live)
-}
-
-/// Offers every valid header of a block that others may be writing to, up to the offset `end` in its device.
-pub(crate) fn for_each_header(
-    volume: &Volume,
-    id: BlockId,
-    incarnation: u64,
-    end: u64,
-    mut seen: impl FnMut(Location, &Header) -> Result<()>,
-) -> Result<()> {
-    volume.prefetch_block(id.index);
-    let format = volume
-        .block(id.index)
-        .map_or(Format::Two, |block| block.format());
-    let mut offset = id.offset_bytes() + format.entries_at();
-    while offset < end {
-        let location = Location::new(id.device, offset);
-        let header = volume
-            .header_copy(location)
-            .and_then(|raw| Header::decode_checked(&raw, volume.place(incarnation, offset)));
-        match header {
-            Some(header) => {
-                seen(location, &header)?;
-                offset += u64::from(header.span_units) * UNIT_BYTES;
-            }
-            None => offset += UNIT_BYTES,
-        }
-    }
-    Ok(())
 }

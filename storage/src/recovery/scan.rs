@@ -129,14 +129,11 @@ impl BlockBytes {
             return;
         }
         for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
-            let at = from + number * PAGE_BYTES;
-            if volume
-                .device()
-                .read(id.offset_bytes() + at as u64, page)
-                .is_err()
-            {
+            let at = offset + (number * PAGE_BYTES) as u64;
+            if volume.device().read(at, page).is_err() {
                 // No entry is there, then: damage, if there was one.
                 page.fill(0);
+                volume.unreadable().note(at, page.len() as u64);
             }
         }
     }
