@@ -8,7 +8,7 @@ use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
 use crate::log::bit_repair::before_one_flip;
 use crate::log::block::{BlockId, ENTRIES_AT, Format};
-use crate::log::directory::{Line, ReadDirectory, unit_of};
+use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
 use crate::log::entry::{
     ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, RawHeader, corrected,
 };
@@ -209,6 +209,44 @@ pub(crate) fn scan_block(
         damaged_commits: Vec::new(),
     }
     .run()
+}
+
+/// Finds the sectors of a block's directory that were durable and do not hold: offsets in the device. `bytes` is what
+/// [`scan_block`] has read the block into.
+pub(crate) fn damaged_directory(
+    volume: &Volume,
+    block: &UsedBlock,
+    bytes: &mut BlockBytes,
+) -> Vec<u64> {
+    if block.format == Format::One {
+        return Vec::new();
+    }
+    let start = block.id.offset_bytes();
+    let durable_tail;
+    let tail = match block.durable_entries {
+        None => {
+            bytes.read(volume, block.id, BLOCK_BYTES);
+            bytes.from(ENTRIES_AT)
+        }
+        // What staging memory continues was put over the rest.
+        Some(entries) => {
+            let mut read = vec![0; directory_bytes(entries as usize) as usize];
+            let mut at = start + BLOCK_BYTES - read.len() as u64;
+            for sector in read.chunks_mut(SECTOR_BYTES) {
+                if volume.device().read(at, sector).is_err() {
+                    volume.unreadable().note(at, SECTOR_BYTES as u64);
+                    sector.fill(0);
+                }
+                at += SECTOR_BYTES as u64;
+            }
+            durable_tail = read;
+            durable_tail.as_slice()
+        }
+    };
+    let directory = ReadDirectory::read(tail, volume.place(block.incarnation, start));
+    let damaged = directory.damaged_sectors(block.durable_entries).into_iter();
+    let offset = |number| start + BLOCK_BYTES - (number as u64 + 1) * SECTOR_BYTES as u64;
+    damaged.map(offset).collect()
 }
 
 /// What comes next in a block.
