@@ -2,7 +2,8 @@
 //! valid entry of each digest wins.
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all blocks),
-//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
+//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
+//! `snapshot_reader.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
 pub(crate) mod open;
@@ -10,6 +11,7 @@ pub(crate) mod recovered_entries;
 pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+mod snapshot_reader;
 pub(crate) mod verify;
 
 use crate::device::BLOCK_BYTES;
