@@ -32,10 +32,17 @@ const BLOCKS_A_CHECKPOINT: usize = 64;
 /// A block with no more live than this (1 MiB), in units, is what a short life of the store has left.
 const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
 
+/// One with no more than this (16 KiB) is brought together with any others.
+const SMALL_LEFTOVER_UNITS: u32 = (16 << 10) / UNIT_BYTES as u32;
+
 /// An opening moves so much of them, and less than one more.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
-/// And so many: each is looked for among all blocks, and a large store may have many that are dead.
+/// And so many: a large store may have many that are dead.
 const GATHERED_BLOCKS_MAX: usize = 64;
+/// Where blocks are plenty so many leftovers stay as they are: a few KiB of disk each, while moving them costs writes.
+const LEFTOVERS_MIN: usize = 8;
+/// With fewer blocks beside the reserve, two leftovers are one too many.
+const LEFTOVERS_MAX: u64 = 24;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -81,24 +88,56 @@ impl Core {
     /// program that ends at once leaves no time to the thread that defragments. Empties 64 blocks and moves 4 MiB at most.
     /// Returns how many blocks were given back.
     pub(crate) fn gather_leftovers(&self) -> Result<u64> {
-        // One alone has nothing to go with.
-        let mut least = 2;
+        let mut state = self.defrag.lock();
+        self.check_open()?;
+        self.log.check_writable(Purpose::Defrag)?;
         let mut moved = 0;
-        for _ in 0..GATHERED_BLOCKS_MAX {
-            let threshold = u64::from(self.options.defrag_threshold_percent);
-            match self.defrag_one_of(least, LEFTOVER_UNITS, threshold)? {
-                Some(bytes) => moved += bytes,
-                None => break,
-            }
-            least = 1;
+        let victims = self.leftovers(&state);
+        for id in &victims {
+            moved += self.empty_block(&mut state, *id)?.unwrap_or_default();
             if moved >= GATHERED_BYTES_MAX {
                 break;
             }
         }
-        match least {
-            1 => self.free_all_emptied(),
-            _ => Ok(0),
+        drop(state);
+        match victims.len() {
+            0 => Ok(0),
+            _ => self.free_all_emptied(),
         }
+    }
+
+    /// The blocks with little in them that are worth bringing together, those with the least first: one with more in it than
+    /// all before it is left out, lest it be moved again and again to be joined by a few records.
+    fn leftovers(&self, state: &Defrag) -> Vec<BlockId> {
+        let mut leftovers = Vec::new();
+        for volume in self.log.volumes() {
+            for (index, block) in (0u32..).zip(volume.blocks()) {
+                let (id, live) = (volume.block_id(index), block.live_units());
+                let is_leftover = block.phase() == Phase::Closed && live <= LEFTOVER_UNITS;
+                if is_leftover && state.stuck.get(&id) != Some(&live) {
+                    leftovers.push((live, id));
+                }
+            }
+        }
+        leftovers.sort_unstable();
+        let space = self.log.space().usage();
+        let has_room = space.available_blocks > space.reserve_blocks + LEFTOVERS_MAX;
+        let mut gathered = Vec::new();
+        let mut units = 0;
+        for (live, id) in leftovers {
+            if has_room && live > units.max(SMALL_LEFTOVER_UNITS) {
+                break;
+            }
+            units += live;
+            gathered.push(id);
+        }
+        // One alone has nothing to go with.
+        let least = if has_room { LEFTOVERS_MIN } else { 2 };
+        if gathered.len() < least {
+            return Vec::new();
+        }
+        gathered.truncate(GATHERED_BLOCKS_MAX);
+        gathered
     }
 
     /// Moves the live entries of one block, if the namespace as a whole holds so much that is dead, or space is short: to
@@ -111,7 +150,7 @@ impl Core {
             return Ok(None);
         }
         // A single block that is nearly full is not worth it, whatever the others are.
-        self.defrag_one_of(1, u32::MAX, TIGHT_THRESHOLD_PERCENT)
+        self.defrag_one(TIGHT_THRESHOLD_PERCENT)
     }
 
     /// Units that are live, and units that entries take, over all blocks that are closed.
@@ -141,12 +180,11 @@ impl Core {
             true => TIGHT_THRESHOLD_PERCENT,
             false => u64::from(self.options.defrag_threshold_percent),
         };
-        self.defrag_one_of(1, u32::MAX, threshold)
+        self.defrag_one(threshold)
     }
 
-    /// Empties the block that is worth it most, if there are `least` below the threshold, of those with no more than
-    /// `live_max` units live.
-    fn defrag_one_of(&self, least: usize, live_max: u32, threshold: u64) -> Result<Option<u64>> {
+    /// Empties the block that is worth it most, of those below the threshold.
+    fn defrag_one(&self, threshold: u64) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
@@ -161,17 +199,13 @@ impl Core {
             let blocks = (0u32..).zip(volume.blocks());
             blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
         });
-        let least_leftovers = match live_max {
-            LEFTOVER_UNITS => least,
-            _ => 2,
-        };
-        let gather = leftovers.take(least_leftovers).count() >= least_leftovers;
+        let gather = leftovers.take(2).count() == 2;
         let worth = |id: &BlockId, filled: u32, live: u32| {
             let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
             (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
         };
         let now = self.log.next_block();
-        let (mut best, mut victims) = (None, 0);
+        let mut best = None;
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 if block.phase() != Phase::Closed {
@@ -179,22 +213,23 @@ impl Core {
                 }
                 let id = volume.block_id(index);
                 let (filled, live) = (block.filled_units(), block.live_units());
-                if live > live_max || !worth(&id, filled, live) {
+                if !worth(&id, filled, live) {
                     continue;
                 }
-                victims += 1;
                 let merit = merit_of(filled, live, now.saturating_sub(block.closed_at()));
                 if best.is_none_or(|(most, _)| merit > most) {
                     best = Some((merit, id));
                 }
             }
         }
-        if victims < least {
-            return Ok(None);
+        match best {
+            Some((_, id)) => self.empty_block(&mut state, id),
+            None => Ok(None),
         }
-        let Some((_, id)) = best else {
-            return Ok(None);
-        };
+    }
+
+    /// Moves the live entries of a closed block. Returns how many bytes were moved.
+    fn empty_block(&self, state: &mut Defrag, id: BlockId) -> Result<Option<u64>> {
         let Some(volume) = self.log.volumes().get(id.device) else {
             return Ok(None);
         };
@@ -269,6 +304,7 @@ impl Core {
             }
             freed += 1;
         }
+        self.log.release_surplus()?;
         Ok(freed)
     }
 
