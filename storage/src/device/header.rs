@@ -492,14 +492,19 @@ fn has_blocks(device: &dyn Device) -> bool {
 /// [`read_header`] returned.
 fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
     let bytes = header.encode();
-    let copies = STATIC_AT.into_iter().zip([true, header.version > 1]);
-    let is_damaged = |(offset, is_expected): &(u64, bool)| match static_bytes(device, *offset) {
-        Ok(found) if found == [0; STATIC_BYTES] => *is_expected && has_blocks(device),
+    // A device of format 1 has one copy, or a second one from a conversion that was interrupted.
+    let copies = if header.version > 1 {
+        STATIC_AT.len()
+    } else {
+        1
+    };
+    let is_damaged = |offset: &u64| match static_bytes(device, *offset) {
+        Ok(found) if found == [0; STATIC_BYTES] => has_blocks(device),
         Ok(found) => found != bytes,
         Err(_) => true,
     };
-    let damaged = copies.filter(is_damaged);
-    damaged.map(|(offset, _)| offset).collect()
+    let copies = STATIC_AT.into_iter().take(copies);
+    copies.filter(is_damaged).collect()
 }
 
 /// Returns how many copies of the static header are not as they were written.
