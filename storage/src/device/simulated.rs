@@ -363,7 +363,8 @@ impl SimulatedDevice {
     }
 
     /// Lets the `nth` write from now fail with an I/O error, 1 being the next. It stores a
-    /// beginning of its bytes, which may be empty, or all of them.
+    /// beginning of its bytes that ends with a sector, which may be empty, or all of them: a disk
+    /// never writes a part of a sector.
     pub fn fail_write(&self, nth: u64) {
         self.disk.lock().failing_write = Some(nth.max(1));
     }
@@ -676,6 +677,10 @@ unsafe impl Device for SimulatedDevice {
             len
         };
         let mut end = offset + wanted;
+        if wanted < len {
+            end = offset.max(end / SECTOR_BYTES * SECTOR_BYTES);
+        }
+        let wanted = end - offset;
         for page in pages_of(offset, wanted) {
             if disk.allocated.contains(&page) {
                 continue;

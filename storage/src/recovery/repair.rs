@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// How much is written again at a time.
 const PIECE_BYTES: u64 = 1 << 20;
+/// What is written again alone where a larger piece cannot be read.
+const PAGE_BYTES: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -150,9 +152,26 @@ fn rewrite(volume: &Volume, from: u64, to: u64) -> Result<()> {
         let Some(bytes) = piece.get_mut(..len) else {
             break;
         };
-        volume.device().read(at, bytes)?;
-        volume.device().write(at, &[bytes])?;
+        if volume.device().read(at, bytes).is_ok() {
+            volume.device().write(at, &[bytes])?;
+        } else {
+            rewrite_pages(volume, at, bytes)?;
+        }
         at += len as u64;
+    }
+    Ok(())
+}
+
+/// Writes the pages of a piece again that can be read.
+fn rewrite_pages(volume: &Volume, from: u64, piece: &mut [u8]) -> Result<()> {
+    for (at, page) in (from..)
+        .step_by(PAGE_BYTES)
+        .zip(piece.chunks_mut(PAGE_BYTES))
+    {
+        match volume.device().read(at, page) {
+            Ok(()) => volume.device().write(at, &[page])?,
+            Err(_) => volume.unreadable().note(at, page.len() as u64),
+        }
     }
     Ok(())
 }
