@@ -106,16 +106,21 @@ impl Core {
         }
     }
 
-    /// The blocks with little in them that are worth bringing together, those with the least first: one with more in it than
-    /// all before it is left out, lest it be moved again and again to be joined by a few records.
+    /// The blocks with little live in them that are worth emptying: all that hold much that is dead; and of the others, with
+    /// the least first, those that together win blocks. One with more in it than all before it is left out, lest it be moved
+    /// again and again to be joined by a few records.
     fn leftovers(&self, state: &Defrag) -> Vec<BlockId> {
-        let mut leftovers = Vec::new();
+        let (mut dead, mut leftovers) = (Vec::new(), Vec::new());
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 let (id, live) = (volume.block_id(index), block.live_units());
                 let is_leftover = block.phase() == Phase::Closed && live <= LEFTOVER_UNITS;
-                if is_leftover && state.stuck.get(&id) != Some(&live) {
-                    leftovers.push((live, id));
+                if !is_leftover || state.stuck.get(&id) == Some(&live) {
+                    continue;
+                }
+                match block.filled_units() > live + LEFTOVER_UNITS {
+                    true => dead.push(id),
+                    false => leftovers.push((live, id)),
                 }
             }
         }
@@ -133,11 +138,11 @@ impl Core {
         }
         // One alone has nothing to go with.
         let least = if has_room { LEFTOVERS_MIN } else { 2 };
-        if gathered.len() < least {
-            return Vec::new();
+        if dead.len() + gathered.len() >= least {
+            dead.append(&mut gathered);
         }
-        gathered.truncate(GATHERED_BLOCKS_MAX);
-        gathered
+        dead.truncate(GATHERED_BLOCKS_MAX);
+        dead
     }
 
     /// Moves the live entries of one block, if the namespace as a whole holds so much that is dead, or space is short: to
