@@ -8,7 +8,7 @@ use crate::device::{BLOCK_BYTES, DeviceError};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::directory::{Directory, Line, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header, filler};
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, filler};
 use crate::log::space::Purpose;
 use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
 use crate::log::volume::Volume;
@@ -382,8 +382,9 @@ impl LockedLane<'_> {
     }
 
     /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
-    /// `closed_at`: the block sequence, for whoever asks for the block's age.
-    pub(crate) fn close(&mut self, closed_at: u64) -> Result<(), DeviceError> {
+    /// `closed_at`: the block sequence, for whoever asks for the block's age. `last_lsn`: no entry of the block has a higher
+    /// number.
+    pub(crate) fn close(&mut self, closed_at: u64, last_lsn: Lsn) -> Result<(), DeviceError> {
         self.flush()?;
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
@@ -397,6 +398,7 @@ impl LockedLane<'_> {
         if left >= FILLER_BYTES_MIN {
             let header = Header {
                 span_units: unit_of(left),
+                lsn: last_lsn,
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);

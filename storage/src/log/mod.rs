@@ -570,7 +570,7 @@ impl Log {
             volume,
             staging: self.staging(),
         };
-        lane.close(self.next_block())
+        lane.close(self.next_block(), Lsn(self.last_lsn()))
     }
 
     /// Begins a new life of a free block.
@@ -683,7 +683,8 @@ impl Log {
             volume,
             staging: None,
         };
-        lane.close(self.next_block()).map_err(Error::Device)
+        lane.close(self.next_block(), Lsn(self.last_lsn()))
+            .map_err(Error::Device)
     }
 
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {

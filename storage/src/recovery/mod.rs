@@ -64,6 +64,8 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
+    /// No entry that is lost, and of which nobody can say whose it was, has a higher number; 0: none is.
+    pub(crate) unknown_lsn: u64,
     pub(crate) next_block: u64,
     pub(crate) groups: Groups,
     pub(crate) metadata: Vec<Appended>,
@@ -150,7 +152,14 @@ pub(crate) fn recover(
     report.unknown_bytes += used.unreadable * BLOCK_BYTES;
     report.damaged_bytes += used.unreadable * BLOCK_BYTES;
     let last_lsn = aside.last_lsn.max(known.durable_lsn);
+    let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
+        (0, _) => 0,
+        // What was lost was durable.
+        (_, 0) => aside.unknown_lsn.min(known.durable_lsn).max(1),
+        _ => known.durable_lsn.max(1),
+    };
     Ok(Recovered {
+        unknown_lsn,
         last_lsn: if known.rebooted {
             last_lsn + LSN_SKIP
         } else {

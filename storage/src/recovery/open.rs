@@ -145,6 +145,7 @@ impl Core {
                 };
                 Recovered {
                     last_lsn: restored.last_lsn,
+                    unknown_lsn: 0,
                     next_block: restored.next_block,
                     groups: restored.groups,
                     metadata: restored.metadata,
@@ -161,6 +162,7 @@ impl Core {
         };
         let Recovered {
             last_lsn,
+            unknown_lsn: unknown_below_lsn,
             next_block,
             groups,
             metadata,
@@ -183,10 +185,6 @@ impl Core {
             let is_clean = clean_close.is_some();
             repairs.run(&log, !is_clean)?;
         }
-        let unknown_below_lsn = match opening.unknown_bytes {
-            0 => 0,
-            _ => known.durable_lsn.max(1),
-        };
         let core = Self {
             name: options.name.clone(),
             fork: ForkGuard::new(),

@@ -72,6 +72,10 @@ pub(crate) struct BlockEnd {
     pub(crate) staged_from: Option<u64>,
     /// Entries are lost of which nobody can say whose they are.
     pub(crate) unknown: bool,
+    /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
+    pub(crate) last_lsn: u64,
+    /// Where the directory begins, as far as it can be read, if entries are lost.
+    pub(crate) directory_at: u64,
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
@@ -172,6 +176,8 @@ struct BlockScan<'a, F> {
     damage: Vec<Range<u64>>,
     staged_from: Option<u64>,
     unknown: bool,
+    last_lsn: u64,
+    directory_at: u64,
     /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
     damaged_commits: Vec<(Lsn, u64)>,
 }
@@ -206,6 +212,8 @@ pub(crate) fn scan_block(
         damage: Vec::new(),
         staged_from: None,
         unknown: false,
+        last_lsn: 0,
+        directory_at: BLOCK_BYTES,
         damaged_commits: Vec::new(),
     }
     .run()
@@ -279,6 +287,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             sealed,
             staged_from: self.staged_from,
             unknown: self.unknown,
+            last_lsn: self.last_lsn,
+            directory_at: self.directory_at,
             lines: if whole { Vec::new() } else { self.lines },
             gaps: Vec::new(),
         }
@@ -300,7 +310,10 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             .and_then(|raw| Header::decode_checked(raw, self.place(at)))
             .filter(|header| fits(at, header));
         match header {
-            Some(header) if header.kind == Kind::Filler => Next::Sealed,
+            Some(header) if header.kind == Kind::Filler => {
+                self.last_lsn = header.lsn.0;
+                Next::Sealed
+            }
             Some(header) => self.entry(at, &header),
             None => self.no_header(at),
         }
@@ -463,6 +476,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
+        self.directory_at = directory.begins_at();
         let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);
