@@ -224,7 +224,9 @@ impl ReadDirectory {
         let mut read = Self::default();
         let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
         for (number, sector) in sectors.iter().rev().enumerate() {
-            let holds = u64_at(sector, 0) == Some(sector_check(sector, block, number));
+            // Most of a block is no directory: that shows without its checksum.
+            let may_hold = u16_at(sector, 10) == Some(number as u16);
+            let holds = may_hold && u64_at(sector, 0) == Some(sector_check(sector, block, number));
             let Some(count) = u16_at(sector, 8).filter(|_| holds) else {
                 continue;
             };
