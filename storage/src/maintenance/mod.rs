@@ -57,7 +57,7 @@ impl Namespace {
             ..Maintained::default()
         };
         done.freed_blocks += core.gather_leftovers()?;
-        core.log.tidy_lanes()?;
+        core.tidy_lanes()?;
         // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
         loop {
             let mut freed = 0;
@@ -66,7 +66,7 @@ impl Namespace {
             done.freed_blocks += freed;
             done.dropped_tombstones += dropped;
             if freed == 0 && dropped == 0 {
-                core.log.tidy_lanes()?;
+                core.tidy_lanes()?;
                 return cramped.map(|()| done);
             }
         }
@@ -144,6 +144,12 @@ impl Core {
         Ok(expired)
     }
 
+    fn tidy_lanes(&self) -> Result<()> {
+        self.check_open()?;
+        self.log.check_writable(Purpose::Defrag)?;
+        self.log.tidy_lanes()
+    }
+
     /// One tick of the maintenance thread. Returns how long it may rest.
     fn tick(&self, rhythm: &mut Rhythm) -> Duration {
         if Instant::now() >= rhythm.next_expiry {
@@ -152,7 +158,7 @@ impl Core {
             self.forget_stuck();
             // A failure shows in the next write, with its reason; there is nobody here to tell.
             let _ = self.expire();
-            let _ = self.log.tidy_lanes();
+            let _ = self.tidy_lanes();
             if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
                 let _ = self.drop_tombstones();
             }
