@@ -286,11 +286,11 @@ impl ReadDirectory {
         })
     }
 
-    /// The numbers of the sectors that should hold and do not. `durable_entries`: how many lines there were when the block
-    /// was last durable; `None`: it was closed, and its directory ends with a filler.
-    pub(crate) fn damaged_sectors(&self, durable_entries: Option<u32>) -> Vec<usize> {
-        let sectors = match durable_entries {
-            Some(entries) => (entries as usize).div_ceil(LINES),
+    /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
+    /// and its directory ends with a filler.
+    pub(crate) fn damaged_sectors(&self, sectors: Option<usize>) -> Vec<usize> {
+        let sectors = match sectors {
+            Some(sectors) => sectors,
             // Without the end, a sector at least is missing behind the last that was found.
             None => {
                 let found = self.sectors.last().map_or(0, |(number, ..)| number + 1);
@@ -428,17 +428,13 @@ mod tests {
     fn sectors_that_do_not_hold_are_named() {
         let mut block = written(120, 1000);
         let read = |block: &[u8]| ReadDirectory::read(block, place());
-        assert_eq!(read(&block).damaged_sectors(Some(120)), []);
-        assert_eq!(
-            read(&block).damaged_sectors(Some(124)),
-            [3],
-            "one is missing"
-        );
+        assert_eq!(read(&block).damaged_sectors(Some(3)), []);
+        assert_eq!(read(&block).damaged_sectors(Some(4)), [3], "one is missing");
         assert_eq!(read(&block).damaged_sectors(None), [3], "nothing ends it");
         let sector = |number: usize| BLOCK_BYTES as usize - (number + 1) * SECTOR_BYTES;
         block[sector(1) + 30] ^= 1;
-        assert_eq!(read(&block).damaged_sectors(Some(120)), [1]);
-        assert_eq!(read(&block).damaged_sectors(Some(41)), []);
+        assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
+        assert_eq!(read(&block).damaged_sectors(Some(1)), []);
         assert!(read(&block).has_sectors(1) && !read(&block).has_sectors(2));
     }
 

@@ -220,21 +220,30 @@ pub(crate) fn scan_block(
 }
 
 /// Finds the sectors of a block's directory that were durable and do not hold: offsets in the device. `bytes` is what
-/// [`scan_block`] has read the block into.
+/// [`scan_block`] has read the block into, and `end` what it has returned.
 pub(crate) fn damaged_directory(
     volume: &Volume,
     block: &UsedBlock,
     bytes: &mut BlockBytes,
+    end: &BlockEnd,
 ) -> Vec<u64> {
     if block.format == Format::One {
         return Vec::new();
     }
     let start = block.id.offset_bytes();
     let durable_tail;
+    let sectors;
     let tail = match block.durable_entries {
         None => {
             bytes.read(volume, block.id, BLOCK_BYTES);
-            bytes.from(ENTRIES_AT)
+            let is_known = end.sealed && end.directory_at < BLOCK_BYTES;
+            let from = if is_known {
+                end.directory_at
+            } else {
+                ENTRIES_AT
+            };
+            sectors = is_known.then_some((BLOCK_BYTES - from) as usize / SECTOR_BYTES);
+            bytes.from(from)
         }
         // What staging memory continues was put over the rest.
         Some(entries) => {
@@ -247,12 +256,13 @@ pub(crate) fn damaged_directory(
                 }
                 at += SECTOR_BYTES as u64;
             }
+            sectors = Some(read.len() / SECTOR_BYTES);
             durable_tail = read;
             durable_tail.as_slice()
         }
     };
     let directory = ReadDirectory::read(tail, volume.place(block.incarnation, start));
-    let damaged = directory.damaged_sectors(block.durable_entries).into_iter();
+    let damaged = directory.damaged_sectors(sectors).into_iter();
     let offset = |number| start + BLOCK_BYTES - (number as u64 + 1) * SECTOR_BYTES as u64;
     damaged.map(offset).collect()
 }
@@ -312,6 +322,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         match header {
             Some(header) if header.kind == Kind::Filler => {
                 self.last_lsn = header.lsn.0;
+                // Below it there may be sectors of a directory that an interrupted recovery wrote.
+                self.directory_at = at + u64::from(header.span_units) * UNIT_BYTES;
                 Next::Sealed
             }
             Some(header) => self.entry(at, &header),
@@ -441,7 +453,11 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn directory(&mut self) -> ReadDirectory {
         self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
-        let tail = self.bytes.bytes.get(ENTRIES_AT as usize..);
+        let from = match self.directory_at {
+            BLOCK_BYTES => ENTRIES_AT,
+            directory_at => directory_at,
+        };
+        let tail = self.bytes.bytes.get(from as usize..);
         let block = self.place(0);
         ReadDirectory::read(tail.unwrap_or_default(), block)
     }
@@ -476,7 +492,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
-        self.directory_at = directory.begins_at();
+        self.directory_at = self.directory_at.min(directory.begins_at());
         let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);

@@ -148,7 +148,7 @@ impl Namespace {
             let own = recovered.repair.blocks.iter();
             for block in own.filter(|block| block.id.device == volume.number()) {
                 let durable_lsn = known.durable_lsn;
-                scan_block(
+                let end = scan_block(
                     volume,
                     block,
                     log.staging(),
@@ -158,7 +158,7 @@ impl Namespace {
                         found.judge(&log, &index, block.id, &sighting);
                     },
                 );
-                for offset in damaged_directory(volume, block, &mut bytes) {
+                for offset in damaged_directory(volume, block, &mut bytes, &end) {
                     found.damaged_headers += 1;
                     let number = block.id.index;
                     let what = format!("directory of block {number}, changed since it was written");
