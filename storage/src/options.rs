@@ -147,7 +147,11 @@ impl Options {
             Storage::Devices(devices) => devices.len(),
         };
         if !(1..=DEVICES_MAX).contains(&devices) {
-            return refuse("devices", devices.to_string(), "1 to 15");
+            return refuse(
+                "devices",
+                devices.to_string(),
+                "1 to 15; a store of format 1 with 16 devices must be backed up with the program that wrote it, and restored into fewer",
+            );
         }
         let blocks = self.max_device_bytes.saturating_sub(HEADER_BYTES) / BLOCK_BYTES;
         if blocks * (devices as u64) < BLOCKS_MIN {
@@ -224,6 +228,8 @@ pub struct Opening {
     pub entries: u64,
     /// Durable entries whose bytes have changed. Their records answer with [`Error::Damaged`].
     pub damaged_entries: u64,
+    /// Copies of the devices' static headers whose bytes have changed. Each has another copy; an opening to write mends it.
+    pub damaged_headers: u64,
     /// Blocks whose headers cannot be read, so that what lies in them is lost. They are left alone, and not used again.
     pub damaged_blocks: u64,
     /// Durable bytes that hold no entry any more. Whose entries they held is known, unless they are among `unknown_bytes`.

@@ -75,6 +75,9 @@ pub struct Stats {
     pub space_waits: u64,
     /// Times a damaged record was met.
     pub damaged: u64,
+    /// Bytes of the devices that opening, cleaning or the tombstone pass could not read. What lies there is
+    /// [`crate::Error::Damaged`], and its blocks are kept.
+    pub unreadable_bytes: u64,
     /// Expired records removed.
     pub expired: u64,
     /// Blocks emptied by defragmentation.
@@ -121,6 +124,7 @@ impl Namespace {
         stats.records = core.sets.usage().iter().map(|set| set.records).sum();
         for volume in core.log.volumes() {
             stats.device_bytes += volume.device().allocated_bytes();
+            stats.unreadable_bytes += volume.unreadable().bytes();
             for block in volume
                 .blocks()
                 .iter()

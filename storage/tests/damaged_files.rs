@@ -336,3 +336,62 @@ fn a_block_whose_header_is_lost_with_its_mirror_is_reported_and_never_used_again
         assert_eq!(verified.damaged_headers, 1, "{verified:?}");
     }
 }
+
+#[test]
+fn a_static_header_that_is_lost_is_read_from_its_copy_reported_and_mended() {
+    let mut chance = Chance(9);
+    for (close, at) in [(true, 0), (false, 0), (true, 12_288), (false, 12_288)] {
+        let random: Vec<u8> = (0..512).map(|_| chance.next() as u8).collect();
+        for (what, bytes) in [("zeroed", vec![0; 4096]), ("overwritten", random)] {
+            let what = format!("header at {at} {what}, closed: {close}");
+            let small = Small::with_blocks(close, 12);
+            small.write(at, &bytes);
+            let (namespace, opening) = Namespace::open_read_only(small.options()).unwrap();
+            assert_eq!(opening.damaged_headers, 1, "{what}");
+            assert_eq!(check(&namespace, &what), []);
+            drop(namespace);
+            let verified = Namespace::verify(&small.options()).unwrap();
+            assert_eq!(verified.damaged_headers, 1, "{what}: {verified:?}");
+            let (namespace, opening) = Namespace::open(small.options()).unwrap();
+            assert_eq!(opening.damaged_headers, 1, "{what}");
+            put(&namespace, &digest(11), b"new").unwrap();
+            namespace.close().unwrap();
+            drop(namespace);
+            let verified = Namespace::verify(&small.options()).unwrap();
+            assert!(!verified.is_damaged(), "{what}: {verified:?}");
+            let (namespace, opening) = Namespace::open(small.options()).unwrap();
+            assert_eq!(opening.damaged_headers, 0, "{what}");
+            assert_eq!(check(&namespace, &what), []);
+        }
+    }
+}
+
+#[test]
+fn a_changed_sector_of_a_directory_is_counted_by_verify() {
+    for close in [true, false] {
+        let small = Small::new(close);
+        // The directory grows from the end of the block downwards; the first sector is the last of the block.
+        let sector = HEADER_BYTES + BLOCK_BYTES - 512;
+        assert!(small.byte(sector) != 0 || small.byte(sector + 1) != 0);
+        let verified = Namespace::verify(&small.options()).unwrap();
+        assert!(!verified.is_damaged(), "{verified:?}");
+        let damages: [(&str, u64, Vec<u8>); 3] = [
+            ("zeroed", sector, vec![0; 512]),
+            ("a line", sector + 30, vec![!small.byte(sector + 30)]),
+            ("the check", sector, vec![!small.byte(sector)]),
+        ];
+        for (what, at, bytes) in damages {
+            let what = format!("{what}, closed: {close}");
+            small.write(at, &bytes);
+            let verified = Namespace::verify(&small.options()).unwrap();
+            assert_eq!(verified.damaged_headers, 1, "{what}: {verified:?}");
+            let listed = verified.places.iter().filter(|place| {
+                place.offset == sector && place.what.contains("directory of block 0")
+            });
+            assert_eq!(listed.count(), 1, "{what}: {verified:?}");
+            let (namespace, _) = Namespace::open_read_only(small.options()).unwrap();
+            assert_eq!(check(&namespace, &what), []);
+            small.restore();
+        }
+    }
+}

@@ -165,6 +165,8 @@ fn unpack_device(packed: &[u8]) -> Arc<SimulatedDevice> {
     let device = SimulatedDevice::new(&header(0, 1, BLOCKS)).unwrap();
     let unpacked = &unpack(packed)[0];
     device.extend(unpacked.len_bytes).unwrap();
+    // A device of format 1 has one copy of its static header.
+    device.zero(12_288..12_416);
     for (at, part) in &unpacked.parts {
         device.overwrite(*at, part);
     }
@@ -545,6 +547,33 @@ fn damage_to_a_synced_record_is_told_before_and_after_the_conversion() {
         let found = namespace.get(&digest(90), |entry| entry.payload().to_vec());
         assert_eq!(found.unwrap().unwrap(), healed[&90].payload, "{what}");
     }
+}
+
+#[test]
+fn a_store_of_format_1_with_an_unreadable_sector_is_converted_and_its_header_is_copied() {
+    let device = unpack_device(KILLED.0);
+    let records = expected(KILLED.1);
+    let (offset, _) = entry_of(&device, 90, records[&90].generation);
+    let page = offset / 4096 * 4096;
+    device.fail_read(page..page + 4096);
+    let (namespace, opening) = Namespace::open(on(&device)).unwrap();
+    assert_eq!(opening.damaged_headers, 0, "format 1 had no copy");
+    // What lay in the sector cannot be read, or an older version shows: format 1 cannot tell. All others are there.
+    let is_there = |(number, record): &(&u64, &Record)| {
+        let found = namespace.get(&digest(**number), |entry| entry.payload().to_vec());
+        matches!(found, Ok(Some(found)) if found == record.payload)
+    };
+    let found = records.iter().filter(is_there).count();
+    assert!(
+        found < records.len() && found > records.len() - 40,
+        "{found}"
+    );
+    namespace.close().unwrap();
+    drop(namespace);
+    device.mend_reads();
+    device.zero(0..4096);
+    let (_, opening) = Namespace::open(on(&device)).unwrap();
+    assert_eq!(opening.damaged_headers, 1, "{opening:?}");
 }
 
 /// One run: a converted store that loses power at some moment of some writes.

@@ -1,6 +1,7 @@
 //! What can go wrong with a device.
 
 use super::header::FORMAT_VERSION;
+use crate::location::DEVICES_MAX;
 
 /// Why there is no space on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +104,18 @@ pub enum DeviceError {
         found: &'static str,
     },
 
+    /// The device is one of more than a namespace can have now. Format 1 allowed 16.
+    #[error(
+        "device {path} is one of {found} devices, which format 1 allowed, and a namespace has at most {limit} now: back the store up with the program that wrote it, and restore that into a namespace of {limit} devices or fewer",
+        limit = DEVICES_MAX
+    )]
+    TooManyDevices {
+        /// The device.
+        path: String,
+        /// How many devices the namespace was created with.
+        found: u8,
+    },
+
     /// The device is of a format that this version does not read.
     #[error(
         "device {path} has format version {found}, this program reads versions 1 to {supported}: use a program of that version",
@@ -183,6 +196,11 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
+    /// Whether the bytes of a header are not as they were written, or were never those of one.
+    pub(super) const fn is_header_damage(&self) -> bool {
+        matches!(self, Self::NotADevice { .. } | Self::DamagedHeader { .. })
+    }
+
     /// For `map_err`: an I/O error of this device.
     pub(super) fn io(path: &str, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io {

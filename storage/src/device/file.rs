@@ -1,7 +1,7 @@
 //! A device in a file.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -11,7 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use parking_lot::Mutex;
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::header::{STATIC_BYTES, boot_id, write_header};
+use super::header::{STATIC_AT, STATIC_BYTES, StaticBytes, boot_id, write_header};
 use super::memory::{
     address_space, base_of, check_maximum, check_range, no_staging, populate, total_len,
 };
@@ -84,8 +84,8 @@ impl FileDevice {
             .open(path)
             .map_err(DeviceError::io(&name, "create"))?;
         lock(&file, Access::Write, &name)?;
-        let (start, len_bytes) = read_start(&file, &name)?;
-        if len_bytes > HEADER_BYTES || start.iter().any(|byte| *byte != 0) {
+        let ([start, _], len_bytes) = read_start(&file, &name)?;
+        if len_bytes > HEADER_BYTES || start? != [0; STATIC_BYTES] {
             return Err(DeviceError::AlreadyExists { path: name });
         }
         let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
@@ -106,8 +106,9 @@ impl FileDevice {
     ///
     /// # Errors
     /// [`DeviceError::Locked`], [`DeviceError::NotADevice`], [`DeviceError::Truncated`],
-    /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`], [`DeviceError::Full`],
-    /// [`DeviceError::Io`], also for a staging file that cannot be read.
+    /// [`DeviceError::DamagedHeader`], [`DeviceError::UnsupportedVersion`],
+    /// [`DeviceError::TooManyDevices`], [`DeviceError::Full`], [`DeviceError::Io`], also for a
+    /// staging file that cannot be read.
     pub fn open(path: &Path) -> Result<Self, DeviceError> {
         let name = path.display().to_string();
         let mut options = OpenOptions::new();
@@ -117,8 +118,8 @@ impl FileDevice {
             .open(path)
             .map_err(DeviceError::io(&name, "open"))?;
         lock(&file, Access::Write, &name)?;
-        let (start, len_bytes) = read_start(&file, &name)?;
-        let header = Header::decode(&start, len_bytes, &name)?;
+        let (copies, len_bytes) = read_start(&file, &name)?;
+        let header = Header::decode(copies, len_bytes, &name)?;
         let mut device = Self::map(name, file, header.max_bytes, len_bytes)?;
         let was_closed = read_state(&device).is_some_and(|state| state.clean_close != 0);
         device.staging = Staging::open(path, was_closed)?;
@@ -137,8 +138,8 @@ impl FileDevice {
         let name = path.display().to_string();
         let file = File::open(path).map_err(DeviceError::io(&name, "open"))?;
         lock(&file, Access::Read, &name)?;
-        let (start, len_bytes) = read_start(&file, &name)?;
-        let header = Header::decode(&start, len_bytes, &name)?;
+        let (copies, len_bytes) = read_start(&file, &name)?;
+        let header = Header::decode(copies, len_bytes, &name)?;
         let max_bytes = len_bytes.min(header.max_bytes);
         let mut device = Self::map(name, file, max_bytes, len_bytes)?;
         device.access = Access::Read;
@@ -367,8 +368,11 @@ fn lock(file: &File, access: Access, path: &str) -> Result<(), DeviceError> {
     })
 }
 
-/// The first bytes of the file, zero where it is shorter, and its length.
-fn read_start(file: &File, path: &str) -> Result<([u8; STATIC_BYTES], u64), DeviceError> {
+/// The copies of the static header, zero where the file is shorter.
+type StaticCopies = [Result<StaticBytes, DeviceError>; 2];
+
+/// Reads both copies of the static header, and the length of the file.
+fn read_start(file: &File, path: &str) -> Result<(StaticCopies, u64), DeviceError> {
     let metadata = file.metadata().map_err(DeviceError::io(path, "look at"))?;
     if !metadata.is_file() {
         let found = "it is not a regular file";
@@ -377,13 +381,15 @@ fn read_start(file: &File, path: &str) -> Result<([u8; STATIC_BYTES], u64), Devi
             found,
         });
     }
-    let mut read = Vec::with_capacity(STATIC_BYTES);
-    file.take(STATIC_BYTES as u64)
-        .read_to_end(&mut read)
-        .map_err(DeviceError::io(path, "read"))?;
-    let mut start = [0; STATIC_BYTES];
-    start.iter_mut().zip(read).for_each(|(to, from)| *to = from);
-    Ok((start, metadata.len()))
+    let copies = STATIC_AT.map(|offset| {
+        let mut copy = [0; STATIC_BYTES];
+        let inside = metadata.len().saturating_sub(offset);
+        let (found, _) = copy.split_at_mut(inside.min(STATIC_BYTES as u64) as usize);
+        file.read_exact_at(found, offset)
+            .map_err(DeviceError::io(path, "read"))?;
+        Ok(copy)
+    });
+    Ok((copies, metadata.len()))
 }
 
 /// Writes the parts one after the other, all of them.

@@ -6,7 +6,7 @@
 //!   12  u32 block size             42  u8  device count
 //!   16  u64 device id              43  u8  namespace length  the rest of 64 KiB is zero
 //!   24  u64 maximum size           44  namespace, zero padded
-//!   32  u64 creation, unix ms      75  zero
+//!   32  u64 creation, unix ms      75  zero                     12288  a copy of the static header
 //!                                 120  u64 checksum of 8..120
 //!
 //! a state of format 2                           a state of format 1
@@ -23,7 +23,7 @@
 //! ```
 //! Numbers are little-endian, checksums XXH3-64. The places of magic, version and checksum of the
 //! static header are the same in every version, so a damaged version number is told from a newer
-//! one. The copies of the state are written in turn, each on a page of its own: a torn write leaves
+//! one. Its copy is that of a device of format 2; one of format 1 has none. The copies of the state are written in turn, each on a page of its own: a torn write leaves
 //! the other. A single flipped bit is undone wherever a checksum covers it.
 //!
 //! Which format a state has is told by its checksum alone, since a device of format 1 keeps its
@@ -46,6 +46,12 @@ pub const NAMESPACE_BYTES_MAX: usize = 31;
 
 /// What the static header takes.
 pub(super) const STATIC_BYTES: usize = 128;
+
+/// Where the copies of the static header lie, on pages of their own.
+pub(super) const STATIC_AT: [u64; 2] = [0, 12_288];
+
+/// A copy of the static header, as it lies on the device.
+pub(super) type StaticBytes = [u8; STATIC_BYTES];
 
 const MAGIC: [u8; 8] = *b"SPIKELET";
 const VERSION_AT: usize = 8;
@@ -86,7 +92,7 @@ pub struct Member {
     pub namespace: String,
     /// The device's number among those of the namespace, from 0.
     pub index: u8,
-    /// How many devices the namespace has: 1 to 16.
+    /// How many devices the namespace has: 1 to 15.
     pub count: u8,
     /// The id of the function that makes digests of keys.
     pub key_hash: u8,
@@ -193,7 +199,7 @@ impl Header {
         Ok(())
     }
 
-    fn encode(&self) -> [u8; STATIC_BYTES] {
+    fn encode(&self) -> StaticBytes {
         let Member {
             namespace,
             index,
@@ -218,25 +224,47 @@ impl Header {
         bytes
     }
 
-    /// The header in the first bytes of a device of `len_bytes`; bytes that a shorter one lacks are
-    /// zero. If one bit of it is flipped, the header as it was.
+    /// Returns the header of a device of `len_bytes`, of which these are both copies; bytes that a
+    /// shorter device lacks are zero. The first copy counts if it holds, then the second, then what
+    /// one flipped bit has made of either.
+    ///
+    /// # Errors
+    /// What is wrong with the first copy.
     pub(super) fn decode(
-        bytes: &[u8; STATIC_BYTES],
+        copies: [Result<StaticBytes, DeviceError>; 2],
         len_bytes: u64,
         path: &str,
     ) -> Result<Self, DeviceError> {
-        Self::decode_exactly(bytes, len_bytes, path).or_else(|error| match error {
-            DeviceError::NotADevice { .. } | DeviceError::DamagedHeader { .. } => {
-                let whole =
-                    |trial: &[u8; STATIC_BYTES]| Self::decode_exactly(trial, len_bytes, path).ok();
-                before_one_flip(bytes, whole).ok_or(error)
-            }
-            _ => Err(error),
-        })
+        let exactly = |bytes: &StaticBytes| Self::decode_exactly(bytes, len_bytes, path);
+        let mut wrong = None;
+        let mut damaged = Vec::new();
+        for copy in copies {
+            let error = match copy {
+                Ok(bytes) => match exactly(&bytes) {
+                    Err(error) if error.is_header_damage() => {
+                        damaged.push(bytes);
+                        error
+                    }
+                    decoded => return decoded,
+                },
+                Err(error) => error,
+            };
+            wrong = wrong.or(Some(error));
+        }
+        let whole = |trial: &StaticBytes| exactly(trial).ok();
+        let repaired = damaged
+            .iter()
+            .find_map(|bytes| before_one_flip(bytes, whole));
+        match (repaired, wrong) {
+            (Some(header), _) => Ok(header),
+            (None, Some(error)) => Err(error),
+            // Not met: there is an error for each copy.
+            (None, None) => exactly(&[0; STATIC_BYTES]),
+        }
     }
 
     fn decode_exactly(
-        bytes: &[u8; STATIC_BYTES],
+        bytes: &StaticBytes,
         len_bytes: u64,
         path: &str,
     ) -> Result<Self, DeviceError> {
@@ -286,6 +314,12 @@ impl Header {
             .and_then(|name| std::str::from_utf8(name).ok())
             .ok_or_else(|| damaged("its namespace is not a name"))?
             .to_owned();
+        if usize::from(count) > DEVICES_MAX {
+            return Err(DeviceError::TooManyDevices {
+                path: path(),
+                found: count,
+            });
+        }
         let header = Self {
             version: FORMAT_VERSION,
             device_id: u64::from_le_bytes(take(bytes, 16)),
@@ -427,29 +461,65 @@ impl State {
     }
 }
 
-/// Reads the static header, as it was if one bit of it is flipped.
+/// Reads the static header, from the copy that holds, or as it was if one bit of it is flipped.
 ///
 /// # Errors
-/// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`] or
-/// [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if its sector cannot be read.
+/// [`DeviceError::NotADevice`], [`DeviceError::Truncated`], [`DeviceError::DamagedHeader`],
+/// [`DeviceError::TooManyDevices`] or [`DeviceError::UnsupportedVersion`]; [`DeviceError::Io`] if
+/// its sectors cannot be read.
 pub fn read_header(device: &dyn Device) -> Result<Header, DeviceError> {
-    Header::decode(
-        &static_bytes(device)?,
-        device.len_bytes(),
-        &device.describe(),
-    )
+    let copies = STATIC_AT.map(|offset| static_bytes(device, offset));
+    Header::decode(copies, device.len_bytes(), &device.describe())
 }
 
-/// Reads the bytes of the static header; those that a shorter device lacks are zero.
-fn static_bytes(device: &dyn Device) -> Result<[u8; STATIC_BYTES], DeviceError> {
-    let mut found = vec![0; device.len_bytes().min(STATIC_BYTES as u64) as usize];
-    device.read(0, &mut found)?;
+/// Reads the bytes of a copy of the static header; those that a shorter device lacks are zero.
+fn static_bytes(device: &dyn Device, offset: u64) -> Result<StaticBytes, DeviceError> {
+    let inside = device.len_bytes().saturating_sub(offset);
+    let mut found = vec![0; inside.min(STATIC_BYTES as u64) as usize];
+    if !found.is_empty() {
+        device.read(offset, &mut found)?;
+    }
     Ok(take(&found, 0))
 }
 
-/// Writes the static header anew with the present format version, and syncs it; does nothing if the
-/// device has exactly that. Called when a device is opened to write: `header` is what
-/// [`read_header`] returned, so that a bit that it had to correct is corrected on the device, too.
+/// Whether a device was ever in use: before that, what is missing of its headers may be what an
+/// interrupted creation did not write.
+fn has_blocks(device: &dyn Device) -> bool {
+    device.len_bytes() > HEADER_BYTES
+}
+
+/// Finds the copies of the static header that are not as they were written. `header` is what
+/// [`read_header`] returned.
+fn damaged_copies(device: &dyn Device, header: &Header) -> Vec<u64> {
+    let bytes = header.encode();
+    // A device of format 1 has one copy, or a second one from a conversion that was interrupted.
+    let copies = if header.version > 1 {
+        STATIC_AT.len()
+    } else {
+        1
+    };
+    let is_damaged = |offset: &u64| match static_bytes(device, *offset) {
+        Ok(found) if found == [0; STATIC_BYTES] => has_blocks(device),
+        Ok(found) => found != bytes,
+        Err(_) => true,
+    };
+    let copies = STATIC_AT.into_iter().take(copies);
+    copies.filter(is_damaged).collect()
+}
+
+/// Returns how many copies of the static header are not as they were written.
+///
+/// # Errors
+/// Those of [`read_header`].
+pub(crate) fn count_damaged_copies(device: &dyn Device) -> Result<u64, DeviceError> {
+    let header = read_header(device)?;
+    Ok(damaged_copies(device, &header).len() as u64)
+}
+
+/// Writes both copies of the static header anew with the present format version, one after the
+/// other, and syncs them; does nothing if the device has exactly that. Called when a device is
+/// opened to write: `header` is what [`read_header`] returned, so that what it had to correct is
+/// corrected on the device, too.
 ///
 /// # Errors
 /// Those of [`Device::write`] and [`Device::sync`].
@@ -459,25 +529,30 @@ pub(crate) fn upgrade(device: &dyn Device, header: &Header) -> Result<(), Device
         ..header.clone()
     };
     let bytes = present.encode();
-    if static_bytes(device)? == bytes {
-        return Ok(());
+    // The second copy first: where the first one is of format 2, there is a second.
+    for offset in STATIC_AT.into_iter().rev() {
+        if static_bytes(device, offset).is_ok_and(|found| found == bytes) {
+            continue;
+        }
+        device.write(offset, &[&bytes])?;
+        // A program that reads format 1 alone must not meet blocks of format 2 behind the old header.
+        device.sync()?;
     }
-    device.write(0, &[&bytes])?;
-    // A program that reads format 1 alone must not meet blocks of format 2 behind the old header.
-    device.sync()
+    Ok(())
 }
 
 /// Finds the places of the header that are not as they were written: offset, length in bytes, and
 /// what they are. For `verify`.
 pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)> {
-    let mut parts = Vec::new();
-    let intact = static_bytes(device).is_ok_and(|bytes| {
-        // What is no header at all is an error of the opening, not damage of a part.
-        read_header(device).map_or(true, |header| header.encode() == bytes)
-    });
-    if !intact {
-        parts.push((0, STATIC_BYTES as u64, "device header"));
+    // What is no header at all is an error of the opening, not damage of a part.
+    let mut parts = match read_header(device) {
+        Ok(header) => damaged_copies(device, &header),
+        Err(DeviceError::Io { .. }) => vec![0],
+        Err(_) => Vec::new(),
     }
+    .into_iter()
+    .map(|offset| (offset, STATIC_BYTES as u64, "device header"))
+    .collect::<Vec<_>>();
     for offset in STATE_AT {
         let damaged = read_copy(device, offset).is_none_or(|bytes| {
             // A copy that was never written is zero.
@@ -494,7 +569,9 @@ pub(crate) fn damaged_parts(device: &dyn Device) -> Vec<(u64, u64, &'static str)
 /// one.
 pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), DeviceError> {
     write_state(device, &State::default())?;
-    device.write(0, &[&header.encode()])
+    let bytes = header.encode();
+    let mut copies = STATIC_AT.into_iter().rev();
+    copies.try_for_each(|offset| device.write(offset, &[&bytes]))
 }
 
 /// Reads the newest copy of the state, or `None` if both are damaged or unreadable: then nothing is
@@ -569,7 +646,7 @@ pub(super) fn boot_id() -> u64 {
     })
 }
 
-fn static_checksum(bytes: &[u8; STATIC_BYTES]) -> [u8; 8] {
+fn static_checksum(bytes: &StaticBytes) -> [u8; 8] {
     // The magic number is left out: if it alone is changed, the file is still known for a device.
     let content: [u8; CHECKSUM_AT - VERSION_AT] = take(bytes, VERSION_AT);
     xxh3_64(&content).to_le_bytes()

@@ -408,7 +408,7 @@ mod tests {
     fn what_is_released_is_zero_and_no_longer_counted() {
         let device = device_of_one_block();
         let empty = device.allocated_bytes();
-        assert_eq!(empty, 2 * PAGE_BYTES, "the static header and a state");
+        assert_eq!(empty, 3 * PAGE_BYTES, "both static headers and a state");
         let content = vec![7; 10 * PAGE_BYTES as usize];
         device.write(HEADER_BYTES + 100, &[&content]).unwrap();
         assert_eq!(device.allocated_bytes(), empty + 11 * PAGE_BYTES);

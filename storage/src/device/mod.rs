@@ -33,7 +33,7 @@ pub use header::{
     DurableExtent, FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX, State,
     new_device_id, read_header, read_state, write_state,
 };
-pub(crate) use header::{damaged_parts, upgrade};
+pub(crate) use header::{count_damaged_copies, damaged_parts, upgrade};
 pub use memory::MemoryDevice;
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
 

@@ -112,6 +112,7 @@ struct Counts {
     writes: u64,
     written_bytes: u64,
     reserved_bytes: u64,
+    read_bytes: u64,
 }
 
 impl SimulatedDevice {
@@ -362,7 +363,8 @@ impl SimulatedDevice {
     }
 
     /// Lets the `nth` write from now fail with an I/O error, 1 being the next. It stores a
-    /// beginning of its bytes, which may be empty, or all of them.
+    /// beginning of its bytes that ends with a sector, which may be empty, or all of them: a disk
+    /// never writes a part of a sector.
     pub fn fail_write(&self, nth: u64) {
         self.disk.lock().failing_write = Some(nth.max(1));
     }
@@ -414,6 +416,12 @@ impl SimulatedDevice {
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.disk.lock().counts.reserved_bytes
+    }
+
+    /// Returns how many bytes [`read`](Device::read) was asked for since the device was made.
+    #[must_use]
+    pub fn read_bytes(&self) -> u64 {
+        self.disk.lock().counts.read_bytes
     }
 
     /// Writes the dirty sectors of a page to the disk.
@@ -669,6 +677,10 @@ unsafe impl Device for SimulatedDevice {
             len
         };
         let mut end = offset + wanted;
+        if wanted < len {
+            end = offset.max(end / SECTOR_BYTES * SECTOR_BYTES);
+        }
+        let wanted = end - offset;
         for page in pages_of(offset, wanted) {
             if disk.allocated.contains(&page) {
                 continue;
@@ -700,7 +712,8 @@ unsafe impl Device for SimulatedDevice {
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         let end = offset.saturating_add(into.len() as u64);
         check_range(self, offset, into.len() as u64)?;
-        let disk = self.disk.lock();
+        let mut disk = self.disk.lock();
+        disk.counts.read_bytes += into.len() as u64;
         let overlaps = |range: &Range<u64>| range.start < end && offset < range.end;
         if disk.unreadable.iter().any(overlaps) {
             return Err(self.io_error("read"));

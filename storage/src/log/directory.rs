@@ -224,7 +224,9 @@ impl ReadDirectory {
         let mut read = Self::default();
         let (_, sectors) = tail.as_rchunks::<SECTOR_BYTES>();
         for (number, sector) in sectors.iter().rev().enumerate() {
-            let holds = u64_at(sector, 0) == Some(sector_check(sector, block, number));
+            // Most of a block is no directory: that shows without its checksum.
+            let may_hold = u16_at(sector, 10) == Some(number as u16);
+            let holds = may_hold && u64_at(sector, 0) == Some(sector_check(sector, block, number));
             let Some(count) = u16_at(sector, 8).filter(|_| holds) else {
                 continue;
             };
@@ -272,6 +274,36 @@ impl ReadDirectory {
             }
         }
         false
+    }
+
+    /// Whether the first sectors are all there, so many of them.
+    pub(crate) fn has_sectors(&self, sectors: usize) -> bool {
+        let first = self.sectors.get(..sectors);
+        first.is_some_and(|first| {
+            (0..)
+                .zip(first)
+                .all(|(number, (found, ..))| *found == number)
+        })
+    }
+
+    /// The numbers of the sectors that should hold and do not. `sectors`: how many there are; `None`: the block was closed,
+    /// and its directory ends with a filler.
+    pub(crate) fn damaged_sectors(&self, sectors: Option<usize>) -> Vec<usize> {
+        let sectors = match sectors {
+            Some(sectors) => sectors,
+            // Without the end, a sector at least is missing behind the last that was found.
+            None => {
+                let found = self.sectors.last().map_or(0, |(number, ..)| number + 1);
+                found + usize::from(!self.is_complete(None))
+            }
+        };
+        let holds = |number: &usize| {
+            let found = self
+                .sectors
+                .binary_search_by_key(number, |(found, ..)| *found);
+            found.is_ok()
+        };
+        (0..sectors).filter(|number| !holds(number)).collect()
     }
 
     /// The lowest byte of the block that a sector was found in.
@@ -390,6 +422,20 @@ mod tests {
         assert!(
             !damaged.covers(unit(70), unit(90), true) && !damaged.covers(unit(90), unit(100), true)
         );
+    }
+
+    #[test]
+    fn sectors_that_do_not_hold_are_named() {
+        let mut block = written(120, 1000);
+        let read = |block: &[u8]| ReadDirectory::read(block, place());
+        assert_eq!(read(&block).damaged_sectors(Some(3)), []);
+        assert_eq!(read(&block).damaged_sectors(Some(4)), [3], "one is missing");
+        assert_eq!(read(&block).damaged_sectors(None), [3], "nothing ends it");
+        let sector = |number: usize| BLOCK_BYTES as usize - (number + 1) * SECTOR_BYTES;
+        block[sector(1) + 30] ^= 1;
+        assert_eq!(read(&block).damaged_sectors(Some(3)), [1]);
+        assert_eq!(read(&block).damaged_sectors(Some(1)), []);
+        assert!(read(&block).has_sectors(1) && !read(&block).has_sectors(2));
     }
 
     #[test]

@@ -8,19 +8,22 @@ use crate::device::{BLOCK_BYTES, DeviceError};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
 use crate::log::directory::{Directory, Line, unit_of};
-use crate::log::entry::{ENTRY_HEADER_BYTES, Header, filler};
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Lsn, filler};
 use crate::log::space::Purpose;
 use crate::log::staging::{BUFFER_BYTES_MAX, BUFFER_BYTES_MIN, Staging, Tenancy};
 use crate::log::volume::Volume;
 use crate::sync::Mutex;
 use std::cell::Cell;
 
-/// Disk space is put behind a block in pieces: so much at first, then as much again as it has.
-pub(crate) const CHUNK_BYTES: u64 = 64 << 10;
+/// Disk space is put behind a block in pieces: so much at first, then half as much again as it has, up to the most.
+const CHUNK_BYTES: u64 = 64 << 10;
+const CHUNK_BYTES_MAX: u64 = 1 << 20;
 /// A page of the file system.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// What new versions of records leave of the space behind a block, for deletes on a full disk.
 pub(crate) const SLACK_BYTES: u64 = 64 << 10;
+/// Less than this is not worth giving back when a block is closed.
+const RELEASED_BYTES_MIN: u64 = 16 << 10;
 /// After so many full buffers in a row a buffer grows.
 const FULL_BUFFERS_TO_GROW: u32 = 4;
 /// Where nothing is staged the directory goes to the device after so many bytes of it, and at every sync.
@@ -123,7 +126,8 @@ impl OpenBlock {
         let offset = self.id.offset_bytes();
         let to = to.min(BLOCK_BYTES);
         if to > self.backed_to {
-            let wanted = to.max(self.backed_to * 2).clamp(CHUNK_BYTES, BLOCK_BYTES);
+            let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
+            let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
             let wanted = wanted.next_multiple_of(PAGE_BYTES);
             let from = self.backed_to;
             let backed = match volume.device().reserve(offset + from, wanted - from) {
@@ -147,6 +151,20 @@ impl OpenBlock {
             self.backed_from = from;
         }
         Ok(())
+    }
+}
+
+impl OpenBlock {
+    /// Gives the disk space back that lies between the entries and the directory beyond what was put there for them: the
+    /// block was taken with space behind all of it.
+    pub(crate) fn release_surplus(&self, volume: &Volume) -> Result<(), DeviceError> {
+        let from = (self.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
+        let (from, to) = (from.max(self.backed_to), self.backed_from);
+        if from >= to {
+            return Ok(());
+        }
+        let offset = self.id.offset_bytes();
+        volume.device().release(offset + from, to - from)
     }
 }
 
@@ -369,8 +387,9 @@ impl LockedLane<'_> {
     }
 
     /// Ends the open block: from its last entry to its directory it is one filler, so that every byte of it parses.
-    /// `closed_at`: the block sequence, for whoever asks for the block's age.
-    pub(crate) fn close(&mut self, closed_at: u64) -> Result<(), DeviceError> {
+    /// `closed_at`: the block sequence, for whoever asks for the block's age. `last_lsn`: no entry of the block has a higher
+    /// number.
+    pub(crate) fn close(&mut self, closed_at: u64, last_lsn: Lsn) -> Result<(), DeviceError> {
         self.flush()?;
         let Some(open) = self.state.open.as_mut() else {
             return Ok(());
@@ -384,6 +403,7 @@ impl LockedLane<'_> {
         if left >= FILLER_BYTES_MIN {
             let header = Header {
                 span_units: unit_of(left),
+                lsn: last_lsn,
                 ..filler()
             };
             let place = self.volume.place(open.incarnation, offset + open.tail);
@@ -396,7 +416,7 @@ impl LockedLane<'_> {
         // What was put behind the block and is not needed goes back.
         let from = (open.tail + FILLER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
         let to = (end / PAGE_BYTES * PAGE_BYTES).min(open.backed_to.max(open.backed_from));
-        if to > from + CHUNK_BYTES {
+        if to >= from + RELEASED_BYTES_MIN {
             device.release(offset + from, to - from)?;
         }
         if let Some(block) = self.volume.block(open.id.index) {

@@ -13,6 +13,7 @@ pub(crate) mod group;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
+pub(crate) mod unreadable;
 pub(crate) mod volume;
 
 use crate::device::{
@@ -33,7 +34,7 @@ use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
 use crate::log::lane::{
     Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES,
 };
-use crate::log::space::{Purpose, Space, lanes_for};
+use crate::log::space::{Purpose, Space, backed_of, lanes_for};
 use crate::log::staging::{BUFFER_BYTES_MIN, Staging};
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
@@ -45,12 +46,25 @@ use std::sync::Arc;
 /// From so many bytes of entries on, a free block is kept backed for defragmentation.
 const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
 
+/// With so much in it, a block that is being filled is worth emptying.
+const DEAD_LANE_BYTES_MIN: u64 = 1 << 20;
+
 /// Where an entry was put.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Appended {
     pub(crate) location: Location,
     pub(crate) units: u32,
     pub(crate) lsn: Lsn,
+}
+
+/// How far a block that a lane is filling has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilledBlock {
+    pub(crate) id: BlockId,
+    /// The first byte behind its entries, from its start.
+    pub(crate) end: u64,
+    /// How many lines its directory has.
+    pub(crate) entries: usize,
 }
 
 /// The log.
@@ -465,10 +479,7 @@ impl Log {
     /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
     /// without it.
     fn keep_backed_block(&self) -> std::result::Result<(), DeviceError> {
-        let blocks = self.volumes.iter().flat_map(Volume::blocks);
-        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
-        let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
-        if self.space.has_backed() || filled * UNIT_BYTES < BACKED_BLOCK_FROM_BYTES {
+        if self.space.has_backed() || !self.is_worth_a_backed_block() {
             return Ok(());
         }
         if let Some(staging) = self.staging() {
@@ -485,6 +496,66 @@ impl Log {
         });
         self.space.give_back(id, backed.is_ok());
         backed
+    }
+
+    fn is_worth_a_backed_block(&self) -> bool {
+        let blocks = self.volumes.iter().flat_map(Volume::blocks);
+        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
+        let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
+        filled * UNIT_BYTES >= BACKED_BLOCK_FROM_BYTES
+    }
+
+    /// Gives the disk space of free blocks back that a store of this size does not need.
+    pub(crate) fn release_surplus(&self) -> Result<()> {
+        let most = match self.is_worth_a_backed_block() {
+            true => backed_of(self.used_blocks()).max(1),
+            false => 0,
+        };
+        while let Some(id) = self.space.take_backed_beyond(most) {
+            let released = self.release_block(id);
+            self.space.give_back(id, released.is_err());
+            released?;
+        }
+        Ok(())
+    }
+
+    /// Gives the disk space of a block back, but for the first page, which keeps the header, and the mirror of another one.
+    fn release_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
+        let Some(volume) = self.volumes.get(id.device) else {
+            return Ok(());
+        };
+        let offset = id.offset_bytes();
+        volume
+            .device()
+            .release(offset + PAGE_BYTES, BLOCK_BYTES - PAGE_BYTES)?;
+        volume.unreadable().forget(offset, BLOCK_BYTES);
+        Ok(())
+    }
+
+    /// Closes the blocks being filled of which more than half is dead, so that defragmentation can empty them. Of the others
+    /// of a small store, disk space goes back that they were taken with.
+    pub(crate) fn tidy_lanes(&self) -> Result<()> {
+        let is_small = !self.is_worth_a_backed_block();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut state = lane.state.lock();
+            let Some(open) = state.open.as_ref() else {
+                continue;
+            };
+            let (Some(volume), Some(block)) =
+                (self.volumes.get(open.id.device), self.block(open.id))
+            else {
+                continue;
+            };
+            let filled = open.tail - ENTRIES_AT;
+            let live = u64::from(block.live_units()) * UNIT_BYTES;
+            if filled >= DEAD_LANE_BYTES_MIN && 2 * live < filled {
+                self.close_block(number, &mut state, volume)
+                    .map_err(Error::Device)?;
+            } else if is_small {
+                open.release_surplus(volume).map_err(Error::Device)?;
+            }
+        }
+        Ok(())
     }
 
     /// Puts disk space behind what a block needs to be opened.
@@ -514,7 +585,7 @@ impl Log {
             volume,
             staging: self.staging(),
         };
-        lane.close(self.next_block())
+        lane.close(self.next_block(), Lsn(self.last_lsn()))
     }
 
     /// Begins a new life of a free block.
@@ -631,7 +702,8 @@ impl Log {
             volume,
             staging: None,
         };
-        lane.close(self.next_block()).map_err(Error::Device)
+        lane.close(self.next_block(), Lsn(self.last_lsn()))
+            .map_err(Error::Device)
     }
 
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
@@ -645,16 +717,30 @@ impl Log {
         ))
     }
 
-    /// The blocks that lanes are filling at this moment, and the offset in the device up to which each is filled.
-    pub(crate) fn open_blocks(&self) -> Vec<(BlockId, u64)> {
-        self.lanes
-            .iter()
-            .filter_map(|lane| {
-                let state = lane.state.lock();
-                let open = state.open.as_ref()?;
-                Some((open.id, open.id.offset_bytes() + open.tail))
-            })
-            .collect()
+    /// Brings what is staged to the devices. Returns how far the blocks that lanes are filling have come.
+    pub(crate) fn flush_lanes(&self) -> Result<Vec<FilledBlock>> {
+        let mut filled = Vec::new();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut state = lane.state.lock();
+            let device = state.open.as_ref().map(|open| open.id.device);
+            let Some(volume) = device.and_then(|device| self.volumes.get(device)) else {
+                continue;
+            };
+            LockedLane {
+                number,
+                state: &mut state,
+                volume,
+                staging: self.staging(),
+            }
+            .flush()
+            .map_err(Error::Device)?;
+            filled.extend(state.open.as_ref().map(|open| FilledBlock {
+                id: open.id,
+                end: open.tail,
+                entries: open.directory.entries(),
+            }));
+        }
+        Ok(filled)
     }
 
     /// Closes the blocks that lanes are filling (at a clean close).
@@ -720,11 +806,11 @@ impl Log {
         let Some(volume) = self.volumes.get(id.device) else {
             return Ok(());
         };
-        let is_backed = self.space.wants_backed(self.used_blocks());
+        // Where a part of it cannot be read, other disk space must take its place.
+        let is_readable = !volume.unreadable().overlap(id.offset_bytes(), BLOCK_BYTES);
+        let is_backed = is_readable && self.space.wants_backed(self.used_blocks());
         if !is_backed {
-            // The first page keeps the header, and the mirror of another one.
-            let offset = id.offset_bytes() + PAGE_BYTES;
-            volume.device().release(offset, BLOCK_BYTES - PAGE_BYTES)?;
+            self.release_block(id)?;
         }
         if let Some(block) = volume.block(id.index) {
             block.begin(0, Phase::Free);

@@ -19,6 +19,11 @@ const TIGHT_BLOCKS: u64 = 2;
 const USED_BLOCKS_A_BACKED_ONE: usize = 4;
 const BACKED_MAX: usize = 64;
 
+/// How many free blocks may stay backed, given so many in use.
+pub(crate) fn backed_of(used_blocks: usize) -> usize {
+    (used_blocks / USED_BLOCKS_A_BACKED_ONE).min(BACKED_MAX)
+}
+
 /// Who asks for space, in rising order of right to the last of it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Purpose {
@@ -207,10 +212,18 @@ impl Space {
         !self.blocks.lock().backed.is_empty()
     }
 
+    /// Takes a free block with disk space behind it, if there are more than `most`.
+    pub(crate) fn take_backed_beyond(&self, most: usize) -> Option<BlockId> {
+        let mut blocks = self.blocks.lock();
+        match blocks.backed.len() > most {
+            true => blocks.backed.pop_back(),
+            false => None,
+        }
+    }
+
     /// Whether a block that becomes free should keep its disk space, given so many blocks in use.
     pub(crate) fn wants_backed(&self, used_blocks: usize) -> bool {
-        let wanted = (used_blocks / USED_BLOCKS_A_BACKED_ONE).min(BACKED_MAX);
-        self.blocks.lock().backed.len() < wanted
+        self.blocks.lock().backed.len() < backed_of(used_blocks)
     }
 
     /// Adds a block that is free again. `backed`: with disk space behind all of it.

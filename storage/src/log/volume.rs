@@ -1,6 +1,6 @@
 //! A device with the state of its blocks: the one place where device memory is read.
 
-use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
 use crate::epoch::Guard;
 use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
@@ -9,8 +9,9 @@ use crate::log::block::{
     Phase, RawBlockHeader,
 };
 use crate::log::directory::unit_of;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Place, RawHeader, body_bytes_of};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
+use crate::log::unreadable::UnreadableParts;
 use crate::options::ReadMode;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
@@ -27,6 +28,8 @@ pub(crate) struct Volume {
     number: usize,
     device_id: u64,
     blocks: Box<[BlockState]>,
+    /// What is not read through the mapping.
+    unreadable: UnreadableParts,
     /// Where the ends of open blocks lie.
     staging: Option<Arc<Staging>>,
     read_mode: ReadMode,
@@ -126,7 +129,7 @@ impl Volume {
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,
-        header: &Header,
+        header: &DeviceHeader,
         staging: Option<Arc<Staging>>,
         read_mode: ReadMode,
     ) -> Self {
@@ -138,6 +141,7 @@ impl Volume {
             number,
             device_id: header.device_id,
             blocks,
+            unreadable: UnreadableParts::default(),
             staging,
             read_mode,
             least_bytes: AtomicU64::new(0),
@@ -178,6 +182,11 @@ impl Volume {
 
     pub(crate) fn block(&self, index: u32) -> Option<&BlockState> {
         self.blocks.get(index as usize)
+    }
+
+    /// What could not be read by a call so far.
+    pub(crate) fn unreadable(&self) -> &UnreadableParts {
+        &self.unreadable
     }
 
     /// How many blocks lie inside the device's length.
@@ -246,6 +255,9 @@ impl Volume {
             return None;
         }
         let offset = location.offset_bytes();
+        if self.unreadable.overlap(offset, ENTRY_HEADER_BYTES as u64) {
+            return None;
+        }
         let start = self.at(offset, ENTRY_HEADER_BYTES as u64)?;
         prefetch_behind(start);
         // SAFETY: inside the device (above). A published entry that is on the device is not written again before every guard
@@ -253,6 +265,12 @@ impl Volume {
         let raw = unsafe { &*start.cast::<RawHeader>() };
         let length = body_bytes_of(raw);
         if in_block + ENTRY_HEADER_BYTES as u64 + length > BLOCK_BYTES {
+            return None;
+        }
+        if self
+            .unreadable
+            .overlap(offset, ENTRY_HEADER_BYTES as u64 + length)
+        {
             return None;
         }
         self.at(offset, ENTRY_HEADER_BYTES as u64 + length)?;
@@ -352,22 +370,23 @@ impl Volume {
         }
     }
 
-    /// The header at a location of a block, whether an entry begins there or not.
-    pub(crate) fn header_copy(&self, location: Location) -> Option<RawHeader> {
+    /// Returns the header of an entry if its check holds, without reading the mapping. `None`: it cannot be read, or it is
+    /// damaged.
+    pub(crate) fn read_entry_header(&self, location: Location) -> Option<Header> {
         let (block, in_block) = self.block_at(location)?;
+        let offset = location.offset_bytes();
+        let place = self.place(block.incarnation(), offset);
         if !block.is_flushed(unit_of(in_block))
             && let Some(copy) = self.staged_entry(block, in_block)
         {
-            return copy.words.as_flattened().first_chunk().copied();
+            return Header::decode_checked(copy.view().raw(), place);
         }
-        if self.read_mode == ReadMode::Copied {
-            let mut raw = [0; ENTRY_HEADER_BYTES];
-            self.device.read(location.offset_bytes(), &mut raw).ok()?;
-            return Some(raw);
+        let mut raw = [0; ENTRY_HEADER_BYTES];
+        if self.device.read(offset, &mut raw).is_err() {
+            self.unreadable.note(offset, ENTRY_HEADER_BYTES as u64);
+            return None;
         }
-        let start = self.at(location.offset_bytes(), ENTRY_HEADER_BYTES as u64)?;
-        // SAFETY: inside the device (above); what is on the device is not written while its block is in use.
-        Some(unsafe { *start.cast::<RawHeader>() })
+        Header::decode_checked(&raw, place)
     }
 
     /// The address of an entry, for a hint.

@@ -2,17 +2,18 @@
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
 use crate::device::BLOCK_BYTES;
-use crate::epoch;
+use crate::epoch::{self, Guard};
 use crate::error::Result;
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
 use crate::log::Log;
-use crate::log::block::{BlockId, BlockState, Format, Phase};
-use crate::log::entry::{FLAG_GROUPED, Header, Kind};
+use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
+use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
 use crate::namespace::{Core, Counters};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,10 +33,17 @@ const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 /// A block with no more live than this (1 MiB), in units, is what a short life of the store has left.
 const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
 
+/// One with no more than this (16 KiB) is brought together with any others.
+const SMALL_LEFTOVER_UNITS: u32 = (16 << 10) / UNIT_BYTES as u32;
+
 /// An opening moves so much of them, and less than one more.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
-/// And so many: each is looked for among all blocks, and a large store may have many that are dead.
+/// And so many: a large store may have many that are dead.
 const GATHERED_BLOCKS_MAX: usize = 64;
+/// Where blocks are plenty so many leftovers stay as they are: a few KiB of disk each, while moving them costs writes.
+const LEFTOVERS_MIN: usize = 8;
+/// With fewer blocks beside the reserve, two leftovers are one too many.
+const LEFTOVERS_MAX: u64 = 24;
 
 /// What is under way.
 #[derive(Debug, Default)]
@@ -46,6 +54,8 @@ pub(crate) struct Defrag {
     stuck: HashMap<BlockId, u32>,
     /// The partition with which the next look at tombstones begins.
     pub(crate) tombstones_from: usize,
+    /// The memory that blocks are read into.
+    pub(crate) walk: BlockWalk,
 }
 
 #[derive(Debug)]
@@ -79,24 +89,61 @@ impl Core {
     /// program that ends at once leaves no time to the thread that defragments. Empties 64 blocks and moves 4 MiB at most.
     /// Returns how many blocks were given back.
     pub(crate) fn gather_leftovers(&self) -> Result<u64> {
-        // One alone has nothing to go with.
-        let mut least = 2;
+        let mut state = self.defrag.lock();
+        self.check_open()?;
+        self.log.check_writable(Purpose::Defrag)?;
         let mut moved = 0;
-        for _ in 0..GATHERED_BLOCKS_MAX {
-            let threshold = u64::from(self.options.defrag_threshold_percent);
-            match self.defrag_one_of(least, LEFTOVER_UNITS, threshold)? {
-                Some(bytes) => moved += bytes,
-                None => break,
-            }
-            least = 1;
+        let victims = self.leftovers(&state);
+        for id in &victims {
+            moved += self.empty_block(&mut state, *id)?.unwrap_or_default();
             if moved >= GATHERED_BYTES_MAX {
                 break;
             }
         }
-        match least {
-            1 => self.free_all_emptied(),
-            _ => Ok(0),
+        drop(state);
+        match victims.len() {
+            0 => Ok(0),
+            _ => self.free_all_emptied(),
         }
+    }
+
+    /// The blocks with little live in them that are worth emptying: all that hold much that is dead; and of the others, with
+    /// the least first, those that together win blocks. One with more in it than all before it is left out, lest it be moved
+    /// again and again to be joined by a few records.
+    fn leftovers(&self, state: &Defrag) -> Vec<BlockId> {
+        let (mut dead, mut leftovers) = (Vec::new(), Vec::new());
+        for volume in self.log.volumes() {
+            for (index, block) in (0u32..).zip(volume.blocks()) {
+                let (id, live) = (volume.block_id(index), block.live_units());
+                let is_leftover = block.phase() == Phase::Closed && live <= LEFTOVER_UNITS;
+                if !is_leftover || state.stuck.get(&id) == Some(&live) {
+                    continue;
+                }
+                match block.filled_units() > live + LEFTOVER_UNITS {
+                    true => dead.push(id),
+                    false => leftovers.push((live, id)),
+                }
+            }
+        }
+        leftovers.sort_unstable();
+        let space = self.log.space().usage();
+        let has_room = space.available_blocks > space.reserve_blocks + LEFTOVERS_MAX;
+        let mut gathered = Vec::new();
+        let mut units = 0;
+        for (live, id) in leftovers {
+            if has_room && live > units.max(SMALL_LEFTOVER_UNITS) {
+                break;
+            }
+            units += live;
+            gathered.push(id);
+        }
+        // One alone has nothing to go with.
+        let least = if has_room { LEFTOVERS_MIN } else { 2 };
+        if dead.len() + gathered.len() >= least {
+            dead.append(&mut gathered);
+        }
+        dead.truncate(GATHERED_BLOCKS_MAX);
+        dead
     }
 
     /// Moves the live entries of one block, if the namespace as a whole holds so much that is dead, or space is short: to
@@ -109,7 +156,7 @@ impl Core {
             return Ok(None);
         }
         // A single block that is nearly full is not worth it, whatever the others are.
-        self.defrag_one_of(1, u32::MAX, TIGHT_THRESHOLD_PERCENT)
+        self.defrag_one(TIGHT_THRESHOLD_PERCENT)
     }
 
     /// Units that are live, and units that entries take, over all blocks that are closed.
@@ -139,12 +186,11 @@ impl Core {
             true => TIGHT_THRESHOLD_PERCENT,
             false => u64::from(self.options.defrag_threshold_percent),
         };
-        self.defrag_one_of(1, u32::MAX, threshold)
+        self.defrag_one(threshold)
     }
 
-    /// Empties the block that is worth it most, if there are `least` below the threshold, of those with no more than
-    /// `live_max` units live.
-    fn defrag_one_of(&self, least: usize, live_max: u32, threshold: u64) -> Result<Option<u64>> {
+    /// Empties the block that is worth it most, of those below the threshold.
+    fn defrag_one(&self, threshold: u64) -> Result<Option<u64>> {
         let mut state = self.defrag.lock();
         self.check_open()?;
         self.log.check_writable(Purpose::Defrag)?;
@@ -159,17 +205,13 @@ impl Core {
             let blocks = (0u32..).zip(volume.blocks());
             blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
         });
-        let least_leftovers = match live_max {
-            LEFTOVER_UNITS => least,
-            _ => 2,
-        };
-        let gather = leftovers.take(least_leftovers).count() >= least_leftovers;
+        let gather = leftovers.take(2).count() == 2;
         let worth = |id: &BlockId, filled: u32, live: u32| {
             let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
             (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
         };
         let now = self.log.next_block();
-        let (mut best, mut victims) = (None, 0);
+        let mut best = None;
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 if block.phase() != Phase::Closed {
@@ -177,22 +219,23 @@ impl Core {
                 }
                 let id = volume.block_id(index);
                 let (filled, live) = (block.filled_units(), block.live_units());
-                if live > live_max || !worth(&id, filled, live) {
+                if !worth(&id, filled, live) {
                     continue;
                 }
-                victims += 1;
                 let merit = merit_of(filled, live, now.saturating_sub(block.closed_at()));
                 if best.is_none_or(|(most, _)| merit > most) {
                     best = Some((merit, id));
                 }
             }
         }
-        if victims < least {
-            return Ok(None);
+        match best {
+            Some((_, id)) => self.empty_block(&mut state, id),
+            None => Ok(None),
         }
-        let Some((_, id)) = best else {
-            return Ok(None);
-        };
+    }
+
+    /// Moves the live entries of a closed block. Returns how many bytes were moved.
+    fn empty_block(&self, state: &mut Defrag, id: BlockId) -> Result<Option<u64>> {
         let Some(volume) = self.log.volumes().get(id.device) else {
             return Ok(None);
         };
@@ -200,7 +243,7 @@ impl Core {
             return Ok(None);
         };
         block.set_phase(Phase::Draining);
-        let moved = match self.drain(volume, id, block.incarnation()) {
+        let moved = match self.drain(volume, id, block, &mut state.walk) {
             Ok(moved) => moved,
             Err(error) => {
                 block.set_phase(Phase::Closed);
@@ -267,6 +310,7 @@ impl Core {
             }
             freed += 1;
         }
+        self.log.release_surplus()?;
         Ok(freed)
     }
 
@@ -274,61 +318,91 @@ impl Core {
         !self.defrag.lock().emptied.is_empty()
     }
 
-    fn drain(&self, volume: &Volume, id: BlockId, incarnation: u64) -> Result<u64> {
+    fn drain(
+        &self,
+        volume: &Volume,
+        id: BlockId,
+        block: &BlockState,
+        walk: &mut BlockWalk,
+    ) -> Result<u64> {
         let mut moved = 0;
-        if volume
-            .block(id.index)
-            .is_some_and(|block| block.live_units() == 0)
-        {
+        if block.live_units() == 0 {
             return Ok(0);
         }
-        let end = id.offset_bytes() + BLOCK_BYTES;
-        let mut entries = Vec::new();
-        for_each_header(volume, id, incarnation, end, |location, header| {
-            entries.push((location, *header));
-            Ok(())
-        })?;
-        for (at, (location, header)) in entries.iter().enumerate() {
-            // Most entries are dead, and finding that out is a cache miss in the index.
-            if let Some((_, ahead)) = entries.get(at + ENTRIES_AHEAD) {
-                self.index.prefetch(&ahead.digest, &epoch::pin());
+        let walked = WalkedBlock {
+            volume,
+            id,
+            format: block.format(),
+            incarnation: block.incarnation(),
+            end: id.offset_bytes() + BLOCK_BYTES,
+        };
+        let at_device = |offset| Location::new(id.device, offset);
+        // Large entries that are dead are not read.
+        let is_wanted = |offset: u64, header: &Header| match header.kind {
+            Kind::Record | Kind::Tombstone => {
+                self.is_indexed(at_device(offset), header, &epoch::pin())
             }
-            let units = match header.kind {
-                Kind::Record | Kind::Tombstone | Kind::Delta => {
-                    self.move_record(*location, header)?
+            Kind::Commit | Kind::Metadata => true,
+            Kind::Delta | Kind::Filler | Kind::Void => false,
+        };
+        let mut at = id.offset_bytes() + block.format().entries_at();
+        volume.prefetch_block(id.index);
+        while at < walked.end {
+            at = walk.read_piece(walked, at, is_wanted);
+            for (number, (offset, header)) in walk.entries().iter().enumerate() {
+                // Most entries are dead, and finding that out is a cache miss in the index.
+                if let Some((_, ahead)) = walk.entries().get(number + ENTRIES_AHEAD) {
+                    self.index.prefetch(&ahead.digest, &epoch::pin());
                 }
-                Kind::Commit => self.move_commit(*location, header)?,
-                Kind::Metadata => self.move_metadata(*location, header)?,
-                Kind::Filler | Kind::Void => 0,
-            };
-            moved += u64::from(units) * UNIT_BYTES;
+                let location = at_device(*offset);
+                // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say
+                // so. What is written anew gets a check that holds.
+                let whole = || walk.whole_entry(*offset, header);
+                let units = match header.kind {
+                    Kind::Record | Kind::Tombstone | Kind::Delta => {
+                        self.move_record(location, header, whole)?
+                    }
+                    Kind::Commit => self.move_commit(location, header, whole)?,
+                    Kind::Metadata => self.move_metadata(location, header, whole)?,
+                    Kind::Filler | Kind::Void => 0,
+                };
+                moved += u64::from(units) * UNIT_BYTES;
+            }
         }
+        walk.shrink();
         Ok(moved)
     }
 
-    fn move_record(&self, location: Location, header: &Header) -> Result<u32> {
+    /// Whether the index has this entry, or had it a moment ago. Takes no lock, and looks at one line of the index.
+    fn is_indexed(&self, location: Location, header: &Header, guard: &Guard) -> bool {
+        let here = |candidate: Candidate| (candidate.location == location).then_some(());
+        self.index.lookup(&header.digest, guard, here).is_some()
+    }
+
+    fn move_record<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        // Like every writer: emptied blocks are not given back while one is under way.
         let guard = epoch::pin();
         let tag = header.digest.tag();
         let current = |slot: &Slot| slot.location == location;
-        // Most are dead: to see that takes no lock, and one line of the index.
-        let here = |candidate: Candidate| (candidate.location == location).then_some(());
-        let seen = self.index.lookup(&header.digest, &guard, here);
-        let live = seen.and_then(|()| {
+        let is_indexed = self.is_indexed(location, header, &guard);
+        // Most are dead.
+        let live = is_indexed.then(|| {
             let partition = self.index.lock(&header.digest);
             partition.find(tag, current).map(|at| partition.get(at))
         });
+        let live = live.flatten();
         let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
             return self.fold_chain_with(location, header);
         };
-        // A damaged entry stays where it is, and its block with it: it is evidence, and its record must go on to say so.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+        let Some(entry) = whole() else {
+            Counters::add(&self.counters.damaged, 1);
             return Ok(0);
         };
-        let entry = entry.view();
         let mut header = *header;
         let mut body = entry.body();
         let settled = entry.group().filter(|group| self.is_settled(*group));
@@ -404,17 +478,16 @@ impl Core {
         commit.is_some_and(|commit| commit.lsn.0 <= self.log.syncer().durable_lsn())
     }
 
-    fn move_commit(&self, location: Location, header: &Header) -> Result<u32> {
-        let guard = epoch::pin();
-        // A damaged one stays where it is: what is written anew gets a check that holds.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+    fn move_commit<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        let _guard = epoch::pin();
+        let Some(entry) = whole() else {
             return Ok(0);
         };
-        let entry = entry.view();
         let Some((group, _)) = read_commit(entry.body()) else {
             return Ok(0);
         };
@@ -433,21 +506,20 @@ impl Core {
         Ok(new.units)
     }
 
-    fn move_metadata(&self, location: Location, header: &Header) -> Result<u32> {
-        let guard = epoch::pin();
+    fn move_metadata<'a>(
+        &self,
+        location: Location,
+        header: &Header,
+        whole: impl FnOnce() -> Option<EntryView<'a>>,
+    ) -> Result<u32> {
+        let _guard = epoch::pin();
         let mut places = self.metadata.lock();
         let Some(place) = places.iter_mut().find(|place| place.location == location) else {
             return Ok(0);
         };
-        // A damaged copy stays where it is: what is written anew gets a check that holds.
-        let Some(entry) = self
-            .log
-            .entry(location, &guard)
-            .filter(|entry| self.log.holds(location, &entry.view()))
-        else {
+        let Some(entry) = whole() else {
             return Ok(0);
         };
-        let entry = entry.view();
         let new = self
             .log
             .append(Purpose::Defrag, *header, &[entry.body()], None)?;
@@ -463,33 +535,4 @@ impl Core {
 fn merit_of(filled_units: u32, live_units: u32, age: u64) -> f64 {
     let live = (f64::from(live_units) / f64::from(filled_units.max(1))).min(1.0);
     (1.0 - live) * (age + 1) as f64 / (1.0 + live)
-}
-
-/// Offers every valid header of a block that others may be writing to, up to the offset `end` in its device.
-pub(crate) fn for_each_header(
-    volume: &Volume,
-    id: BlockId,
-    incarnation: u64,
-    end: u64,
-    mut seen: impl FnMut(Location, &Header) -> Result<()>,
-) -> Result<()> {
-    volume.prefetch_block(id.index);
-    let format = volume
-        .block(id.index)
-        .map_or(Format::Two, |block| block.format());
-    let mut offset = id.offset_bytes() + format.entries_at();
-    while offset < end {
-        let location = Location::new(id.device, offset);
-        let header = volume
-            .header_copy(location)
-            .and_then(|raw| Header::decode_checked(&raw, volume.place(incarnation, offset)));
-        match header {
-            Some(header) => {
-                seen(location, &header)?;
-                offset += u64::from(header.span_units) * UNIT_BYTES;
-            }
-            None => offset += UNIT_BYTES,
-        }
-    }
-    Ok(())
 }

@@ -1,22 +1,17 @@
 //! What goes on beside reading and writing: syncing, expiry, defragmentation, and forgetting tombstones. Each is a step that can be called; background threads call them in their rhythm.
 
+pub(crate) mod block_walk;
 pub(crate) mod defrag;
+mod tombstones;
 
-use crate::device::BLOCK_BYTES;
-use crate::digest::{Digest, PARTITIONS};
+use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::{Error, Result};
-use crate::index::Slot;
 use crate::lock::record_lock::RecordLock;
-use crate::log::block::Phase;
 use crate::log::durability::{Request, Syncer};
-use crate::log::entry::{Kind, Lsn};
 use crate::log::space::Purpose;
-use crate::log::volume::Entry;
-use crate::maintenance::defrag::for_each_header;
 use crate::namespace::{Core, Counters, Namespace};
 use crate::sync::{Condvar, Mutex};
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -25,15 +20,12 @@ use std::time::{Duration, Instant};
 const IDLE_TICK: Duration = Duration::from_millis(250);
 const TIGHT_TICK: Duration = Duration::from_millis(5);
 
-/// Tombstones are forgotten at each so-and-so-manieth expiry pass (once an hour at the default period), since that reads
-/// the whole log; and when space is short.
+/// Tombstones are forgotten at each 30th expiry pass (once an hour at the default period), since that reads the directories
+/// of most blocks; and when space is short.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 
 /// When space is short, looking at tombstones takes at most one part in so many of the thread's time.
 const PRESSED_SHARE: u32 = 8;
-
-/// Tombstones looked at in one pass: 48 bytes of memory each.
-const TOMBSTONES_A_PASS: usize = 1 << 20;
 
 /// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the
 /// system has interrupted comes back within milliseconds.
@@ -65,6 +57,7 @@ impl Namespace {
             ..Maintained::default()
         };
         done.freed_blocks += core.gather_leftovers()?;
+        core.tidy_lanes()?;
         // Freed blocks may have held the last older versions of deleted records, and dropped tombstones free blocks.
         loop {
             let mut freed = 0;
@@ -73,6 +66,7 @@ impl Namespace {
             done.freed_blocks += freed;
             done.dropped_tombstones += dropped;
             if freed == 0 && dropped == 0 {
+                core.tidy_lanes()?;
                 return cramped.map(|()| done);
             }
         }
@@ -150,86 +144,10 @@ impl Core {
         Ok(expired)
     }
 
-    /// Forgets tombstones of which no older version is on any device. Reads the headers of the whole log.
-    pub(crate) fn drop_tombstones(&self) -> Result<u64> {
-        // Defragmentation must not move anything meanwhile: a copy could appear in a block that has been looked at.
-        let mut defrag = self.defrag.lock();
+    fn tidy_lanes(&self) -> Result<()> {
         self.check_open()?;
-        let mut candidates: HashMap<Digest, Lsn> = HashMap::new();
-        let from = defrag.tombstones_from;
-        for step in 0..PARTITIONS {
-            if candidates.len() >= TOMBSTONES_A_PASS {
-                defrag.tombstones_from = (from + step) % PARTITIONS;
-                break;
-            }
-            let guard = epoch::pin();
-            let slots = self.slots_of((from + step) % PARTITIONS);
-            let entries = slots
-                .iter()
-                .filter(|(_, slot)| slot.tombstone)
-                .filter_map(|(_, slot)| self.believed_entry(slot, &guard));
-            candidates.extend(entries.map(|entry| {
-                let entry = entry.view();
-                (entry.digest(), entry.lsn())
-            }));
-        }
-        if candidates.is_empty() {
-            return Ok(0);
-        }
-        // What is appended from here on is younger than all of them.
-        let open = self.log.open_blocks();
-        for volume in self.log.volumes() {
-            for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
-                if block.phase() == Phase::Free {
-                    continue;
-                }
-                let id = volume.block_id(index);
-                let filled = open.iter().find(|(open, _)| *open == id);
-                let end = filled.map_or(id.offset_bytes() + BLOCK_BYTES, |(_, end)| *end);
-                for_each_header(volume, id, block.incarnation(), end, |_, header| {
-                    let is_older = |lsn: &Lsn| header.lsn < *lsn;
-                    if matches!(header.kind, Kind::Record | Kind::Tombstone | Kind::Delta)
-                        && candidates.get(&header.digest).is_some_and(is_older)
-                    {
-                        candidates.remove(&header.digest);
-                    }
-                    Ok(())
-                })?;
-            }
-        }
-        if candidates.is_empty() {
-            return Ok(0);
-        }
-        // What is gone from memory is gone from the devices after this, too.
-        self.log.sync()?;
-        let mut dropped = 0;
-        for (digest, lsn) in candidates {
-            let guard = epoch::pin();
-            let mut partition = self.index.lock(&digest);
-            // A writer that has the record locked has seen the tombstone and counts on it.
-            if partition.held().is_held(&digest) {
-                continue;
-            }
-            // By its number: at its place another one may lie by now.
-            let is_it = |slot: &Slot| {
-                let entry = self.log.entry(slot.location, &guard);
-                let is_it = |entry: Entry<'_>| {
-                    let entry = entry.view();
-                    entry.lsn() == lsn && entry.has_digest(&digest)
-                };
-                slot.tombstone && entry.is_some_and(is_it)
-            };
-            let Some(at) = partition.find(digest.tag(), is_it) else {
-                continue;
-            };
-            let slot = partition.get(at);
-            partition.remove(at);
-            drop(partition);
-            self.retire(&slot, &guard);
-            dropped += 1;
-        }
-        Counters::add(&self.counters.dropped_tombstones, dropped);
-        Ok(dropped)
+        self.log.check_writable(Purpose::Defrag)?;
+        self.log.tidy_lanes()
     }
 
     /// One tick of the maintenance thread. Returns how long it may rest.
@@ -240,6 +158,7 @@ impl Core {
             self.forget_stuck();
             // A failure shows in the next write, with its reason; there is nobody here to tell.
             let _ = self.expire();
+            let _ = self.tidy_lanes();
             if rhythm.passes.is_multiple_of(EXPIRY_PASSES_A_TOMBSTONE_PASS) {
                 let _ = self.drop_tombstones();
             }
@@ -446,7 +365,7 @@ fn tidy_loop(core: &Core, signal: &Signal) {
 #[cfg(all(test, not(shuttle)))]
 mod tests {
     use super::*;
-    use crate::device::HEADER_BYTES;
+    use crate::device::{BLOCK_BYTES, HEADER_BYTES};
     use crate::digest::Digest;
     use crate::lock::record_lock::NewVersion;
     use crate::options::{Options, Storage};

@@ -47,6 +47,8 @@ pub(crate) struct Aside {
     pub(crate) ends: Vec<(BlockId, BlockEnd)>,
     pub(crate) report: Opening,
     pub(crate) last_lsn: u64,
+    /// No entry that is lost, and of which nobody can say whose it was, has a higher number. `u64::MAX`: nothing says so.
+    pub(crate) unknown_lsn: u64,
     /// No entry is of a set with a higher number.
     pub(crate) last_set: u16,
 }
@@ -61,6 +63,7 @@ impl Aside {
         self.deltas.append(&mut other.deltas);
         self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
+        self.unknown_lsn = self.unknown_lsn.max(other.unknown_lsn);
         self.last_set = self.last_set.max(other.last_set);
         self.report.entries += other.report.entries;
         self.report.damaged_entries += other.report.damaged_entries;
@@ -205,6 +208,13 @@ impl Judge<'_> {
         if let Some(state) = volume.block(block.id.index).filter(|_| end.sealed) {
             let filled = end.end.saturating_sub(block.format.entries_at());
             state.note_closed((filled / UNIT_BYTES) as u32, block.sequence);
+        }
+        if end.unknown {
+            let last_lsn = match end.last_lsn {
+                0 => u64::MAX,
+                last_lsn => last_lsn,
+            };
+            self.aside.unknown_lsn = self.aside.unknown_lsn.max(last_lsn);
         }
         self.aside.ends.push((block.id, end));
     }

@@ -2,7 +2,8 @@
 //! valid entry of each digest wins.
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all blocks),
-//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs`, `verify.rs`.
+//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
+//! `snapshot_reader.rs`, `verify.rs`.
 
 pub(crate) mod block_reader;
 pub(crate) mod open;
@@ -10,6 +11,7 @@ pub(crate) mod recovered_entries;
 pub(crate) mod repair;
 pub(crate) mod scan;
 pub(crate) mod snapshot;
+mod snapshot_reader;
 pub(crate) mod verify;
 
 use crate::device::BLOCK_BYTES;
@@ -62,6 +64,8 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
+    /// No entry that is lost, and of which nobody can say whose it was, has a higher number; 0: none is.
+    pub(crate) unknown_lsn: u64,
     pub(crate) next_block: u64,
     pub(crate) groups: Groups,
     pub(crate) metadata: Vec<Appended>,
@@ -148,7 +152,14 @@ pub(crate) fn recover(
     report.unknown_bytes += used.unreadable * BLOCK_BYTES;
     report.damaged_bytes += used.unreadable * BLOCK_BYTES;
     let last_lsn = aside.last_lsn.max(known.durable_lsn);
+    let unknown_lsn = match (report.unknown_bytes, used.unreadable) {
+        (0, _) => 0,
+        // What was lost was durable.
+        (_, 0) => aside.unknown_lsn.min(known.durable_lsn).max(1),
+        _ => known.durable_lsn.max(1),
+    };
     Ok(Recovered {
+        unknown_lsn,
         last_lsn: if known.rebooted {
             last_lsn + LSN_SKIP
         } else {

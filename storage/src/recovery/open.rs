@@ -2,7 +2,7 @@
 
 use crate::device::{
     Device, DeviceError, FORMAT_VERSION, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
-    MemoryDevice, State, new_device_id, read_header, read_state, upgrade,
+    MemoryDevice, State, count_damaged_copies, new_device_id, read_header, read_state, upgrade,
 };
 use crate::digest::PARTITIONS;
 use crate::error::{Error, Result};
@@ -40,7 +40,8 @@ impl Namespace {
     pub fn open_read_only(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
         let devices = open_read_only(&options)?;
-        let (core, opening) = Core::load(
+        let damaged_headers = damaged_headers(&devices)?;
+        let (core, mut opening) = Core::load(
             Options {
                 background: false,
                 ..options
@@ -48,6 +49,7 @@ impl Namespace {
             devices,
             false,
         )?;
+        opening.damaged_headers = damaged_headers;
         core.closed.store(true, Ordering::SeqCst);
         *core.close_done.lock() = true;
         let core = Arc::new(core);
@@ -68,9 +70,14 @@ impl Namespace {
     /// I/O. Nothing is changed then.
     pub fn open(options: Options) -> Result<(Self, Opening)> {
         options.check()?;
-        let (devices, created) = open_devices(&options)?;
+        let OpenedDevices {
+            devices,
+            created,
+            damaged_headers,
+        } = open_devices(&options)?;
         let (core, mut opening) = Core::load(options, devices, true)?;
         opening.created = created;
+        opening.damaged_headers = damaged_headers;
         // From here on the snapshot is out of date. Twice: neither copy of a state may name it any more.
         core.log.set_clean_close(0)?;
         if core.options.write_lanes > LANES_A_SECTOR {
@@ -138,6 +145,7 @@ impl Core {
                 };
                 Recovered {
                     last_lsn: restored.last_lsn,
+                    unknown_lsn: 0,
                     next_block: restored.next_block,
                     groups: restored.groups,
                     metadata: restored.metadata,
@@ -154,6 +162,7 @@ impl Core {
         };
         let Recovered {
             last_lsn,
+            unknown_lsn: unknown_below_lsn,
             next_block,
             groups,
             metadata,
@@ -176,10 +185,6 @@ impl Core {
             let is_clean = clean_close.is_some();
             repairs.run(&log, !is_clean)?;
         }
-        let unknown_below_lsn = match opening.unknown_bytes {
-            0 => 0,
-            _ => known.durable_lsn.max(1),
-        };
         let core = Self {
             name: options.name.clone(),
             fork: ForkGuard::new(),
@@ -391,8 +396,26 @@ fn create_durably(dir: &Path) -> std::io::Result<()> {
     std::fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Opens or creates the devices of a namespace to write. True: it is new.
-fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
+/// Counts the copies of static headers that are not as they were written.
+fn damaged_headers(devices: &[Arc<dyn Device>]) -> Result<u64> {
+    let mut damaged = 0;
+    for device in devices {
+        damaged += count_damaged_copies(device.as_ref())?;
+    }
+    Ok(damaged)
+}
+
+/// The devices of a namespace that is opened to write.
+struct OpenedDevices {
+    devices: Vec<Arc<dyn Device>>,
+    /// The namespace is new.
+    created: bool,
+    /// Copies of static headers that were not as they were written.
+    damaged_headers: u64,
+}
+
+/// Opens or creates the devices of a namespace to write.
+fn open_devices(options: &Options) -> Result<OpenedDevices> {
     let header = |number: usize, count: usize| Header {
         version: FORMAT_VERSION,
         device_id: new_device_id(),
@@ -441,8 +464,14 @@ fn open_devices(options: &Options) -> Result<(Vec<Arc<dyn Device>>, bool)> {
             (all, !in_use)
         }
     };
-    for (device, header) in devices.iter().zip(check_devices(options, &devices)?) {
+    let headers = check_devices(options, &devices)?;
+    let damaged_headers = damaged_headers(&devices)?;
+    for (device, header) in devices.iter().zip(headers) {
         upgrade(device.as_ref(), &header)?;
     }
-    Ok((devices, created))
+    Ok(OpenedDevices {
+        devices,
+        created,
+        damaged_headers,
+    })
 }

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::{BlockHeader, BlockId, BlockUse, Format};
-use crate::log::directory::directory_bytes;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, filler};
+use crate::log::directory::{directory_bytes, unit_of};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, filler};
 use crate::log::lane::OpenBlock;
 use crate::log::volume::Volume;
 use crate::recovery::scan::{BlockEnd, UsedBlock};
@@ -17,6 +17,8 @@ use std::ops::Range;
 
 /// How much is written again at a time.
 const PIECE_BYTES: u64 = 1 << 20;
+/// What is written again alone where a larger piece cannot be read.
+const PAGE_BYTES: usize = 4096;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -125,8 +127,8 @@ fn complete(
     rewrite(volume, offset + block.durable_to, offset + end.end)?;
     if end.unknown {
         // A directory that was made of what is left would seem to name everything: the next opening must find, too, that
-        // entries are missing.
-        return Ok(());
+        // entries are missing. But it should not take what is written from now on for older than what is lost.
+        return bound(log, volume, block, &end);
     }
     // The rest of the block: its filler and its directory, which are the same if they were there.
     let mut open = OpenBlock::new(volume, block.id, block.incarnation, end.end);
@@ -141,7 +143,28 @@ fn complete(
     log.seal(open)
 }
 
-/// Writes a range of a device again as it is: pages that were read may never have reached it.
+/// Ends a block of which entries are lost by a filler with the last number that was given out. What there is of the
+/// directory stays.
+fn bound(log: &Log, volume: &Volume, block: &UsedBlock, end: &BlockEnd) -> Result<()> {
+    let units = unit_of(end.directory_at.saturating_sub(end.end));
+    if end.sealed || units < Header::span_for(0) {
+        return Ok(());
+    }
+    let offset = block.id.offset_bytes() + end.end;
+    let header = Header {
+        span_units: units,
+        lsn: Lsn(log.last_lsn()),
+        ..filler()
+    };
+    let raw = header.encode(volume.place(block.incarnation, offset), &[]);
+    match volume.device().write(offset, &[&raw]) {
+        // A disk that is full has no page for it: the next opening does not know the number, no more.
+        Err(DeviceError::Full { .. }) => Ok(()),
+        done => done.map_err(Error::Device),
+    }
+}
+
+/// Writes a range of a device again as it is: pages that were read may never have reached it. What cannot be read stays so.
 fn rewrite(volume: &Volume, from: u64, to: u64) -> Result<()> {
     let mut at = from;
     let mut piece = vec![0; PIECE_BYTES as usize];
@@ -150,9 +173,26 @@ fn rewrite(volume: &Volume, from: u64, to: u64) -> Result<()> {
         let Some(bytes) = piece.get_mut(..len) else {
             break;
         };
-        volume.device().read(at, bytes)?;
-        volume.device().write(at, &[bytes])?;
+        if volume.device().read(at, bytes).is_ok() {
+            volume.device().write(at, &[bytes])?;
+        } else {
+            rewrite_pages(volume, at, bytes)?;
+        }
         at += len as u64;
+    }
+    Ok(())
+}
+
+/// Writes the pages of a piece again that can be read.
+fn rewrite_pages(volume: &Volume, from: u64, piece: &mut [u8]) -> Result<()> {
+    for (at, page) in (from..)
+        .step_by(PAGE_BYTES)
+        .zip(piece.chunks_mut(PAGE_BYTES))
+    {
+        match volume.device().read(at, page) {
+            Ok(()) => volume.device().write(at, &[page])?,
+            Err(_) => volume.unreadable().note(at, page.len() as u64),
+        }
     }
     Ok(())
 }

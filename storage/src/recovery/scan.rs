@@ -8,7 +8,7 @@ use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
 use crate::log::bit_repair::before_one_flip;
 use crate::log::block::{BlockId, ENTRIES_AT, Format};
-use crate::log::directory::{Line, ReadDirectory, unit_of};
+use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
 use crate::log::entry::{
     ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, RawHeader, corrected,
 };
@@ -72,6 +72,10 @@ pub(crate) struct BlockEnd {
     pub(crate) staged_from: Option<u64>,
     /// Entries are lost of which nobody can say whose they are.
     pub(crate) unknown: bool,
+    /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
+    pub(crate) last_lsn: u64,
+    /// Where the directory begins, as far as it can be read, if entries are lost.
+    pub(crate) directory_at: u64,
     /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
     /// durable as a whole.
     pub(crate) lines: Vec<(Line, u32)>,
@@ -129,14 +133,11 @@ impl BlockBytes {
             return;
         }
         for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
-            let at = from + number * PAGE_BYTES;
-            if volume
-                .device()
-                .read(id.offset_bytes() + at as u64, page)
-                .is_err()
-            {
+            let at = offset + (number * PAGE_BYTES) as u64;
+            if volume.device().read(at, page).is_err() {
                 // No entry is there, then: damage, if there was one.
                 page.fill(0);
+                volume.unreadable().note(at, page.len() as u64);
             }
         }
     }
@@ -175,6 +176,8 @@ struct BlockScan<'a, F> {
     damage: Vec<Range<u64>>,
     staged_from: Option<u64>,
     unknown: bool,
+    last_lsn: u64,
+    directory_at: u64,
     /// Commit entries whose bodies do not hold, and where they begin: the directory knows their groups.
     damaged_commits: Vec<(Lsn, u64)>,
 }
@@ -209,9 +212,59 @@ pub(crate) fn scan_block(
         damage: Vec::new(),
         staged_from: None,
         unknown: false,
+        last_lsn: 0,
+        directory_at: BLOCK_BYTES,
         damaged_commits: Vec::new(),
     }
     .run()
+}
+
+/// Finds the sectors of a block's directory that were durable and do not hold: offsets in the device. `bytes` is what
+/// [`scan_block`] has read the block into, and `end` what it has returned.
+pub(crate) fn damaged_directory(
+    volume: &Volume,
+    block: &UsedBlock,
+    bytes: &mut BlockBytes,
+    end: &BlockEnd,
+) -> Vec<u64> {
+    if block.format == Format::One {
+        return Vec::new();
+    }
+    let start = block.id.offset_bytes();
+    let durable_tail;
+    let sectors;
+    let tail = match block.durable_entries {
+        None => {
+            bytes.read(volume, block.id, BLOCK_BYTES);
+            let is_known = end.sealed && end.directory_at < BLOCK_BYTES;
+            let from = if is_known {
+                end.directory_at
+            } else {
+                ENTRIES_AT
+            };
+            sectors = is_known.then_some((BLOCK_BYTES - from) as usize / SECTOR_BYTES);
+            bytes.from(from)
+        }
+        // What staging memory continues was put over the rest.
+        Some(entries) => {
+            let mut read = vec![0; directory_bytes(entries as usize) as usize];
+            let mut at = start + BLOCK_BYTES - read.len() as u64;
+            for sector in read.chunks_mut(SECTOR_BYTES) {
+                if volume.device().read(at, sector).is_err() {
+                    volume.unreadable().note(at, SECTOR_BYTES as u64);
+                    sector.fill(0);
+                }
+                at += SECTOR_BYTES as u64;
+            }
+            sectors = Some(read.len() / SECTOR_BYTES);
+            durable_tail = read;
+            durable_tail.as_slice()
+        }
+    };
+    let directory = ReadDirectory::read(tail, volume.place(block.incarnation, start));
+    let damaged = directory.damaged_sectors(sectors).into_iter();
+    let offset = |number| start + BLOCK_BYTES - (number as u64 + 1) * SECTOR_BYTES as u64;
+    damaged.map(offset).collect()
 }
 
 /// What comes next in a block.
@@ -244,6 +297,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             sealed,
             staged_from: self.staged_from,
             unknown: self.unknown,
+            last_lsn: self.last_lsn,
+            directory_at: self.directory_at,
             lines: if whole { Vec::new() } else { self.lines },
             gaps: Vec::new(),
         }
@@ -265,7 +320,12 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             .and_then(|raw| Header::decode_checked(raw, self.place(at)))
             .filter(|header| fits(at, header));
         match header {
-            Some(header) if header.kind == Kind::Filler => Next::Sealed,
+            Some(header) if header.kind == Kind::Filler => {
+                self.last_lsn = header.lsn.0;
+                // Below it there may be sectors of a directory that an interrupted recovery wrote.
+                self.directory_at = at + u64::from(header.span_units) * UNIT_BYTES;
+                Next::Sealed
+            }
             Some(header) => self.entry(at, &header),
             None => self.no_header(at),
         }
@@ -393,7 +453,11 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
 
     fn directory(&mut self) -> ReadDirectory {
         self.bytes.read(self.volume, self.block.id, BLOCK_BYTES);
-        let tail = self.bytes.bytes.get(ENTRIES_AT as usize..);
+        let from = match self.directory_at {
+            BLOCK_BYTES => ENTRIES_AT,
+            directory_at => directory_at,
+        };
+        let tail = self.bytes.bytes.get(from as usize..);
         let block = self.place(0);
         ReadDirectory::read(tail.unwrap_or_default(), block)
     }
@@ -428,6 +492,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             return;
         }
         let directory = self.directory();
+        self.directory_at = self.directory_at.min(directory.begins_at());
         let is_complete = directory.is_complete(self.block.durable_entries);
         for range in std::mem::take(&mut self.damage) {
             let covered = directory.covers(unit_of(range.start), unit_of(range.end), is_complete);

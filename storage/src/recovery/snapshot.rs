@@ -26,16 +26,23 @@ use crate::log::{Appended, Log};
 use crate::namespace::Core;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Chain;
-use crate::sets::{Reader, Sets};
+use crate::recovery::snapshot_reader::SnapshotReader;
+use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::atomic::Ordering;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
 const MAGIC: &[u8; 4] = b"SPKX";
 const VERSION: u32 = 2;
+
+/// Slots of a partition that are entered at once: 3 MiB of memory.
+const SLOTS_AT_ONCE: usize = 64 << 10;
+
+/// More than the metadata of all sets that there can be.
+const METADATA_BYTES_MAX: usize = 4 << 20;
 
 /// The name of the file in the namespace's directory.
 pub(crate) const FILE_NAME: &str = "index.snapshot";
@@ -204,7 +211,16 @@ fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
     chains
 }
 
-/// Reads the snapshot with this id. None: there is none, or it is damaged or another one; the log tells the same.
+/// A block in use, as the snapshot knows it.
+struct KnownBlock {
+    device: usize,
+    /// Incarnation 0: its header was lost already.
+    header: BlockHeader,
+    filled_units: u32,
+}
+
+/// Reads the snapshot with this id, in pieces. `None` if it is missing, damaged, or another one: the caller then reads the
+/// log, with another index and other sets.
 pub(crate) fn read(
     dir: &Path,
     id: u64,
@@ -213,25 +229,40 @@ pub(crate) fn read(
     sets: &Sets,
     progress: &OpeningProgress,
 ) -> Result<Option<Restored>> {
-    let Ok(bytes) = std::fs::read(dir.join(FILE_NAME)) else {
+    let Some(mut reader) = SnapshotReader::open(&dir.join(FILE_NAME)) else {
         return Ok(None);
     };
-    let Some((content, sum)) = bytes.split_last_chunk::<8>() else {
-        return Ok(None);
-    };
-    if xxh3_64(content) != u64::from_le_bytes(*sum) {
+    let decoded = decode(&mut reader, id, log, index, sets, progress);
+    if matches!(decoded, Ok(None)) || !reader.holds() {
         return Ok(None);
     }
-    // The sum holds: what does not decode from here on was written so, and is a fault of the format, not of the disk.
-    decode(&mut Reader(content), id, log, index, sets, progress).map_err(|reason| {
-        Error::DamagedMetadata {
-            namespace: log.namespace().to_owned(),
-            reason: format!("{FILE_NAME}: {reason}"),
+    // The sum holds: what does not decode was written so, and is a fault of the format, not of the disk.
+    let decoded = decoded.map_err(|reason| Error::DamagedMetadata {
+        namespace: log.namespace().to_owned(),
+        reason: format!("{FILE_NAME}: {reason}"),
+    })?;
+    Ok(decoded.map(|(mut restored, blocks)| {
+        for known in blocks {
+            let KnownBlock { device, header, .. } = known;
+            let volume = log.volumes().get(device);
+            let Some(block) = volume.and_then(|volume| volume.block(header.index)) else {
+                continue;
+            };
+            if header.incarnation == 0 {
+                block.set_unreadable();
+                continue;
+            }
+            block.begin(header.incarnation, Phase::Closed);
+            block.set_format(header.format);
+            block.set_sequence(header.sequence);
+            block.note_closed(known.filled_units, header.sequence);
+            restored.headers.push((device, header));
         }
-    })
+        restored
+    }))
 }
 
-fn place(reader: &mut Reader<'_>) -> Option<Appended> {
+fn place(reader: &mut SnapshotReader) -> Option<Appended> {
     Some(Appended {
         location: Location::from_packed(reader.u64()?),
         units: reader.u32()?,
@@ -239,16 +270,18 @@ fn place(reader: &mut Reader<'_>) -> Option<Appended> {
     })
 }
 
+/// Decodes what may not be what was written: nothing is believed before the sum has been looked at.
 fn decode(
-    reader: &mut Reader<'_>,
+    reader: &mut SnapshotReader,
     id: u64,
     log: &Log,
     index: &Index,
     sets: &Sets,
     progress: &OpeningProgress,
-) -> std::result::Result<Option<Restored>, String> {
+) -> std::result::Result<Option<(Restored, Vec<KnownBlock>)>, String> {
     let short = || "it ends early".to_owned();
-    if reader.take(4) != Some(MAGIC) || reader.u32() != Some(VERSION) || reader.u64() != Some(id) {
+    let is_it = reader.array() == Some(*MAGIC) && reader.u32() == Some(VERSION);
+    if !is_it || reader.u64() != Some(id) {
         return Ok(None);
     }
     let mut restored = Restored {
@@ -263,7 +296,8 @@ fn decode(
         ..Restored::default()
     };
     let length = reader.u32().ok_or_else(short)?;
-    sets.restore(reader.take(length as usize).ok_or_else(short)?)?;
+    let metadata = reader.bytes(length as usize, METADATA_BYTES_MAX);
+    sets.restore(&metadata.ok_or_else(short)?)?;
     for _ in 0..reader.u32().ok_or_else(short)? {
         restored.metadata.push(place(reader).ok_or_else(short)?);
     }
@@ -275,16 +309,14 @@ fn decode(
             .add(number, place(reader).ok_or_else(short)?, members);
     }
     for _ in 0..reader.u32().ok_or_else(short)? {
-        let digest = reader
-            .take(Digest::LEN)
-            .and_then(|bytes| bytes.first_chunk().copied());
         restored.hot_keys.push(HotKey {
-            digest: Digest::new(digest.ok_or_else(short)?),
+            digest: Digest::new(reader.array().ok_or_else(short)?),
             waits: reader.u64().ok_or_else(short)?,
             busy: reader.u64().ok_or_else(short)?,
             error_bound: reader.u64().ok_or_else(short)?,
         });
     }
+    let mut blocks = Vec::new();
     for _ in 0..reader.u32().ok_or_else(short)? {
         let device = usize::from(reader.u8().ok_or_else(short)?);
         let format = match reader.u8().ok_or_else(short)? {
@@ -297,20 +329,10 @@ fn decode(
         let sequence = reader.u64().ok_or_else(short)?;
         let filled_units = reader.u32().ok_or_else(short)?;
         let volume = log.volumes().get(device);
-        let found = volume
-            .filter(|volume| number < volume.reachable_blocks())
-            .and_then(|volume| Some((volume, volume.block(number)?)));
-        let (volume, block) = found.ok_or_else(|| {
+        let volume = volume.filter(|volume| number < volume.reachable_blocks());
+        let volume = volume.ok_or_else(|| {
             format!("it names block {number} of device {device}, which is not there")
         })?;
-        if incarnation == 0 {
-            block.set_unreadable();
-            continue;
-        }
-        block.begin(incarnation, Phase::Closed);
-        block.set_format(format);
-        block.set_sequence(sequence);
-        block.note_closed(filled_units, sequence);
         let header = BlockHeader {
             format,
             index: number,
@@ -318,13 +340,14 @@ fn decode(
             device_id: volume.device_id(),
             sequence,
         };
-        restored.headers.push((device, header));
+        blocks.push(KnownBlock {
+            device,
+            header,
+            filled_units,
+        });
     }
     for _ in 0..reader.u32().ok_or_else(short)? {
-        let digest = reader
-            .take(Digest::LEN)
-            .and_then(|bytes| bytes.first_chunk().copied());
-        let digest = Digest::new(digest.ok_or_else(short)?);
+        let digest = Digest::new(reader.array().ok_or_else(short)?);
         let mut parts = Vec::new();
         for _ in 0..reader.u16().ok_or_else(short)? {
             parts.push(Part {
@@ -341,24 +364,25 @@ fn decode(
         if number >= PARTITIONS {
             return Err(format!("it names partition {number}"));
         }
-        let mut slots = Vec::with_capacity(count.min(1 << 20));
-        for _ in 0..count {
+        let mut slots = Vec::with_capacity(count.min(SLOTS_AT_ONCE));
+        for left in (0..count).rev() {
             let (head, tail) = reader.u64().zip(reader.u64()).ok_or_else(short)?;
             let (tag, slot) = Slot::unpack(head, tail);
-            slots.push((
-                tag,
-                Slot {
-                    unverified: true,
-                    ..slot
-                },
-            ));
+            if log.volume(slot.location).is_none() {
+                return Err("it names an entry of a device that is not there".to_owned());
+            }
+            let unverified = true;
+            slots.push((tag, Slot { unverified, ..slot }));
+            if left == 0 || slots.len() == SLOTS_AT_ONCE {
+                index.lock_partition(number).insert_many(&mut slots);
+                slots.clear();
+            }
         }
-        index.lock_partition(number).insert_many(&mut slots);
         progress.report(
             OpeningStep::ReadSnapshot,
             u64::from(done),
             u64::from(partitions),
         );
     }
-    Ok(Some(restored))
+    Ok(Some((restored, blocks)))
 }

@@ -8,6 +8,7 @@ use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
+use crate::log::directory::SECTOR_BYTES;
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::log::volume::Volume;
 use crate::namespace::Namespace;
@@ -15,7 +16,7 @@ use crate::options::{OpeningProgress, Options, Storage};
 use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
-use crate::recovery::scan::{BlockBytes, Sighting, scan_block};
+use crate::recovery::scan::{BlockBytes, Sighting, damaged_directory, scan_block};
 use crate::recovery::snapshot;
 use crate::sets::Sets;
 
@@ -48,8 +49,9 @@ pub struct Verification {
     pub records: u64,
     /// Deleted records that are remembered.
     pub tombstones: u64,
-    /// Headers of devices and blocks whose bytes have changed. What a single flipped bit has done to one is undone by the
-    /// next opening; the entries of a block whose header is beyond that are lost.
+    /// Headers of devices and blocks, and sectors of blocks' directories, whose bytes have changed. Each header has another
+    /// copy, from which the next opening mends it; the entries of a block of which both are beyond a single flipped bit are
+    /// lost. Without its directory a block holds what it held, but damage to its entries could no longer be told apart.
     pub damaged_headers: u64,
     /// Entries whose bytes have changed, and with them a record, a group or the metadata.
     pub damaged_entries: u64,
@@ -146,7 +148,7 @@ impl Namespace {
             let own = recovered.repair.blocks.iter();
             for block in own.filter(|block| block.id.device == volume.number()) {
                 let durable_lsn = known.durable_lsn;
-                scan_block(
+                let end = scan_block(
                     volume,
                     block,
                     log.staging(),
@@ -156,6 +158,12 @@ impl Namespace {
                         found.judge(&log, &index, block.id, &sighting);
                     },
                 );
+                for offset in damaged_directory(volume, block, &mut bytes, &end) {
+                    found.damaged_headers += 1;
+                    let number = block.id.index;
+                    let what = format!("directory of block {number}, changed since it was written");
+                    found.note(block.id.device, offset, SECTOR_BYTES as u64, what);
+                }
             }
             volume.device().expect_reads(ReadPattern::Scattered);
         }

@@ -162,6 +162,7 @@ impl Small {
             0..128,
             4096..4160,
             8192..8256,
+            12288..12416,
             HEADER_BYTES..HEADER_BYTES + 64,
             mirror..mirror + 64,
             HEADER_BYTES + 1024..last + 256,

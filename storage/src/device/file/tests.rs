@@ -285,8 +285,10 @@ fn foreign_cut_off_and_missing_files_are_told_apart() {
             ..
         }
     ));
-    content[50] ^= 1;
-    content[60] ^= 1;
+    for copy in STATIC_AT {
+        content[copy as usize + 50] ^= 1;
+        content[copy as usize + 60] ^= 1;
+    }
     assert!(matches!(open(&content), DeviceError::DamagedHeader { .. }));
 
     let error = FileDevice::open_read_only(directory.path()).unwrap_err();

@@ -3,6 +3,9 @@
 use super::*;
 use crate::device::SimulatedDevice;
 
+/// Where the second copy of the static header lies.
+const SECOND: u64 = 12_288;
+
 fn header() -> Header {
     Header {
         version: FORMAT_VERSION,
@@ -19,7 +22,7 @@ fn header() -> Header {
 }
 
 fn decode(bytes: &[u8; STATIC_BYTES]) -> Result<Header, DeviceError> {
-    Header::decode(bytes, HEADER_BYTES, "here")
+    Header::decode([Ok(*bytes), Ok([0; STATIC_BYTES])], HEADER_BYTES, "here")
 }
 
 /// The bytes of `header()` with a change, and the checksum that goes with it.
@@ -175,6 +178,7 @@ fn a_device_of_format_1_is_read_and_becomes_one_of_format_2() {
         ..header()
     };
     device.overwrite(0, &old.encode());
+    device.zero(SECOND..SECOND + STATIC_BYTES as u64);
     for at in STATE_AT {
         device.zero(at..at + STATE_BYTES_MAX as u64);
     }
@@ -268,14 +272,16 @@ fn sectors_that_cannot_be_read_are_errors_or_damage() {
     let unreadable = (8192, STATE_BYTES_MAX as u64, "state of the device");
     assert_eq!(damaged_parts(&device), [unreadable]);
     device.fail_read(100..101);
+    assert_eq!(read_header(&device).unwrap(), header(), "the second copy");
+    assert_eq!(
+        damaged_parts(&device),
+        [(0, 128, "device header"), unreadable]
+    );
+    device.fail_read(SECOND..SECOND + 1);
     let error = read_header(&device).unwrap_err();
     assert!(
         matches!(error, DeviceError::Io { action: "read", .. }),
         "{error}"
-    );
-    assert_eq!(
-        damaged_parts(&device),
-        [(0, 128, "device header"), unreadable]
     );
     device.fail_read(STATE_AT[0]..STATE_AT[0] + 1);
     assert_eq!(read_state(&device), None);
@@ -289,7 +295,8 @@ fn what_is_not_a_device_is_said_to_be_none() {
         (b"#!/bin/sh\n", 10, "it begins with something else"),
     ];
     for (content, len_bytes, expected) in cases {
-        match Header::decode(&take(content, 0), len_bytes, "here") {
+        let copies = [Ok(take(content, 0)), Ok([0; STATIC_BYTES])];
+        match Header::decode(copies, len_bytes, "here") {
             Err(DeviceError::NotADevice { found, path }) => {
                 assert_eq!((found, path.as_str()), (expected, "here"));
             }
@@ -303,7 +310,7 @@ fn a_device_shorter_than_its_header_is_cut_off() {
     for len_bytes in [8, 100, 128, HEADER_BYTES - 1] {
         let bytes = header().encode();
         let left: [u8; STATIC_BYTES] = take(&bytes[..STATIC_BYTES.min(len_bytes as usize)], 0);
-        match Header::decode(&left, len_bytes, "here") {
+        match Header::decode([Ok(left), Ok([0; STATIC_BYTES])], len_bytes, "here") {
             Err(DeviceError::Truncated {
                 len_bytes: found,
                 expected_bytes,
@@ -453,8 +460,10 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
     assert_eq!(read_header(&device).unwrap(), header());
     upgrade(&device, &header()).unwrap();
     assert_eq!(damaged_parts(&device), parts[1..]);
-    device.flip_bit(20, 1);
-    device.flip_bit(90, 1);
+    for copy in STATIC_AT {
+        device.flip_bit(copy + 20, 1);
+        device.flip_bit(copy + 90, 1);
+    }
     assert!(matches!(
         read_header(&device),
         Err(DeviceError::DamagedHeader { .. })
@@ -473,6 +482,49 @@ fn the_headers_of_a_device_are_read_back_and_their_damage_is_found() {
         write_state(&device, &State::default()),
         Err(DeviceError::Truncated { len_bytes: 100, .. })
     ));
+}
+
+#[test]
+fn either_copy_of_the_static_header_may_be_lost_and_is_written_again() {
+    for copy in STATIC_AT {
+        let device = SimulatedDevice::new(&header()).unwrap();
+        device.extend(HEADER_BYTES + BLOCK_BYTES).unwrap();
+        assert_eq!(damaged_parts(&device), []);
+        let damages: [&dyn Fn(); 3] = [
+            &|| device.zero(copy..copy + STATIC_BYTES as u64),
+            &|| device.overwrite(copy, &[0xa5; STATIC_BYTES]),
+            &|| device.overwrite(copy + 16, &[1; 8]),
+        ];
+        for damage in damages {
+            damage();
+            let found = read_header(&device).unwrap();
+            assert_eq!(found, header());
+            let parts = [(copy, STATIC_BYTES as u64, "device header")];
+            assert_eq!(damaged_parts(&device), parts);
+            assert_eq!(count_damaged_copies(&device).unwrap(), 1);
+            upgrade(&device, &found).unwrap();
+            assert_eq!(damaged_parts(&device), []);
+        }
+    }
+}
+
+#[test]
+fn a_newer_version_and_too_many_devices_are_said_whichever_copy_tells() {
+    let cases = [
+        with(VERSION_AT, &[FORMAT_VERSION as u8 + 1]),
+        with(41, &[0, 16]),
+    ];
+    for bytes in cases {
+        for copies in [[bytes, [0; STATIC_BYTES]], [[0; STATIC_BYTES], bytes]] {
+            let error = Header::decode(copies.map(Ok), HEADER_BYTES, "here").unwrap_err();
+            let is_it = matches!(
+                error,
+                DeviceError::UnsupportedVersion { .. }
+                    | DeviceError::TooManyDevices { found: 16, .. }
+            );
+            assert!(is_it, "{error}");
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! Parts of a device that could not be read by a call.
+//!
+//! Reading them through the mapping would end the process with a signal, so nobody does: records that lie there are damaged.
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeMap;
+
+/// The parts of one device that could not be read. There are none, as a rule: asking then costs one load.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadableParts {
+    any: AtomicBool,
+    /// Start and end, in bytes. They do not overlap.
+    parts: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl UnreadableParts {
+    /// Adds a range of the device.
+    pub(crate) fn note(&self, offset: u64, bytes: u64) {
+        let mut parts = self.parts.lock();
+        let (mut from, mut to) = (offset, offset + bytes);
+        // Ranges that touch this one become one with it.
+        while let Some((start, end)) = parts.range(..=to).next_back().map(|(s, e)| (*s, *e))
+            && end >= from
+        {
+            parts.remove(&start);
+            (from, to) = (from.min(start), to.max(end));
+        }
+        parts.insert(from, to);
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Removes a range of the device: its content was given back, and what is written next is read from elsewhere.
+    pub(crate) fn forget(&self, offset: u64, bytes: u64) {
+        if !self.is_any() {
+            return;
+        }
+        let mut parts = self.parts.lock();
+        let end_of_range = offset + bytes;
+        while let Some((start, end)) = parts
+            .range(..end_of_range)
+            .next_back()
+            .map(|(s, e)| (*s, *e))
+            && end > offset
+        {
+            parts.remove(&start);
+            if start < offset {
+                parts.insert(start, offset);
+            }
+            if end > end_of_range {
+                parts.insert(end_of_range, end);
+            }
+        }
+        self.any.store(!parts.is_empty(), Ordering::Relaxed);
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// Whether a range of the device overlaps one of them.
+    #[inline]
+    pub(crate) fn overlap(&self, offset: u64, bytes: u64) -> bool {
+        self.is_any() && self.find_overlap(offset, bytes)
+    }
+
+    #[cold]
+    fn find_overlap(&self, offset: u64, bytes: u64) -> bool {
+        let parts = self.parts.lock();
+        let last = parts.range(..offset + bytes).next_back();
+        last.is_some_and(|(_, end)| *end > offset)
+    }
+
+    /// How many bytes they have.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.lock().iter().map(|(from, to)| to - from).sum()
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_that_touch_become_one_and_parts_of_them_can_be_forgotten() {
+        let count = |unreadable: &UnreadableParts| unreadable.parts.lock().len();
+        let unreadable = UnreadableParts::default();
+        assert!(!unreadable.overlap(0, 1000));
+        unreadable.note(100, 50);
+        unreadable.note(300, 50);
+        assert!(unreadable.overlap(149, 1) && !unreadable.overlap(150, 150));
+        assert!(unreadable.overlap(0, 101) && !unreadable.overlap(0, 100));
+        assert_eq!(unreadable.bytes(), 100);
+        unreadable.note(140, 170);
+        assert_eq!((count(&unreadable), unreadable.bytes()), (1, 250));
+        unreadable.note(350, 10);
+        assert_eq!((count(&unreadable), unreadable.bytes()), (1, 260));
+        unreadable.forget(200, 20);
+        assert!(unreadable.overlap(199, 1) && !unreadable.overlap(200, 20));
+        assert!(unreadable.overlap(220, 1));
+        assert_eq!(unreadable.bytes(), 240);
+        unreadable.forget(0, 1000);
+        assert!(!unreadable.is_any());
+    }
+}

@@ -1,0 +1,220 @@
+//! Forgetting tombstones of which no older version is on any device.
+
+use crate::device::BLOCK_BYTES;
+use crate::digest::{Digest, PARTITIONS};
+use crate::epoch;
+use crate::error::Result;
+use crate::index::Slot;
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::FilledBlock;
+use crate::log::block::{BlockId, BlockState, Format, Phase};
+use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
+use crate::log::entry::{Kind, Lsn};
+use crate::log::volume::Volume;
+use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
+use crate::maintenance::defrag::Defrag;
+use crate::namespace::{Core, Counters};
+use crate::recovery::block_reader::is_version;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as Place;
+use std::sync::Arc;
+
+/// Tombstones looked at in one pass: about 64 bytes of memory each.
+const TOMBSTONES_A_PASS: usize = 1 << 20;
+
+/// How often the pass looks whether others have ended what they were doing.
+const LOOKS: usize = 4;
+
+/// A tombstone that may be forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    digest: Digest,
+    lsn: Lsn,
+    location: Location,
+}
+
+/// The tombstones that may be forgotten, by what a block's directory says of a record. Of two records that are the same to
+/// it, one is looked at in each pass.
+type Candidates = HashMap<u64, Candidate>;
+
+impl Core {
+    /// Forgets tombstones of which no older version is on any device. Returns how many.
+    ///
+    /// Reads the directories of the blocks that hold anything superseded, 12 bytes an entry, and the headers of entries where
+    /// there is no directory. An older version of another record that has the same partition and tag keeps a tombstone.
+    pub(crate) fn drop_tombstones(&self) -> Result<u64> {
+        // Defragmentation must not move anything meanwhile: a copy could appear in a block that has been looked at.
+        let mut defrag = self.defrag.lock();
+        self.check_open()?;
+        let mut candidates = self.tombstone_candidates(&mut defrag);
+        if candidates.is_empty() {
+            return Ok(0);
+        }
+        // Who has written a tombstone takes the older versions out of the counts afterwards, and before its guard goes.
+        let counts_hold = self.unknown_below_lsn == 0 && others_have_left();
+        // What is appended from here on is younger than all of them.
+        let open = self.log.flush_lanes()?;
+        let mut walk = std::mem::take(&mut defrag.walk);
+        let is_read = self.rule_out_all(&mut candidates, &open, counts_hold, &mut walk);
+        walk.shrink();
+        defrag.walk = walk;
+        if !is_read || candidates.is_empty() {
+            return Ok(0);
+        }
+        // What is gone from memory is gone from the devices after this, too.
+        self.log.sync()?;
+        let drop_it = |candidate| u64::from(self.drop_tombstone(candidate));
+        let dropped = candidates.into_values().map(drop_it).sum();
+        Counters::add(&self.counters.dropped_tombstones, dropped);
+        Ok(dropped)
+    }
+
+    fn tombstone_candidates(&self, defrag: &mut Defrag) -> Candidates {
+        let mut candidates = Candidates::new();
+        let from = defrag.tombstones_from;
+        for step in 0..PARTITIONS {
+            if candidates.len() >= TOMBSTONES_A_PASS {
+                defrag.tombstones_from = (from + step) % PARTITIONS;
+                break;
+            }
+            let _guard = epoch::pin();
+            let slots = self.slots_of((from + step) % PARTITIONS);
+            for (_, slot) in slots.iter().filter(|(_, slot)| slot.tombstone) {
+                let location = slot.location;
+                let volume = self.log.volume(location);
+                let Some(header) = volume.and_then(|volume| volume.read_entry_header(location))
+                else {
+                    continue;
+                };
+                if let Place::Vacant(place) = candidates.entry(identity_of(&header.digest)) {
+                    place.insert(Candidate {
+                        digest: header.digest,
+                        lsn: header.lsn,
+                        location,
+                    });
+                }
+            }
+        }
+        candidates
+    }
+
+    /// Takes those out of the candidates of which an older version may be somewhere. `counts_hold`: no such version is among
+    /// the live bytes of a block. False: not all that matters could be read.
+    fn rule_out_all(
+        &self,
+        candidates: &mut Candidates,
+        open: &[FilledBlock],
+        counts_hold: bool,
+        walk: &mut BlockWalk,
+    ) -> bool {
+        for volume in self.log.volumes() {
+            for (index, block) in (0..volume.reachable_blocks()).zip(volume.blocks()) {
+                let id = volume.block_id(index);
+                let filled = open.iter().find(|filled| filled.id == id);
+                let is_younger = block.phase() == Phase::Open && filled.is_none();
+                let is_all_live =
+                    counts_hold && filled.is_none() && block.live_units() >= block.filled_units();
+                if block.phase() == Phase::Free || is_younger || is_all_live {
+                    continue;
+                }
+                if !rule_out(candidates, volume, (id, block), filled, walk) {
+                    return false;
+                }
+                if candidates.is_empty() {
+                    return true;
+                }
+            }
+        }
+        true
+    }
+
+    fn drop_tombstone(&self, candidate: Candidate) -> bool {
+        let guard = epoch::pin();
+        let mut partition = self.index.lock(&candidate.digest);
+        // A writer that has the record locked has seen the tombstone and counts on it.
+        if partition.held().is_held(&candidate.digest) {
+            return false;
+        }
+        // Its block is not used again meanwhile, so nothing else lies there.
+        let is_it = |slot: &Slot| slot.tombstone && slot.location == candidate.location;
+        let Some(at) = partition.find(candidate.digest.tag(), is_it) else {
+            return false;
+        };
+        let slot = partition.get(at);
+        partition.remove(at);
+        drop(partition);
+        self.retire(&slot, &guard);
+        true
+    }
+}
+
+/// Takes those out of the candidates of which an older version may lie in a block. False: the block cannot be read.
+fn rule_out(
+    candidates: &mut Candidates,
+    volume: &Volume,
+    (id, block): (BlockId, &BlockState),
+    filled: Option<&FilledBlock>,
+    walk: &mut BlockWalk,
+) -> bool {
+    let mut meet = |kind: Kind, identity: u64, lsn: Lsn| {
+        if is_version(kind)
+            && let Place::Occupied(candidate) = candidates.entry(identity)
+            && lsn < candidate.get().lsn
+        {
+            candidate.remove();
+        }
+    };
+    let offset = id.offset_bytes();
+    let walked = WalkedBlock {
+        volume,
+        id,
+        format: block.format(),
+        incarnation: block.incarnation(),
+        end: offset + filled.map_or(BLOCK_BYTES, |filled| filled.end),
+    };
+    if block.format() == Format::Two {
+        let sectors = match filled {
+            Some(filled) => Some(directory_bytes(filled.entries) as usize / SECTOR_BYTES),
+            None => {
+                let units = u64::from(block.filled_units());
+                let entries_end = Format::Two.entries_at() + units * UNIT_BYTES;
+                walk.sectors_of_closed(walked, entries_end)
+            }
+        };
+        let lines = sectors.and_then(|sectors| walk.read_directory(walked, sectors));
+        // Whatever could not be read is found again below, if it matters.
+        walk.take_unreadable_bytes();
+        if let Some(lines) = lines {
+            let lines = lines.iter();
+            lines.for_each(|line| meet(line.kind, line.identity, line.lsn));
+            return true;
+        }
+    }
+    let mut at = offset + block.format().entries_at();
+    while at < walked.end {
+        at = walk.read_piece(walked, at, |_, _| false);
+        for (_, header) in walk.entries() {
+            meet(header.kind, identity_of(&header.digest), header.lsn);
+        }
+    }
+    walk.take_unreadable_bytes() == 0
+}
+
+/// Whether everything has ended that others were doing when this was called. False, too, if it takes long.
+fn others_have_left() -> bool {
+    let left = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&left);
+    let guard = epoch::pin();
+    guard.defer(move || flag.store(true, Ordering::SeqCst));
+    guard.flush();
+    drop(guard);
+    for _ in 0..LOOKS {
+        if left.load(Ordering::SeqCst) {
+            return true;
+        }
+        epoch::advance();
+        crate::sync::thread::yield_now();
+    }
+    left.load(Ordering::SeqCst)
+}
