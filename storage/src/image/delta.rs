@@ -142,34 +142,52 @@ pub(crate) fn diff(old: &[u8], new: &[u8], bytes_max: usize) -> Option<Vec<Splic
 
 /// How many bytes are equal at the front.
 fn equal_at_front(one: &[u8], other: &[u8]) -> usize {
-    const STEP: usize = 64;
-    let length = one.len().min(other.len());
     let (ones, _) = one.as_chunks::<STEP>();
     let (others, _) = other.as_chunks::<STEP>();
-    let whole = ones
-        .iter()
-        .zip(others)
-        .take_while(|(one, other)| one == other)
-        .count();
-    let from = whole * STEP;
-    let rest = one.iter().zip(other).take(length).skip(from);
-    from + rest.take_while(|(one, other)| one == other).count()
+    let steps = ones.iter().zip(others);
+    let from = STEP
+        * steps
+            .take_while(|(one, other)| are_equal(one, other))
+            .count();
+    let (one, other) = (
+        one.get(from..).unwrap_or_default(),
+        other.get(from..).unwrap_or_default(),
+    );
+    let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    let mut at = 0;
+    for (one, other) in words {
+        match u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other) {
+            0 => at += 8,
+            differing => return from + at + differing.trailing_zeros() as usize / 8,
+        }
+    }
+    let rest = one.iter().zip(other).skip(at);
+    from + at + rest.take_while(|(one, other)| one == other).count()
 }
 
 /// How many bytes are equal at the end.
 fn equal_at_end(one: &[u8], other: &[u8]) -> usize {
-    const STEP: usize = 64;
     let (_, ones) = one.as_rchunks::<STEP>();
     let (_, others) = other.as_rchunks::<STEP>();
-    let whole = ones
-        .iter()
-        .rev()
-        .zip(others.iter().rev())
-        .take_while(|(one, other)| one == other)
-        .count();
-    let from = whole * STEP;
+    let steps = ones.iter().rev().zip(others.iter().rev());
+    let from = STEP
+        * steps
+            .take_while(|(one, other)| are_equal(one, other))
+            .count();
     let rest = one.iter().rev().zip(other.iter().rev()).skip(from);
     from + rest.take_while(|(one, other)| one == other).count()
+}
+
+/// What is compared at a time.
+const STEP: usize = 64;
+
+/// Without a call, and without a branch for each word.
+fn are_equal(one: &[u8; STEP], other: &[u8; STEP]) -> bool {
+    let words = one.as_chunks().0.iter().zip(other.as_chunks().0);
+    let differing = words.fold(0, |differing, (one, other)| {
+        differing | (u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other))
+    });
+    differing == 0
 }
 
 /// Whether what follows is equal for a while, or to its end.
@@ -189,6 +207,16 @@ fn small_change(old: &[u8], new: &[u8]) -> Option<(usize, usize)> {
     let equal = |removed: usize, inserted: usize| {
         begins_alike(old.get(removed..)?, new.get(inserted..)?).then_some((removed, inserted))
     };
+    // What the whole grows by comes with one change, most often, and others only rewrite some bytes.
+    let (shrunk, grown) = (
+        old.len().saturating_sub(new.len()),
+        new.len().saturating_sub(old.len()),
+    );
+    if shrunk.max(grown) <= CHANGE_BYTES_MAX
+        && let Some(found) = (shrunk != grown).then(|| equal(shrunk, grown)).flatten()
+    {
+        return Some(found);
+    }
     (1..=CHANGE_BYTES_MAX).find_map(|length| {
         equal(length, length)
             .or_else(|| equal(0, length))
