@@ -11,10 +11,10 @@
 //! an entry of this block.
 
 #[cfg(not(shuttle))]
-pub(crate) use watched::{Guard, is_unseen, pin};
+pub(crate) use watched::{Guard, is_unseen, pin, without_guards};
 
 #[cfg(shuttle)]
-pub(crate) use model::{Guard, is_unseen, pin};
+pub(crate) use model::{Guard, is_unseen, pin, without_guards};
 
 /// A block of some namespace, as readers name it: never 0 or 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,8 @@ mod watched {
     /// Protects what its holder reads, until it is dropped.
     #[derive(Debug)]
     pub(crate) struct Guard {
-        epoch: crossbeam_epoch::Guard,
+        /// `None` while it protects nothing.
+        epoch: Option<crossbeam_epoch::Guard>,
         is_ending: bool,
     }
 
@@ -107,7 +108,7 @@ mod watched {
         }
         Guard {
             // The outermost pin is a full fence: whoever does not see the store above has changed the index before.
-            epoch: crossbeam_epoch::pin(),
+            epoch: Some(crossbeam_epoch::pin()),
             is_ending,
         }
     }
@@ -124,33 +125,23 @@ mod watched {
         }
 
         pub(crate) fn defer<R>(&self, f: impl FnOnce() -> R + Send + 'static) {
-            self.epoch.defer(f);
+            match &self.epoch {
+                Some(epoch) => epoch.defer(f),
+                None => pin().defer(f),
+            }
         }
 
         pub(crate) fn flush(&self) {
-            self.epoch.flush();
+            if let Some(epoch) = &self.epoch {
+                epoch.flush();
+            }
         }
 
-        /// Runs `f` while this guard protects nothing.
-        pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
-            let set = |state| {
-                let _ = THREAD.try_with(|thread| {
-                    if thread.depth.get() == 1 {
-                        thread.state.store(state, Ordering::Release);
-                    }
-                });
-            };
-            set(IDLE);
-            let result = self.epoch.repin_after(f);
-            set(LOOKING);
-            fence(Ordering::SeqCst);
-            result
-        }
-    }
-
-    impl Drop for Guard {
-        #[inline]
-        fn drop(&mut self) {
+        /// From here on it protects nothing.
+        fn release(&mut self) {
+            if self.epoch.take().is_none() {
+                return;
+            }
             if self.is_ending {
                 ENDING.fetch_sub(1, Ordering::SeqCst);
                 return;
@@ -163,6 +154,27 @@ mod watched {
                 thread.state.store(doing, Ordering::Release);
             });
         }
+    }
+
+    impl Drop for Guard {
+        #[inline]
+        fn drop(&mut self) {
+            self.release();
+        }
+    }
+
+    /// Runs `f` while these guards protect nothing.
+    pub(crate) fn without_guards<R>(guards: &mut [&mut Guard], f: impl FnOnce() -> R) -> R {
+        guards.iter_mut().for_each(|guard| guard.release());
+        // Should `f` panic, they protect something again all the same.
+        struct Renewal<'a, 'g>(&'a mut [&'g mut Guard]);
+        impl Drop for Renewal<'_, '_> {
+            fn drop(&mut self) {
+                self.0.iter_mut().for_each(|guard| **guard = pin());
+            }
+        }
+        let _renewal = Renewal(guards);
+        f()
     }
 
     /// Whether no thread can see this block, which is not in the index any more: none is looking records up at this moment,
@@ -222,6 +234,15 @@ mod model {
         false
     }
 
+    /// Runs `f` while these guards protect nothing.
+    pub(crate) fn without_guards<R>(guards: &mut [&mut Guard], f: impl FnOnce() -> R) -> R {
+        for guard in guards {
+            drop(std::mem::replace(*guard, pin()));
+        }
+        // The new guards have been there all the while: the model is stricter than the promise.
+        f()
+    }
+
     impl Guard {
         pub(crate) fn narrow(&self, _block: WatchedBlock) {}
 
@@ -232,13 +253,6 @@ mod model {
             state
                 .deferred
                 .push((waits_below, Box::new(move || drop(f()))));
-        }
-
-        /// Runs `f` while this guard protects nothing.
-        pub(crate) fn repin_after<R>(&mut self, f: impl FnOnce() -> R) -> R {
-            drop(std::mem::replace(self, pin()));
-            // The new guard has been there all the while: the model is stricter than the promise.
-            f()
         }
 
         /// Nothing to do: the model keeps nothing back.

@@ -7,7 +7,8 @@ use common::{
     Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
 };
 use spikelet_storage::{
-    BLOCK_BYTES, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage, Truncate,
+    BLOCK_BYTES, Change, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage,
+    Truncate,
 };
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
@@ -541,4 +542,36 @@ fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
     });
     assert_eq!(read.unwrap(), Some(()));
     assert!(namespace.stats().defragmented_blocks > 12);
+}
+
+#[test]
+fn a_group_waits_for_space_as_a_single_write_does() {
+    let wanted = Options {
+        background: true,
+        max_space_wait: Duration::from_secs(60),
+        ..options(Storage::Memory, 12)
+    };
+    let (namespace, _) = Namespace::open(wanted).unwrap();
+    // Five times what the device holds, in groups; what is live fits.
+    let groups = 5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 / 4;
+    for group in 0..groups {
+        let payload = payload(group, 1, LARGE);
+        let members = (0..4).map(|member| {
+            let record = (group * 4 + member) % 200;
+            let lock = namespace.lock(&digest(record), None).unwrap();
+            (lock, Change::Put(version(&payload)))
+        });
+        let members = members.collect();
+        let done = namespace.commit_group(members);
+        done.unwrap_or_else(|error| panic!("group {group} of {groups}: {error}"));
+    }
+    let stats = namespace.stats();
+    assert!(stats.defragmented_blocks > 12, "{stats:?}");
+    for record in 0..200 {
+        let newest = (0..groups).rev();
+        let mut newest =
+            newest.filter(|group| (group * 4..group * 4 + 4).any(|n| n % 200 == record));
+        let expected = payload(newest.next().unwrap(), 1, LARGE);
+        assert!(get(&namespace, &digest(record)).unwrap().unwrap() == expected);
+    }
 }

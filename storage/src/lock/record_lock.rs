@@ -255,7 +255,7 @@ impl<'n> RecordLock<'n> {
     fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         if self.core.log.space().writes_are_stopped() {
-            self.wait_for_room();
+            Self::wait_for_room(self.core, &mut [&mut self]);
         }
         self.core.log.check_writable(Purpose::Write)?;
         if let Some(lsn) = self.put_delta(version)? {
@@ -266,22 +266,22 @@ impl<'n> RecordLock<'n> {
         Ok(appended.lsn)
     }
 
-    /// Waits while space is short and can be won, as long as the namespace allows. The record stays locked, but what was seen
-    /// of it is let go: blocks are not freed while somebody looks.
+    /// Waits while space is short and can be won, as long as the namespace allows. The records stay locked, but what was
+    /// seen of them is let go: blocks are not freed while somebody looks.
     #[cold]
-    fn wait_for_room(&mut self) {
-        let core = self.core;
+    fn wait_for_room(core: &Core, locks: &mut [&mut Self]) {
         let patience = core.options.max_space_wait;
         if !core.options.background || patience.is_zero() || !core.can_win_space() {
             return;
         }
         Counters::add(&core.counters.space_waits, 1);
-        self.copy = OnceCell::new();
         let until = Instant::now().checked_add(patience);
-        self.guard.repin_after(|| {
-            core.log.space().wait_for_room(until);
-        });
-        self.find_again();
+        locks
+            .iter_mut()
+            .for_each(|lock| lock.copy = OnceCell::new());
+        let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
+        epoch::without_guards(&mut guards, || core.log.space().wait_for_room(until));
+        locks.iter_mut().for_each(|lock| lock.find_again());
     }
 
     /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
@@ -729,7 +729,7 @@ impl Core {
     /// Readers may see them appear one after the other. Does not wait for durability.
     pub(crate) fn apply_group(
         &self,
-        changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
     ) -> Result<Option<Lsn>> {
         self.check_open()?;
         if changes.is_empty() {
@@ -744,6 +744,10 @@ impl Core {
         } else {
             Purpose::Delete
         };
+        if puts && self.log.space().writes_are_stopped() {
+            let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
+            RecordLock::wait_for_room(self, &mut locks);
+        }
         self.log.check_writable(purpose)?;
         let number = self.log.draw_number();
         let mut appended: Vec<Appended> = Vec::with_capacity(changes.len());
