@@ -86,7 +86,12 @@ fn main() {
     let begun = Instant::now();
     namespace.close().unwrap();
     drop(namespace);
-    println!("clean close: {:.1?}", begun.elapsed());
+    let snapshot = std::fs::metadata(dir.join("index.snapshot")).unwrap().len();
+    println!(
+        "clean close: {:.1?}, snapshot {:.1} B a record",
+        begun.elapsed(),
+        snapshot as f64 / records as f64
+    );
     let begun = Instant::now();
     let (namespace, opening) = Namespace::open(options()).unwrap();
     println!(
@@ -94,6 +99,9 @@ fn main() {
         opening.from_snapshot,
         begun.elapsed()
     );
+    let begun = Instant::now();
+    namespace.maintain().unwrap();
+    println!("maintenance with nothing to do: {:.1?}", begun.elapsed());
     let deleted = records / 100;
     for record in 0..deleted {
         namespace
