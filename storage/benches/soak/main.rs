@@ -640,7 +640,7 @@ fn resident_mib() -> (u64, u64) {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let mut pages = statm
         .split_whitespace()
-        .map(|count| count.parse().unwrap_or(0_u64) * rustix::param::page_size() as u64 >> 20);
+        .map(|count| (count.parse().unwrap_or(0_u64) * rustix::param::page_size() as u64) >> 20);
     (
         pages.nth(1).unwrap_or_default(),
         pages.next().unwrap_or_default(),
