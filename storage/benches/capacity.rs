@@ -1,5 +1,6 @@
 //! What many records cost: index bytes, stalls while the index grows, opening with and without a snapshot, a pass over
-//! tombstones, memory and disk.
+//! tombstones, memory and disk. Times are those of the clock; in brackets that of the processors, which other programs do
+//! not change.
 //!
 //! `cargo bench -p spikelet-storage --bench capacity -- [--records 20000000] [--dir DIR]`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
@@ -28,6 +29,33 @@ fn resident_mib() -> u64 {
     kib.unwrap_or_default() >> 10
 }
 
+/// A stretch of time.
+struct Stopwatch {
+    begun: Instant,
+    processor: Duration,
+}
+
+impl Stopwatch {
+    fn start() -> Self {
+        Self {
+            begun: Instant::now(),
+            processor: processor_time(),
+        }
+    }
+
+    /// Says how long it was, by the clock and in processor time.
+    fn read(&self) -> String {
+        let processor = processor_time() - self.processor;
+        format!("{:.1?} [{processor:.1?}]", self.begun.elapsed())
+    }
+}
+
+/// What all threads of this process have used so far.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 fn main() {
     let records: u64 = argument("--records").map_or(1_000_000, |count| count.parse().unwrap());
     let dir = argument("--dir").map_or_else(std::env::temp_dir, Into::into);
@@ -52,7 +80,7 @@ fn main() {
         key: None,
         payload: &payload,
     };
-    let (begun, mut longest, mut slow) = (Instant::now(), Duration::ZERO, 0);
+    let (begun, mut longest, mut slow) = (Stopwatch::start(), Duration::ZERO, 0);
     for record in 0..records {
         let lock = namespace.lock(&digest(record), None).unwrap();
         let one = Instant::now();
@@ -63,8 +91,8 @@ fn main() {
     }
     let stats = namespace.stats();
     println!(
-        "load: {records} records, {:.0} k/s, longest put {longest:.1?}, {slow} above 1 ms",
-        records as f64 / begun.elapsed().as_secs_f64() / 1e3
+        "load: {records} records, {}, longest put {longest:.1?}, {slow} above 1 ms",
+        begun.read()
     );
     println!(
         "index {:.1} B a record, anonymous memory {} MiB, disk {:.1} B a record",
@@ -72,28 +100,36 @@ fn main() {
         resident_mib(),
         stats.device_bytes as f64 / records as f64
     );
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     namespace.sync().unwrap();
-    println!("sync {:.1?}", begun.elapsed());
+    println!("sync {}", begun.read());
     drop(namespace);
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let (namespace, opening) = Namespace::open(options()).unwrap();
     println!(
-        "opening, the log read: {:.1?} ({} entries)",
-        begun.elapsed(),
+        "opening, the log read: {} ({} entries)",
+        begun.read(),
         opening.entries
     );
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     namespace.close().unwrap();
     drop(namespace);
-    println!("clean close: {:.1?}", begun.elapsed());
-    let begun = Instant::now();
+    let snapshot = std::fs::metadata(dir.join("index.snapshot")).unwrap().len();
+    println!(
+        "clean close: {}, snapshot {:.1} B a record",
+        begun.read(),
+        snapshot as f64 / records as f64
+    );
+    let begun = Stopwatch::start();
     let (namespace, opening) = Namespace::open(options()).unwrap();
     println!(
-        "opening by snapshot ({}): {:.1?}",
+        "opening by snapshot ({}): {}",
         opening.from_snapshot,
-        begun.elapsed()
+        begun.read()
     );
+    let begun = Stopwatch::start();
+    namespace.maintain().unwrap();
+    println!("maintenance with nothing to do: {}", begun.read());
     let deleted = records / 100;
     for record in 0..deleted {
         namespace
@@ -102,11 +138,11 @@ fn main() {
             .delete(2)
             .unwrap();
     }
-    let begun = Instant::now();
+    let begun = Stopwatch::start();
     let done = namespace.maintain().unwrap();
     println!(
-        "maintenance after {deleted} deletes: {:.1?} ({} tombstones forgotten, {} blocks freed)",
-        begun.elapsed(),
+        "maintenance after {deleted} deletes: {} ({} tombstones forgotten, {} blocks freed)",
+        begun.read(),
         done.dropped_tombstones,
         done.freed_blocks
     );

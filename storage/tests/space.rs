@@ -229,6 +229,32 @@ fn background_threads_bring_space_back_by_themselves() {
 }
 
 #[test]
+fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
+    const WRITERS: u64 = 4;
+    const EACH: u64 = 250;
+    let (namespace, _) = Namespace::open(Options {
+        background: true,
+        write_lanes: WRITERS as usize,
+        max_space_wait: Duration::from_secs(60),
+        ..options(Storage::Memory, 32)
+    })
+    .unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let namespace = &namespace;
+            scope.spawn(move || {
+                let mut chance = Chance(writer);
+                for version in 0..4_000 {
+                    let record = writer * EACH + chance.below(EACH);
+                    put(namespace, &digest(record), &payload(record, version, LARGE)).unwrap();
+                }
+            });
+        }
+    });
+    assert!(namespace.stats().space_waits > 0, "{:?}", namespace.stats());
+}
+
+#[test]
 fn a_reader_keeps_what_it_sees_from_being_overwritten() {
     let namespace = memory(BLOCKS);
     put(&namespace, &digest(1), &payload(1, 0, 900)).unwrap();

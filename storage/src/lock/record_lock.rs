@@ -48,6 +48,47 @@ struct EditedRecord {
     splices: Vec<Splice>,
 }
 
+/// How long a write may still wait for space.
+#[derive(Debug, Default)]
+struct Patience {
+    /// When it is over, once the write has begun to wait. The inner `None`: never.
+    ends: Option<Option<Instant>>,
+}
+
+impl Patience {
+    /// Waits while space is short and can be won. Returns false if none can be, or if the namespace's
+    /// patience is over. The records stay locked, but what was seen of them is let go: blocks are not
+    /// freed while somebody looks.
+    #[cold]
+    fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
+        let patience = core.options.max_space_wait;
+        if !core.options.background || patience.is_zero() || !core.can_win_space() {
+            return false;
+        }
+        let ends = *self.ends.get_or_insert_with(|| {
+            Counters::add(&core.counters.space_waits, 1);
+            Instant::now().checked_add(patience)
+        });
+        if ends.is_some_and(|ends| Instant::now() >= ends) {
+            return false;
+        }
+        locks
+            .iter_mut()
+            .for_each(|lock| lock.copy = OnceCell::new());
+        let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
+        epoch::without_guards(&mut guards, || core.log.space().wait_for_room(ends));
+        locks.iter_mut().for_each(|lock| lock.find_again());
+        true
+    }
+}
+
+/// A group in the log that is not published yet.
+struct AppendedGroup {
+    number: u64,
+    members: Vec<Appended>,
+    commit: Appended,
+}
+
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -253,10 +294,23 @@ impl<'n> RecordLock<'n> {
     }
 
     fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
-        self.core.check_open()?;
-        if self.core.log.space().writes_are_stopped() {
-            Self::wait_for_room(self.core, &mut [&mut self]);
+        let core = self.core;
+        let mut patience = Patience::default();
+        loop {
+            match self.try_put(version) {
+                // Another writer may take the space that this one has waited for.
+                Err(full @ Error::StopWrites { .. }) => {
+                    if !patience.wait(core, &mut [&mut self]) {
+                        return Err(full);
+                    }
+                }
+                result => return result,
+            }
         }
+    }
+
+    fn try_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+        self.core.check_open()?;
         self.core.log.check_writable(Purpose::Write)?;
         if let Some(lsn) = self.put_delta(version)? {
             return Ok(lsn);
@@ -264,24 +318,6 @@ impl<'n> RecordLock<'n> {
         let appended = self.append(&Change::Put(*version), None)?;
         self.publish(&Change::Put(*version), &appended);
         Ok(appended.lsn)
-    }
-
-    /// Waits while space is short and can be won, as long as the namespace allows. The records stay locked, but what was
-    /// seen of them is let go: blocks are not freed while somebody looks.
-    #[cold]
-    fn wait_for_room(core: &Core, locks: &mut [&mut Self]) {
-        let patience = core.options.max_space_wait;
-        if !core.options.background || patience.is_zero() || !core.can_win_space() {
-            return;
-        }
-        Counters::add(&core.counters.space_waits, 1);
-        let until = Instant::now().checked_add(patience);
-        locks
-            .iter_mut()
-            .for_each(|lock| lock.copy = OnceCell::new());
-        let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
-        epoch::without_guards(&mut guards, || core.log.space().wait_for_room(until));
-        locks.iter_mut().for_each(|lock| lock.find_again());
     }
 
     /// Deletes the record: a tombstone takes its place until no older version is left on any device. Returns the number of
@@ -731,10 +767,35 @@ impl Core {
         &self,
         mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
     ) -> Result<Option<Lsn>> {
-        self.check_open()?;
-        if changes.is_empty() {
-            return Ok(None);
+        let mut patience = Patience::default();
+        let group = loop {
+            self.check_open()?;
+            if changes.is_empty() {
+                return Ok(None);
+            }
+            match self.append_group(&changes) {
+                Err(full @ Error::StopWrites { .. }) => {
+                    let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
+                    if !patience.wait(self, &mut locks) {
+                        return Err(full);
+                    }
+                }
+                appended => break appended?,
+            }
+        };
+        self.any_groups.store(true, Ordering::SeqCst);
+        self.groups
+            .lock()
+            .add(group.number, group.commit, group.members.len() as u32);
+        for ((mut lock, change), entry) in changes.into_iter().zip(&group.members) {
+            lock.publish(&change, entry);
         }
+        // It stands behind the members, so it has the highest number.
+        Ok(Some(group.commit.lsn))
+    }
+
+    /// Appends the members of a group and its commit entry. An error leaves nothing that counts.
+    fn append_group(&self, changes: &[(RecordLock<'_>, Change<'_>)]) -> Result<AppendedGroup> {
         // Deletes alone go on when writes are stopped.
         let puts = changes
             .iter()
@@ -744,45 +805,33 @@ impl Core {
         } else {
             Purpose::Delete
         };
-        if puts && self.log.space().writes_are_stopped() {
-            let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
-            RecordLock::wait_for_room(self, &mut locks);
-        }
         self.log.check_writable(purpose)?;
         let number = self.log.draw_number();
-        let mut appended: Vec<Appended> = Vec::with_capacity(changes.len());
-        for (lock, change) in &changes {
+        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
+        for (lock, change) in changes {
             match lock.append(change, Some(number)) {
-                Ok(entry) => appended.push(entry),
+                Ok(entry) => members.push(entry),
                 Err(error) => {
-                    appended.iter().for_each(|entry| self.log.abandon(entry));
+                    members.iter().for_each(|entry| self.log.abandon(entry));
                     return Err(error);
                 }
             }
         }
-        let members = changes.len() as u32;
         let header = Header {
             kind: Kind::Commit,
             ..blank_header()
         };
-        let commit = match self.log.append(
-            purpose,
-            header,
-            &[&commit_body(number, members)],
-            Some(number),
-        ) {
-            Ok(commit) => commit,
+        let body = commit_body(number, members.len() as u32);
+        match self.log.append(purpose, header, &[&body], Some(number)) {
+            Ok(commit) => Ok(AppendedGroup {
+                number,
+                members,
+                commit,
+            }),
             Err(error) => {
-                appended.iter().for_each(|entry| self.log.abandon(entry));
-                return Err(error);
+                members.iter().for_each(|entry| self.log.abandon(entry));
+                Err(error)
             }
-        };
-        self.any_groups.store(true, Ordering::SeqCst);
-        self.groups.lock().add(number, commit, members);
-        for ((mut lock, change), entry) in changes.into_iter().zip(&appended) {
-            lock.publish(&change, entry);
         }
-        // It stands behind the members, so it has the highest number.
-        Ok(Some(commit.lsn))
     }
 }

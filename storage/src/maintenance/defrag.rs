@@ -172,11 +172,16 @@ impl Core {
         })
     }
 
-    /// Whether cleaning can make room for new versions: blocks are emptied already, or enough is dead for two blocks.
+    /// Whether cleaning can make room for new versions, or just has: a block is being emptied or waits to be given back,
+    /// or enough is dead for two blocks. Takes no lock that is held while a block is emptied.
     pub(crate) fn can_win_space(&self) -> bool {
         let (live, filled) = self.fill();
         let dead = filled.saturating_sub(live) * UNIT_BYTES;
-        dead >= 2 * BLOCK_BYTES || self.has_emptied()
+        let mut blocks = self.log.volumes().iter().flat_map(Volume::blocks);
+        dead >= 2 * BLOCK_BYTES
+            || blocks.any(|block| block.phase() == Phase::Draining)
+            // What was being emptied a moment ago may be free by now.
+            || !self.log.space().writes_are_stopped()
     }
 
     /// Moves the live entries of one block that is below the threshold by itself. Returns how many bytes were moved; None
