@@ -127,6 +127,10 @@ impl SideBySide {
 
     fn step(&mut self) {
         self.step += 1;
+        // Nobody else cleans up, and every opening begins a block.
+        if self.namespace().stats().stop_writes {
+            self.namespace().maintain().unwrap();
+        }
         let record = self.chance.below(RECORDS);
         match self.chance.below(400) {
             0 => self.namespace().maintain().map(drop).unwrap(),

@@ -546,6 +546,32 @@ fn short_lives_do_not_fill_a_device_with_a_block_each() {
 }
 
 #[test]
+fn blocks_that_openings_ended_early_are_joined_when_space_is_short() {
+    const EACH: u64 = 20;
+    const LIVES: u64 = 15;
+    let mut disks = simulated(1, BLOCKS);
+    for life in 0..LIVES {
+        let (namespace, _) = Namespace::open(options(devices(&disks), BLOCKS)).unwrap();
+        for record in life * EACH..(life + 1) * EACH {
+            // Some 2 MB a life, all of it live.
+            let bytes = payload(record, 1, LARGE);
+            let refused = put(&namespace, &digest(record), &bytes).is_err();
+            if refused {
+                namespace.maintain().unwrap();
+                put(&namespace, &digest(record), &bytes)
+                    .unwrap_or_else(|error| panic!("life {life}: {error}"));
+            }
+        }
+        disks = vec![Arc::new(disks[0].kill().unwrap())];
+    }
+    let (namespace, _) = Namespace::open(options(devices(&disks), BLOCKS)).unwrap();
+    for record in 0..LIVES * EACH {
+        let found = get(&namespace, &digest(record)).unwrap();
+        assert!(found == Some(payload(record, 1, LARGE)), "record {record}");
+    }
+}
+
+#[test]
 fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
     let wanted = Options {
         background: true,

@@ -35,6 +35,8 @@ const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
 
 /// One with no more than this (16 KiB) is brought together with any others.
 const SMALL_LEFTOVER_UNITS: u32 = (16 << 10) / UNIT_BYTES as u32;
+/// A whole block.
+const BLOCK_UNITS: u32 = (BLOCK_BYTES / UNIT_BYTES) as u32;
 
 /// An opening moves so much of them, and less than one more.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
@@ -211,9 +213,14 @@ impl Core {
             blocks.filter(|(index, block)| is_leftover(&volume.block_id(*index), block))
         });
         let gather = leftovers.take(2).count() == 2;
+        let is_dead =
+            |filled: u32, live: u32| u64::from(live) * 100 < u64::from(filled) * threshold;
+        let pair_live_max =
+            self.pair_live_max(|id, filled, live| !is_dead(filled, live) && !is_stuck(id, live));
+        let may_join = |live: u32| pair_live_max.is_some_and(|most| live <= most);
         let worth = |id: &BlockId, filled: u32, live: u32| {
-            let is_dead = u64::from(live) * 100 < u64::from(filled) * threshold;
-            (is_dead || (gather && live <= LEFTOVER_UNITS)) && !is_stuck(id, live)
+            let is_leftover = gather && live <= LEFTOVER_UNITS;
+            (is_dead(filled, live) || is_leftover || may_join(live)) && !is_stuck(id, live)
         };
         let now = self.log.next_block();
         let mut best = None;
@@ -227,6 +234,7 @@ impl Core {
                 if !worth(&id, filled, live) {
                     continue;
                 }
+                let filled = if may_join(live) { BLOCK_UNITS } else { filled };
                 let merit = merit_of(filled, live, now.saturating_sub(block.closed_at()));
                 if best.is_none_or(|(most, _)| merit > most) {
                     best = Some((merit, id));
@@ -277,6 +285,30 @@ impl Core {
         });
         Counters::add(&self.counters.defragmented_blocks, 1);
         Ok(Some(moved))
+    }
+
+    /// The most live units that a block has of two that one block can hold together, if there are two and space is short.
+    /// Every opening ends the blocks that were open before, which may hold little, all of it live: no share of
+    /// what they hold is dead, but the rest of the block is lost as long as they are there.
+    fn pair_live_max(&self, may_join: impl Fn(&BlockId, u32, u32) -> bool) -> Option<u32> {
+        if !self.log.space().usage().tight {
+            return None;
+        }
+        let mut least = [u32::MAX; 2];
+        for volume in self.log.volumes() {
+            for (index, block) in (0u32..).zip(volume.blocks()) {
+                let live = block.live_units();
+                let is_closed = block.phase() == Phase::Closed;
+                if is_closed && may_join(&volume.block_id(index), block.filled_units(), live) {
+                    let [first, second] = least;
+                    least = [first.min(live), second.min(live.max(first))];
+                }
+            }
+        }
+        let [first, second] = least;
+        // Not to the last byte: the next entry may not fit.
+        let is_one_block = first.saturating_add(second) <= BLOCK_UNITS - LEFTOVER_UNITS;
+        is_one_block.then_some(second)
     }
 
     /// Gives emptied blocks back. `now`: without waiting until enough of them are together.
