@@ -57,14 +57,19 @@ impl PeerStore for Spikelet {
     }
 
     fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
-        for (place, record) in self.set.get_batch(keys).into_iter().enumerate() {
-            if let Some(record) = record? {
-                let value = record.view().bin(BIN);
-                let bytes = value.as_ref().and_then(|value| value.as_blob());
-                read(place, bytes.ok_or("a record without its value")?);
+        let mut result = Ok(());
+        self.set.get_batch_with(keys, |place, record| {
+            let value = record.map(|record| record.map(|record| record.bin(BIN)));
+            match value {
+                Ok(None) => {}
+                Ok(Some(value)) => match value.as_ref().and_then(|value| value.as_blob()) {
+                    Some(bytes) => read(place, bytes),
+                    None => result = Err("a record without its value".into()),
+                },
+                Err(error) => result = Err(error.into()),
             }
-        }
-        Ok(())
+        });
+        result
     }
 
     fn put(&self, key: &Key, value: &[u8]) -> Result<()> {
