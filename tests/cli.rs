@@ -447,7 +447,12 @@ fn a_store_too_damaged_to_be_opened_is_damaged() {
         .write(true)
         .open(&device)
         .unwrap();
+    // The first copy of the header alone is damage, and no more.
     file.write_all(&[0xff; 4096]).unwrap();
+    let output = run(&["verify", path(dir.path())], b"");
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
+    // The second one, too.
+    file.write_all(&[0xff; 12 << 10]).unwrap();
     drop(file);
     let output = run(&["verify", path(dir.path()), "--json"], b"");
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
