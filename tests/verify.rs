@@ -40,8 +40,12 @@ fn a_closed_store_is_sound_while_blocks_wait_to_be_given_back() {
     // Three quarters of the records are rewritten each time, so blocks are emptied by moving what is left in them.
     for round in 0..4_u8 {
         for key in (0..4_000_i64).filter(|key| key % 4 != i64::from(round)) {
-            set.put(key, [("b", Value::Blob(vec![round; 4_000]))])
-                .unwrap();
+            // Nothing in common with the version before, which would be written as a small difference.
+            let seed = u64::from(round) << 32 | key.cast_unsigned();
+            let words =
+                (0..500).map(|word| (seed ^ word << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let content = words.flat_map(u64::to_be_bytes).collect();
+            set.put(key, [("b", Value::Blob(content))]).unwrap();
         }
         store.namespace("test").unwrap().sync().unwrap();
     }
