@@ -275,6 +275,10 @@ unsafe impl Device for FileDevice {
     }
 
     fn prepare(&self, offset: u64, len: u64) {
+        // There reading what was never written takes memory for good.
+        if is_in_memory(&self.file) {
+            return;
+        }
         let len = len.min(self.len_bytes().saturating_sub(offset));
         if len == 0 {
             return;
@@ -422,6 +426,22 @@ fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
     let allocate = || fallocate(file, FallocateFlags::empty(), offset, len);
     ok_if_unsupported(rustix::io::retry_on_intr(allocate))
+}
+
+/// Whether the file system keeps its files in memory (`tmpfs`).
+fn is_in_memory(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        /// As `statfs` of Linux tells it.
+        const TMPFS_MAGIC: i64 = 0x0102_1994;
+        #[allow(clippy::unnecessary_cast, reason = "of other width on some systems")]
+        rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as i64 == TMPFS_MAGIC)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = file;
+        false
+    }
 }
 
 /// Gives the disk space of a range back; does nothing where the file system cannot.
