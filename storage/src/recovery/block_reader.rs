@@ -11,8 +11,9 @@ use crate::log::entry::{Kind, Lsn};
 use crate::log::group::read_commit;
 use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
+use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
-use crate::recovery::scan::{BlockBytes, BlockEnd, Sighting, UsedBlock, scan_block};
+use crate::recovery::scan::{BlockEnd, Sighting, UsedBlock, scan_block};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

@@ -1,15 +1,17 @@
 //! Finding out what is on the devices when there is no snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 //!
-//! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all blocks),
-//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
+//! `scan_format_1.rs` (a block of format 1), `block_reader.rs` (all blocks), `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
 //! `snapshot_reader.rs`, `verify.rs`.
 
+mod block_bytes;
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
 pub(crate) mod repair;
 pub(crate) mod scan;
+mod scan_format_1;
 pub(crate) mod snapshot;
 mod snapshot_reader;
 pub(crate) mod verify;
