@@ -14,9 +14,11 @@
 mod chart;
 mod expected;
 mod latencies;
+#[path = "../support/mod.rs"]
+mod support;
 
 use chart::Minute;
-use expected::{Chance, EDITS_MAX, Expected, describe, digest};
+use expected::{Chance, EDITS_MAX, Expected, describe};
 use latencies::Latencies;
 use spikelet_storage::{
     BLOCK_BYTES, Change, Clock, Durability, Error, HEADER_BYTES, Namespace, NewVersion, Options,
@@ -28,6 +30,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use support::{argument, digest, number};
 
 const DEVICES: u64 = 2;
 const WRITERS: u64 = 2;
@@ -51,16 +54,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// What is wrong, or that a thread was told to stop early because another has found something.
 type Outcome<T = ()> = Result<T, String>;
-
-fn argument(name: &str) -> Option<String> {
-    std::env::args()
-        .skip_while(|argument| argument != name)
-        .nth(1)
-}
-
-fn number(name: &str, default: f64) -> f64 {
-    argument(name).map_or(default, |value| value.parse().unwrap())
-}
 
 fn now_s() -> u64 {
     SystemClock.now_ms() / 1000
