@@ -31,9 +31,7 @@ mod state;
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
-pub use header::{
-    FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header,
-};
+pub use header::{FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
 pub(crate) use header::{count_damaged_copies, damaged_parts, upgrade};
 pub use memory::MemoryDevice;
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};

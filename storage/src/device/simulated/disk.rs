@@ -8,7 +8,7 @@ use super::SECTOR_BYTES;
 use super::chance::Coin;
 use crate::device::memory::PAGE_BYTES;
 
-const PAGE_LEN: usize = PAGE_BYTES as usize;
+pub(super) const PAGE_LEN: usize = PAGE_BYTES as usize;
 
 pub(super) const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 
