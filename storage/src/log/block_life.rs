@@ -11,6 +11,7 @@ use crate::log::space::{Purpose, backed_of};
 use crate::log::staging::BUFFER_BYTES_MIN;
 use crate::log::volume::Volume;
 use crate::sync::atomic::Ordering;
+use std::io::ErrorKind;
 
 /// From so many bytes of entries on, a free block is kept backed for defragmentation.
 const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
@@ -33,7 +34,20 @@ fn prepare_block(volume: &Volume, id: BlockId) {
     device.prepare(begin, end - begin);
 }
 
+/// The error of a block whose device the log does not have: an invariant of the log is broken.
+#[cold]
+pub(super) fn no_device(number: usize) -> DeviceError {
+    debug_assert!(false, "the log has no device {number}");
+    DeviceError::io(&format!("device {number} of the log"), "find")(ErrorKind::NotFound.into())
+}
+
 impl Log {
+    /// Returns the device of a block.
+    pub(super) fn volume_of(&self, id: BlockId) -> std::result::Result<&Volume, DeviceError> {
+        let volume = self.volumes.get(id.device);
+        volume.ok_or_else(|| no_device(id.device))
+    }
+
     /// Sees to it that the lane has an open block into which so many bytes fit. Returns its volume.
     pub(super) fn open_block_for(
         &self,
@@ -44,8 +58,7 @@ impl Log {
     ) -> Result<&Volume> {
         loop {
             if let Some(open) = &state.open {
-                let volume = self.volumes.get(open.id.device);
-                let volume = volume.ok_or_else(|| self.no_space())?;
+                let volume = self.volume_of(open.id)?;
                 if open.fits(bytes) {
                     return Ok(volume);
                 }
@@ -82,11 +95,9 @@ impl Log {
         let Some(id) = self.space.take(&self.volumes, Purpose::Defrag)? else {
             return Ok(());
         };
-        let volume = self.volumes.get(id.device);
         let backed = self.back_block(id).and_then(|()| {
-            volume.map_or(Ok(()), |volume| {
-                volume.device().reserve(id.offset_bytes(), BLOCK_BYTES)
-            })
+            let device = self.volume_of(id)?.device();
+            device.reserve(id.offset_bytes(), BLOCK_BYTES)
         });
         self.space.give_back(id, backed.is_ok());
         backed
@@ -115,9 +126,7 @@ impl Log {
 
     /// Gives the disk space of a block back, but for the first page, which keeps the header, and the mirror of another one.
     fn release_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
+        let volume = self.volume_of(id)?;
         let offset = id.offset_bytes();
         volume
             .device()
@@ -154,9 +163,7 @@ impl Log {
 
     /// Puts disk space behind what a block needs to be opened.
     fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
+        let volume = self.volume_of(id)?;
         // The next block must be reachable, since it holds the mirror, and must have space for that.
         let holder = BlockId::containing(id.device, volume.mirror_offset(id.index)).offset_bytes();
         let device = volume.device();
@@ -204,9 +211,7 @@ impl Log {
         state: &mut LaneState,
         id: BlockId,
     ) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
+        let volume = self.volume_of(id)?;
         let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
         let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
         self.back_block(id)?;
@@ -227,7 +232,9 @@ impl Log {
             let _ = self.note_free(id);
             return Err(error);
         }
-        if let Some(block) = volume.block(id.index) {
+        let block = volume.block(id.index);
+        debug_assert!(block.is_some(), "{id:?} is no block of its device");
+        if let Some(block) = block {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
         }
@@ -261,9 +268,9 @@ impl Log {
         header: &BlockHeader,
     ) -> std::result::Result<(), DeviceError> {
         let _one_at_a_time = self.opening.lock();
-        let Some(used) = self.used_blocks.get(volume.number()) else {
-            return Ok(());
-        };
+        // A block that were opened without a header would be lost at the next opening.
+        let used = self.used_blocks.get(volume.number());
+        let used = used.ok_or_else(|| no_device(volume.number()))?;
         for index in used.load(Ordering::SeqCst)..header.index {
             let id = volume.block_id(index);
             volume.device().reserve(id.offset_bytes(), PAGE_BYTES)?;
@@ -287,8 +294,7 @@ impl Log {
     /// Closes a block that recovery has read to its end, so that from then on every byte of it parses. `open` knows its
     /// directory. Nobody else writes yet.
     pub(crate) fn seal(&self, open: OpenBlock) -> Result<()> {
-        let volume = self.volumes.get(open.id.device);
-        let volume = volume.ok_or_else(|| self.no_space())?;
+        let volume = self.volume_of(open.id)?;
         let mut state = LaneState::with(open);
         let mut lane = LockedLane {
             number: 0,
@@ -321,9 +327,7 @@ impl Log {
 
     /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
     pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
+        let volume = self.volume_of(id)?;
         volume.write_block_header(&self.free_header(volume, id))?;
         if let Some(block) = volume
             .block(id.index)
@@ -341,9 +345,7 @@ impl Log {
     /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
     /// too, unless it will be used again soon.
     pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
+        let volume = self.volume_of(id)?;
         // Where a part of it cannot be read, other disk space must take its place.
         let is_readable = !volume.unreadable().overlap(id.offset_bytes(), BLOCK_BYTES);
         let is_backed = is_readable && self.space.wants_backed(self.used_blocks());

@@ -3,6 +3,7 @@
 use crate::device::{DeviceError, DurableExtent, State, write_state};
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
 use crate::log::durability::Horizon;
 use crate::log::entry::Lsn;
@@ -60,12 +61,10 @@ impl Log {
             .collect();
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let Some(device) = state.open.as_ref().map(|open| open.id.device) else {
+            let Some(id) = state.open.as_ref().map(|open| open.id) else {
                 continue;
             };
-            let Some(volume) = self.volumes.get(device) else {
-                continue;
-            };
+            let volume = self.volume_of(id).map_err(|error| error.to_string())?;
             LockedLane {
                 number,
                 state: &mut state,
@@ -74,7 +73,10 @@ impl Log {
             }
             .flush()
             .map_err(|error| error.to_string())?;
-            if let (Some(open), Some((_, extents))) = (&state.open, devices.get_mut(device)) {
+            if let Some(open) = &state.open {
+                // A block that is not among the extents counts as durable to its end.
+                let device = devices.get_mut(id.device);
+                let (_, extents) = device.ok_or_else(|| no_device(id.device).to_string())?;
                 extents.push(DurableExtent {
                     block: open.id.index,
                     incarnation: open.incarnation,
@@ -110,6 +112,11 @@ impl Log {
             next_block,
             devices,
         } = std::mem::take(&mut states.syncing);
+        debug_assert_eq!(
+            devices.len(),
+            self.volumes.len(),
+            "a sync without its horizon"
+        );
         for ((state, volume), (used, open)) in
             states.noted.iter_mut().zip(&self.volumes).zip(devices)
         {

@@ -28,7 +28,7 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
 use crate::log::durability::Syncer;
 use crate::log::durable_state::States;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
@@ -306,6 +306,10 @@ impl Log {
         parts: &[&[u8]],
         group: Option<u64>,
     ) -> Result<Appended> {
+        debug_assert!(
+            header.kind != Kind::Commit || group.is_some(),
+            "a commit entry without its group"
+        );
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let wanted = (ENTRY_HEADER_BYTES + body_bytes) as u64;
         let limit = u64::from(ENTRY_UNITS_MAX) * UNIT_BYTES;
@@ -334,7 +338,9 @@ impl Log {
             .map_err(|error| self.refused(purpose, error))?
             .ok_or_else(|| self.no_space())?;
         // Counted before the lane is unlocked: a block that is closed next has its count.
-        if let Some(block) = self.block_of(location) {
+        let block = self.block_of(location);
+        debug_assert!(block.is_some(), "{location:?} is in no block");
+        if let Some(block) = block {
             block.add_live(header.span_units);
         }
         state.counters.requested_bytes += wanted;
@@ -414,10 +420,10 @@ impl Log {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let device = state.open.as_ref().map(|open| open.id.device);
-            let Some(volume) = device.and_then(|device| self.volumes.get(device)) else {
+            let Some(id) = state.open.as_ref().map(|open| open.id) else {
                 continue;
             };
+            let volume = self.volume_of(id)?;
             LockedLane {
                 number,
                 state: &mut state,
@@ -439,8 +445,8 @@ impl Log {
     pub(crate) fn close_lanes(&self) -> Result<()> {
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let device = state.open.as_ref().map(|open| open.id.device);
-            if let Some(volume) = device.and_then(|device| self.volumes.get(device)) {
+            if let Some(id) = state.open.as_ref().map(|open| open.id) {
+                let volume = self.volume_of(id)?;
                 self.close_block(number, &mut state, volume)
                     .map_err(Error::Device)?;
             }
