@@ -414,7 +414,7 @@ impl Core {
         if settled.is_some() {
             // The whole group is on stable storage: from here on the entry stands alone.
             header.flags &= !FLAG_GROUPED;
-            body = body.get(8..).unwrap_or_default();
+            body = entry.record_body();
         }
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
