@@ -53,8 +53,8 @@ pub(crate) struct Core {
     pub(crate) any_groups: AtomicBool,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
-    /// Bytes of the log are lost of which nobody can say whose they were: what has no higher number than this may be stale.
-    /// 0: there are none.
+    /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
+    /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
     pub(crate) counters: Counters,

@@ -115,7 +115,7 @@ impl Core {
             .hides(entry.set_id(), entry.lsn(), entry.last_update_ms())
     }
 
-    /// The entry, unless a newer one may have been lost with bytes of which nobody can say whose they were.
+    /// Returns the entry, or an error if a newer one may have been lost with bytes of unknown owners.
     #[inline]
     pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
         match self.is_current(&entry) {
@@ -129,7 +129,8 @@ impl Core {
         entry.lsn().0 > self.unknown_below_lsn
     }
 
-    /// There is no entry of a record: it does not exist, unless bytes are lost of which nobody can say whose they were.
+    /// Returns the answer for a record without an entry: it does not exist, or, if bytes of unknown owners are lost, an
+    /// error.
     pub(crate) fn absent<T>(&self) -> Result<Option<T>> {
         if self.unknown_below_lsn > 0 {
             return Err(self.unknown());

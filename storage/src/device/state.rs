@@ -65,7 +65,7 @@ pub struct DurableExtent {
     pub incarnation: u64,
     /// The durable length from the block's start on, in units of 16 bytes.
     pub durable_units: u32,
-    /// How many entries lie there: so many lines the block's directory has at least.
+    /// How many entries lie there. The block's directory has at least as many lines.
     pub entries: u32,
 }
 

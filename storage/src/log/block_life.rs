@@ -13,10 +13,10 @@ use crate::log::volume::Volume;
 use crate::sync::atomic::Ordering;
 use std::io::ErrorKind;
 
-/// From so many bytes of entries on, a free block is kept backed for defragmentation.
+/// A store with at least this many bytes of entries keeps a free block backed for defragmentation.
 const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
 
-/// With so much in it, a block that is being filled is worth emptying.
+/// A block that is being filled is worth emptying once it holds this many bytes.
 const DEAD_LANE_BYTES_MIN: u64 = 1 << 20;
 
 /// What processors map by one entry of the page table at most.
@@ -48,7 +48,7 @@ impl Log {
         volume.ok_or_else(|| no_device(id.device))
     }
 
-    /// Sees to it that the lane has an open block into which so many bytes fit. Returns its volume.
+    /// Opens a block for the lane unless its open block has room for `bytes` more. Returns the block's volume.
     pub(super) fn open_block_for(
         &self,
         number: usize,

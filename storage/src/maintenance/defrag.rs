@@ -19,14 +19,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// When space is short, every block of which so many percent are live is worth moving.
+/// When space is short, blocks whose live share is below this percentage are worth moving.
 const TIGHT_THRESHOLD_PERCENT: u64 = 95;
 
-/// The index is looked up ahead for so many entries of a block that is being emptied.
+/// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
 
-/// So many emptied blocks share one checkpoint (512 MiB), or a quarter of those in use if that is less, unless space is
-/// short or the durability's own period is over.
+/// This many emptied blocks (512 MiB) share one checkpoint, or a quarter of the blocks in use if that is less. Fewer do
+/// when space is short or the durability's own period is over.
 const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
@@ -36,11 +36,12 @@ const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
 /// One with no more than this (16 KiB) is brought together with any others.
 const SMALL_LEFTOVER_UNITS: u32 = (16 << 10) / UNIT_BYTES as u32;
 
-/// An opening moves so much of them, and less than one more.
+/// Live bytes of leftovers that an opening moves; the last block may exceed it.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
-/// And so many: a large store may have many that are dead.
+/// Limit on the leftover blocks of one opening, since a large store may have many that are dead.
 const GATHERED_BLOCKS_MAX: usize = 64;
-/// Where blocks are plenty so many leftovers stay as they are: a few KiB of disk each, while moving them costs writes.
+/// Where blocks are plenty, fewer leftovers than this stay as they are: each takes a few KiB of disk, while moving them
+/// costs writes.
 const LEFTOVERS_MIN: usize = 8;
 /// With fewer blocks beside the reserve, two leftovers are one too many.
 const LEFTOVERS_MAX: u64 = 24;

@@ -42,7 +42,7 @@ use crate::recovery::scan::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
 use std::collections::{HashMap, HashSet};
 
-/// The metadata is stored in so many copies, lest one damaged entry cost every set its name.
+/// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;
 
 /// Fewer records are counted before another thread has started.
@@ -66,7 +66,7 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
-    /// No entry that is lost, and of which nobody can say whose it was, has a higher number; 0: none is.
+    /// No lost entry of an unknown owner has a higher number; 0 if no such entry is lost.
     pub(crate) unknown_lsn: u64,
     pub(crate) next_block: u64,
     pub(crate) groups: Groups,

@@ -39,7 +39,7 @@ pub(crate) enum Sighting<'a> {
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
     /// damaged bytes and is this entry's alone.
     Lost { offset: u64, line: Line },
-    /// Bytes that held entries once. `unknown`: nobody can say whose.
+    /// Bytes that held entries once. `unknown`: the directory does not say whose.
     Damage {
         offset: u64,
         bytes: u64,
@@ -72,7 +72,7 @@ pub(crate) struct BlockEnd {
     pub(crate) sealed: bool,
     /// From here on the entries were found in staging memory alone.
     pub(crate) staged_from: Option<u64>,
-    /// Entries are lost of which nobody can say whose they are.
+    /// Entries of unknown owners are lost.
     pub(crate) unknown: bool,
     /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
     pub(crate) last_lsn: u64,
