@@ -7,12 +7,12 @@ use crate::error::Result;
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
-use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
+use crate::log::{Appended, Log};
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
 use crate::namespace::{Core, Counters};
 use std::collections::HashMap;
@@ -504,12 +504,9 @@ impl Core {
         else {
             return Ok(0);
         };
-        let new = self
-            .log
-            .append(Purpose::Defrag, *header, &[entry.body()], Some(group))?;
-        groups.moved(group, new);
-        self.log.release(location, old.units);
-        Ok(new.units)
+        self.append_anew(old, header, entry.body(), Some(group), |new| {
+            groups.moved(group, new);
+        })
     }
 
     fn move_metadata<'a>(
@@ -526,11 +523,22 @@ impl Core {
         let Some(entry) = whole() else {
             return Ok(0);
         };
-        let new = self
-            .log
-            .append(Purpose::Defrag, *header, &[entry.body()], None)?;
-        self.log.release(location, place.units);
-        *place = new;
+        self.append_anew(*place, header, entry.body(), None, |new| *place = new)
+    }
+
+    /// Appends an entry anew, has `publish` put it in the place of `old`, and counts `old` as dead. Returns the span of the
+    /// new entry. The caller holds the lock under which `old` is the current one.
+    fn append_anew(
+        &self,
+        old: Appended,
+        header: &Header,
+        body: &[u8],
+        group: Option<u64>,
+        publish: impl FnOnce(Appended),
+    ) -> Result<u32> {
+        let new = self.log.append(Purpose::Defrag, *header, &[body], group)?;
+        publish(new);
+        self.log.release(old.location, old.units);
         Ok(new.units)
     }
 }
