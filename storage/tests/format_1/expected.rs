@@ -1,7 +1,7 @@
 //! What the old program read of a store, and comparing a namespace with it.
 
-use crate::BLOCKS;
 use crate::common::{NOW_MS, devices, digest, files, options};
+use crate::{BLOCKS, LARGE};
 use spikelet_storage::{
     BLOCK_BYTES, Error, HEADER_BYTES, Namespace, NewVersion, Opening, Options, PARTITIONS,
     SimulatedDevice, Verification,

@@ -28,7 +28,7 @@ mod packed;
 
 use common::{Chance, NOW_MS, digest, long};
 use expected::{
-    LATER_MS, Records, check, check_sound, check_undamaged, content, delete, expected, key,
+    LATER_MS, Record, Records, check, check_sound, check_undamaged, content, delete, expected, key,
     killed_copy, maintain, old_blocks, old_blocks_of, on, payload, put, put_at, store_of,
     version_of,
 };
