@@ -8,25 +8,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(missing_docs)]
 
+mod support;
+
 use spikelet_storage::{
-    BLOCK_BYTES, Digest, Durability, HEADER_BYTES, Namespace, NewVersion, Options, Storage,
+    BLOCK_BYTES, Durability, HEADER_BYTES, Namespace, NewVersion, Options, Storage,
 };
+use support::{digest, number};
 
 const PAYLOAD_BYTES: usize = 1024 - 64;
-
-fn option(name: &str, default: u64) -> u64 {
-    let mut arguments = std::env::args().skip_while(|argument| argument != name);
-    arguments
-        .nth(1)
-        .map_or(default, |value| value.parse().unwrap())
-}
-
-fn digest(number: u64) -> Digest {
-    let hash = xxhash_rust::xxh3::xxh3_128(&number.to_le_bytes()).to_le_bytes();
-    let mut bytes = [0; Digest::LEN];
-    bytes[..16].copy_from_slice(&hash);
-    Digest::new(bytes)
-}
 
 /// The amplification of greedy cleaning at this fill: bytes written for each byte of the user's.
 fn greedy(fill: f64) -> f64 {
@@ -40,8 +29,8 @@ fn greedy(fill: f64) -> f64 {
 }
 
 fn main() {
-    let device_bytes = option("--mib", 4096) << 20;
-    let volumes = option("--volumes", 3);
+    let device_bytes = number("--mib", 4096) << 20;
+    let volumes = number("--volumes", 3);
     println!(
         "device {} MiB, {volumes} volumes written",
         device_bytes >> 20

@@ -6,21 +6,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(missing_docs)]
 
-use spikelet_storage::{Digest, Durability, Namespace, NewVersion, Options, Storage};
+mod support;
+
+use spikelet_storage::{Durability, Namespace, NewVersion, Options, Storage};
 use std::time::{Duration, Instant};
-
-fn argument(name: &str) -> Option<String> {
-    std::env::args()
-        .skip_while(|argument| argument != name)
-        .nth(1)
-}
-
-fn digest(number: u64) -> Digest {
-    let hash = xxhash_rust::xxh3::xxh3_128(&number.to_le_bytes()).to_le_bytes();
-    let mut bytes = [0; Digest::LEN];
-    bytes[..16].copy_from_slice(&hash);
-    Digest::new(bytes)
-}
+use support::{argument, digest, number};
 
 fn resident_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -57,7 +47,7 @@ fn processor_time() -> Duration {
 }
 
 fn main() {
-    let records: u64 = argument("--records").map_or(1_000_000, |count| count.parse().unwrap());
+    let records: u64 = number("--records", 1_000_000);
     let dir = argument("--dir").map_or_else(std::env::temp_dir, Into::into);
     let dir = dir.join(format!("capacity-{}", std::process::id()));
     let options = || Options {

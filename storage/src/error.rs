@@ -85,7 +85,7 @@ pub enum Error {
         offset: u64,
     },
 
-    /// Bytes of the log are lost of which nobody can say whose records they held: what was written before may be out of date.
+    /// Bytes of the log are lost, and it is unknown whose records they held: what was written before may be out of date.
     #[error(
         "namespace {namespace} has lost part of its log and the list of what was in it, so this record may have had a newer version; write it anew, or restore the namespace from a backup (`verify` shows the damage)"
     )]

@@ -127,7 +127,7 @@ unsafe impl Device for Watched {
     }
 }
 
-/// An empty namespace of so many lanes, and the device under it.
+/// Returns an empty namespace with this number of lanes, and the device under it.
 fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
     let member = Member {
         namespace: "test".into(),

@@ -7,6 +7,7 @@
 mod clock;
 mod device;
 mod digest;
+mod durable_wait;
 mod epoch;
 mod error;
 mod image;
@@ -21,9 +22,11 @@ mod namespace;
 mod options;
 mod read_batch;
 mod recovery;
+mod retire;
 mod sets;
 mod stats;
 mod sync;
+mod visible;
 
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{

@@ -4,22 +4,18 @@
 //! is and may put a new version, or a tombstone, in its place.
 
 use crate::device::ForkGuard;
-use crate::digest::{Digest, PARTITIONS};
+use crate::digest::Digest;
+use crate::durable_wait::DurableWait;
 use crate::epoch::{self, Guard, WatchedBlock};
 use crate::error::{Error, Result};
-use crate::image::Images;
 use crate::index::{Candidate, Index, Slot};
-use crate::location::Location;
 use crate::lock::hot_keys::{HotKey, HotKeys};
 use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::block::BlockId;
-use crate::log::durability::{Durability, Ticket, Wait};
-use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Header, Kind, Lsn, blank_header,
-};
+use crate::log::durability::Durability;
+use crate::log::entry::{EntryView, Header, Kind, Lsn, blank_header};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
-use crate::log::volume::Entry;
 use crate::log::{Appended, Log};
 use crate::maintenance::Background;
 use crate::maintenance::defrag::Defrag;
@@ -29,10 +25,9 @@ use crate::sets::{SetUsage, Sets, Truncate};
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::visible::Visible;
 use std::ops::ControlFlow;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// A store of bytes by digest. Cheap to clone; all clones are the same store.
@@ -58,8 +53,8 @@ pub(crate) struct Core {
     pub(crate) any_groups: AtomicBool,
     /// Whether there may be chains of deltas.
     pub(crate) any_deltas: AtomicBool,
-    /// Bytes of the log are lost of which nobody can say whose they were: what has no higher number than this may be stale.
-    /// 0: there are none.
+    /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
+    /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
     pub(crate) counters: Counters,
@@ -71,24 +66,6 @@ pub(crate) struct Core {
     pub(crate) closed: AtomicBool,
     /// Whether the close has succeeded. Held during it, and by what must not run beside it.
     pub(crate) close_done: Mutex<bool>,
-}
-
-/// A record that readers see.
-#[derive(Debug)]
-pub(crate) enum Visible<'a> {
-    /// In the memory of a device, at this location.
-    Lent(EntryView<'a>, Location),
-    Other(Entry<'a>),
-}
-
-impl Visible<'_> {
-    #[inline]
-    pub(crate) fn view(&self) -> EntryView<'_> {
-        match self {
-            Self::Lent(view, _) => *view,
-            Self::Other(entry) => entry.view(),
-        }
-    }
 }
 
 /// What has happened since the namespace was opened.
@@ -417,46 +394,6 @@ impl Namespace {
     }
 }
 
-/// Completes when a number is durable.
-#[derive(Debug)]
-struct DurableWait {
-    core: Arc<Core>,
-    lsn: Lsn,
-    /// The place on the list of those who wait.
-    ticket: Option<Ticket>,
-}
-
-impl Future for DurableWait {
-    type Output = Result<()>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let (core, lsn) = (&self.core, self.lsn);
-        if core.fork.is_child() || lsn.0 > core.log.last_lsn() {
-            return Poll::Ready(core.wait_durable(lsn));
-        }
-        match core.log.syncer().wait(lsn, self.ticket, context.waker()) {
-            Wait::Durable => Poll::Ready(Ok(())),
-            Wait::Failed(reason) => Poll::Ready(Err(Error::InDoubt { reason })),
-            Wait::Unattended => Poll::Ready(core.wait_durable(lsn)),
-            Wait::Listed(ticket) => {
-                self.ticket = Some(ticket);
-                Poll::Pending
-            }
-        }
-    }
-}
-
-impl Drop for DurableWait {
-    fn drop(&mut self) {
-        // In the child of a fork nobody may ever give back the list, which a thread of the parent had locked.
-        if let Some(ticket) = self.ticket
-            && !self.core.fork.is_child()
-        {
-            self.core.log.syncer().forget(ticket);
-        }
-    }
-}
-
 impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.fork.is_child() {
@@ -470,123 +407,6 @@ impl Core {
             });
         }
         Ok(())
-    }
-
-    /// The record with this digest, as readers see it.
-    #[inline]
-    pub(crate) fn visible<'a>(
-        &'a self,
-        digest: &Digest,
-        guard: &'a Guard,
-    ) -> Result<Option<Visible<'a>>> {
-        let found = self.index.lookup(digest, guard, |candidate| {
-            match self.lent(candidate, guard) {
-                Some(view) if !view.has_digest(digest) => None,
-                lent => Some((lent, candidate.location)),
-            }
-        });
-        match found {
-            None => self.absent(),
-            Some((Some(view), location)) if self.shows(&view) && self.is_current(&view) => {
-                Ok(Some(Visible::Lent(view, location)))
-            }
-            Some(_) => self.visible_by_all_means(digest, guard),
-        }
-    }
-
-    /// The entry of a candidate, if it can be lent as it is.
-    #[inline]
-    pub(crate) fn lent<'a>(
-        &'a self,
-        candidate: Candidate,
-        guard: &'a Guard,
-    ) -> Option<EntryView<'a>> {
-        match candidate.unverified {
-            true => None,
-            false => self.log.lent_entry(candidate.location, guard),
-        }
-    }
-
-    /// As [`Core::visible`], for what is not simply lent: an entry that is staged, was never checked, cannot be read, is
-    /// hidden or has a chain.
-    #[inline(never)]
-    fn visible_by_all_means<'a>(
-        &'a self,
-        digest: &Digest,
-        guard: &'a Guard,
-    ) -> Result<Option<Visible<'a>>> {
-        let found = self.index.lookup(digest, guard, |candidate| {
-            let entry = self.log.entry(candidate.location, guard);
-            if candidate.unverified {
-                let view = entry.as_ref().map(Entry::view);
-                return self
-                    .may_be(digest, candidate.location, view.as_ref())
-                    .then_some((candidate, entry));
-            }
-            // What cannot be read at all may be this record's.
-            entry
-                .as_ref()
-                .is_none_or(|entry| entry.view().has_digest(digest))
-                .then_some((candidate, entry))
-        });
-        let Some((candidate, entry)) = found else {
-            return self.absent();
-        };
-        let entry = match candidate.unverified {
-            true => self.checked_entry(candidate.location, true, guard)?,
-            false => entry,
-        };
-        let Some(mut entry) = entry else {
-            return Err(self.damaged(candidate.location));
-        };
-        if entry.view().kind_is(Kind::Delta) {
-            entry = self.imaged(digest, candidate.location, guard)?;
-        }
-        let view = self.current(entry.view())?;
-        Ok(self.shows(&view).then_some(Visible::Other(entry)))
-    }
-
-    /// Whether readers see what this entry holds: a record that is not truncated.
-    #[inline]
-    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
-        entry.kind_is(Kind::Record) && !self.hides(entry)
-    }
-
-    /// Whether a truncation hides an entry.
-    #[inline]
-    pub(crate) fn hides(&self, entry: &EntryView<'_>) -> bool {
-        self.sets
-            .hides(entry.set_id(), entry.lsn(), entry.last_update_ms())
-    }
-
-    /// The entry, unless a newer one may have been lost with bytes of which nobody can say whose they were.
-    #[inline]
-    pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
-        match self.is_current(&entry) {
-            true => Ok(entry),
-            false => Err(self.unknown()),
-        }
-    }
-
-    #[inline]
-    pub(crate) fn is_current(&self, entry: &EntryView<'_>) -> bool {
-        entry.lsn().0 > self.unknown_below_lsn
-    }
-
-    /// There is no entry of a record: it does not exist, unless bytes are lost of which nobody can say whose they were.
-    pub(crate) fn absent<T>(&self) -> Result<Option<T>> {
-        if self.unknown_below_lsn > 0 {
-            return Err(self.unknown());
-        }
-        Ok(None)
-    }
-
-    #[cold]
-    fn unknown(&self) -> Error {
-        Counters::add(&self.counters.damaged, 1);
-        Error::MaybeStale {
-            namespace: self.name.clone(),
-        }
     }
 
     /// Counts a wait for a record's lock, or a `KeyBusy`.
@@ -604,79 +424,6 @@ impl Core {
         self.index.lookup(digest, guard, fetch);
     }
 
-    /// Whether an entry that nobody has checked yet is this record's. With a damaged header it may be: its tag fits, and
-    /// its digest cannot be trusted to say otherwise.
-    #[cold]
-    fn may_be(&self, digest: &Digest, location: Location, entry: Option<&EntryView<'_>>) -> bool {
-        entry.is_none_or(|entry| {
-            entry.has_digest(digest) || self.log.checked_header(location, entry).is_none()
-        })
-    }
-
-    /// The entry at a location of the index; its checks are looked at if nobody has done so yet. None only if the
-    /// location is no place for an entry at all and was not to be checked.
-    pub(crate) fn checked_entry<'a>(
-        &'a self,
-        location: Location,
-        unverified: bool,
-        guard: &'a Guard,
-    ) -> Result<Option<Entry<'a>>> {
-        let entry = self.log.entry(location, guard);
-        let whole = |entry: Entry<'a>| match entry.view().kind_is(Kind::Delta) {
-            true => self.imaged(&entry.view().digest(), location, guard),
-            false => Ok(entry),
-        };
-        if !unverified {
-            let entry = entry.ok_or_else(|| self.damaged(location))?;
-            return whole(entry).map(Some);
-        }
-        match entry.filter(|entry| self.log.holds(location, &entry.view())) {
-            Some(entry) => {
-                self.mark_verified(&entry.view().digest(), location);
-                whole(entry).map(Some)
-            }
-            None => Err(self.damaged(location)),
-        }
-    }
-
-    /// The error of an entry that does not hold, or cannot be read.
-    #[cold]
-    pub(crate) fn damaged(&self, location: Location) -> Error {
-        Counters::add(&self.counters.damaged, 1);
-        Error::Damaged {
-            device: location.device(),
-            offset: location.offset_bytes(),
-        }
-    }
-
-    /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
-    pub(crate) fn believed_entry<'a>(&'a self, slot: &Slot, guard: &'a Guard) -> Option<Entry<'a>> {
-        let entry = self.log.entry(slot.location, guard)?;
-        (!slot.unverified || self.log.holds(slot.location, &entry.view())).then_some(entry)
-    }
-
-    /// The last-update time (ms) and the flags of a slot's entry, unless its header is damaged.
-    pub(crate) fn believed_header(&self, slot: &Slot, guard: &Guard) -> Option<(u64, u8)> {
-        let entry = self.log.entry(slot.location, guard)?;
-        let view = entry.view();
-        let believed = !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
-        believed.then(|| (view.last_update_ms(), view.flags()))
-    }
-
-    fn mark_verified(&self, digest: &Digest, location: Location) {
-        let mut partition = self.index.lock(digest);
-        if let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) {
-            let slot = partition.get(at);
-            partition.replace(
-                at,
-                Slot {
-                    unverified: false,
-                    ..slot
-                },
-            );
-        }
-    }
-
     pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
         self.index.lock_partition(partition).iter().collect()
     }
@@ -690,7 +437,7 @@ impl Core {
     }
 
     /// Waits until everything up to this number is durable.
-    fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         if lsn.0 <= self.log.syncer().durable_lsn() {
             return Ok(());
         }
@@ -732,95 +479,5 @@ impl Core {
             self.log.release(old.location, old.units);
         }
         Ok(())
-    }
-
-    /// Takes an entry out of the counts. `superseded`: what the index no longer holds.
-    pub(crate) fn retire(&self, superseded: &Slot, guard: &Guard) {
-        if !superseded.tombstone {
-            self.sets
-                .count(superseded.set_id, -1, -i64::from(superseded.size_units));
-        }
-        self.retire_uncounted(superseded, guard);
-    }
-
-    /// The same, for who has counted already.
-    pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
-        // Groups and chains are rare: without them nobody needs to look at what is superseded.
-        let any_deltas = self.any_deltas.load(Ordering::Relaxed);
-        if !any_deltas && !self.any_groups.load(Ordering::Relaxed) {
-            self.log.release(superseded.location, superseded.size_units);
-            return;
-        }
-        let parts = self.parts_of_slot(superseded, guard);
-        // Deltas are never members of groups.
-        if let Some(whole) = parts
-            .first()
-            .filter(|_| self.any_groups.load(Ordering::Relaxed))
-            && let Some(entry) = self.log.entry(whole.location, guard)
-            && entry.view().flags() & FLAG_GROUPED != 0
-            && self.log.holds(whole.location, &entry.view())
-        {
-            self.leave_group(&entry.view());
-        }
-        for part in parts {
-            self.log.release(part.location, part.units);
-        }
-        if let Some(number) = Images::number_of(superseded.location) {
-            self.log.images().remove(number, guard);
-        }
-    }
-
-    /// A member of a group is superseded; with the last one the commit entry goes, too.
-    pub(crate) fn leave_group(&self, entry: &EntryView<'_>) {
-        let Some(group) = entry.group() else { return };
-        if let Some(commit) = self.groups.lock().leave(group) {
-            self.log.release(commit.location, commit.units);
-        }
-    }
-
-    /// Takes what is truncated out of the index. Returns how many records that were.
-    pub(crate) fn remove_all_truncated(&self) -> u64 {
-        if !self.sets.any_truncated() {
-            return 0;
-        }
-        (0..PARTITIONS)
-            .map(|partition| self.remove_truncated(partition))
-            .sum()
-    }
-
-    fn remove_truncated(&self, partition: usize) -> u64 {
-        let guard = epoch::pin();
-        let (mut removed, mut buried) = (Vec::new(), Vec::new());
-        self.index.lock_partition(partition).update_each(|_, slot| {
-            if slot.tombstone {
-                return true;
-            }
-            // The header alone decides: a record whose body is damaged is truncated like any other.
-            let Some(entry) = self.log.entry(slot.location, &guard) else {
-                return true;
-            };
-            let view = entry.view();
-            let believed =
-                !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
-            if !believed || !self.hides(&view) {
-                return true;
-            }
-            if view.flags() & FLAG_CHANGED_SET != 0 {
-                // Older versions are of another set, which this truncation does not hide: the entry stays as a tombstone.
-                buried.push(*slot);
-                slot.tombstone = true;
-                return true;
-            }
-            removed.push(*slot);
-            false
-        });
-        for slot in &buried {
-            self.sets
-                .count(slot.set_id, -1, -i64::from(slot.size_units));
-        }
-        for slot in &removed {
-            self.retire(slot, &guard);
-        }
-        (removed.len() + buried.len()) as u64
     }
 }

@@ -63,7 +63,7 @@ pub struct Options {
     pub read_mode: ReadMode,
     /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
     pub write_lanes: usize,
-    /// Blocks whose live share falls below so many percent (1..=95) are defragmented.
+    /// Blocks whose live share falls below this percentage (1..=95) are defragmented.
     pub defrag_threshold_percent: u8,
     /// Live bytes that defragmentation may move a second, unless space is short.
     pub defrag_bytes_per_second: u64,
@@ -192,7 +192,7 @@ type Callback = dyn Fn(OpeningStep, u64, u64) + Send + Sync;
 pub struct OpeningProgress(Option<Arc<Callback>>);
 
 impl OpeningProgress {
-    /// Progress is told to `callback`.
+    /// Reports progress to `callback`.
     #[must_use]
     pub fn new(callback: impl Fn(OpeningStep, u64, u64) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(callback)))
@@ -234,7 +234,7 @@ pub struct Opening {
     pub damaged_blocks: u64,
     /// Durable bytes that hold no entry any more. Whose entries they held is known, unless they are among `unknown_bytes`.
     pub damaged_bytes: u64,
-    /// Durable bytes of which nobody can say whose entries they held: every record that was not written since answers with
+    /// Durable bytes whose entries cannot be attributed to records: every record that was not written since answers with
     /// [`Error::MaybeStale`].
     pub unknown_bytes: u64,
     /// Groups of entries that were not whole, of which nothing was taken.

@@ -332,6 +332,7 @@ impl Sets {
         let mut bytes = vec![VERSION];
         bytes.extend(stored(&self.truncation));
         let unnamed = self.states.first().map(|state| stored(&state.truncation));
+        debug_assert!(unnamed.is_some(), "the records without a set have a state");
         bytes.extend(unnamed.unwrap_or_default());
         bytes.extend((names.in_order.len() as u16).to_le_bytes());
         for (name, state) in names.in_order.iter().zip(self.states.iter().skip(1)) {

@@ -1,8 +1,6 @@
 //! What a record should hold, in 24 bytes: contents are made anew from a seed whenever they are
 //! compared.
 
-use spikelet_storage::Digest;
-
 /// The record's number, its seed, how often it was edited, and the length before any edit.
 const PREFIX_BYTES: usize = 24;
 
@@ -32,14 +30,6 @@ impl Chance {
     pub fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
-}
-
-/// Returns the digest of the record with this number.
-pub fn digest(record: u64) -> Digest {
-    let hash = xxhash_rust::xxh3::xxh3_128(&record.to_le_bytes()).to_le_bytes();
-    let mut bytes = [0; Digest::LEN];
-    bytes[..16].copy_from_slice(&hash);
-    Digest::new(bytes)
 }
 
 /// What a record should be.

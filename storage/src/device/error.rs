@@ -202,7 +202,7 @@ impl DeviceError {
     }
 
     /// For `map_err`: an I/O error of this device.
-    pub(super) fn io(path: &str, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(path: &str, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
             action,

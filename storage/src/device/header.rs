@@ -32,9 +32,10 @@
 use std::hash::BuildHasher;
 use std::sync::OnceLock;
 
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, STAGING_LANES_MAX};
+use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy, write_state};
+use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 use crate::log::bit_repair::before_one_flip;
 
@@ -57,30 +58,6 @@ const MAGIC: [u8; 8] = *b"SPIKELET";
 const VERSION_AT: usize = 8;
 const NAMESPACE_AT: usize = 44;
 const CHECKSUM_AT: usize = 120;
-
-/// The copies of the state lie on pages of their own, which are written back on their own.
-const STATE_AT: [u64; 2] = [4096, 8192];
-
-/// What a state of format 1 takes, and where its checksum lies.
-const OLD_STATE_BYTES: usize = 40;
-const OLD_STATE_CHECKSUM_AT: usize = 32;
-
-/// What a state takes without its extents.
-const STATE_FIXED_BYTES: usize = 64;
-const EXTENT_BYTES: usize = 24;
-const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
-
-/// How many extents a state can list: an open block for each region of the staging memory.
-pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
-
-/// Tell the checksum of a state from that of anything else.
-const OLD_STATE_SEED: u64 = u64::from_le_bytes(*b"dev-stat");
-const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta2");
-
-/// As many bytes of a device as a state can take.
-type StateBytes = [u8; STATE_BYTES_MAX];
-
-const _: () = assert!(STATE_BYTES_MAX <= 4096);
 const _: () = assert!(NAMESPACE_AT + NAMESPACE_BYTES_MAX <= CHECKSUM_AT);
 const _: () = assert!(CHECKSUM_AT + 8 == STATIC_BYTES);
 const _: () = assert!(DEVICES_MAX <= u8::MAX as usize);
@@ -342,125 +319,6 @@ impl Header {
     }
 }
 
-/// How far a device is safe: rewritten as the store goes on.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct State {
-    /// One more than that of the state before it; a new device has 0. It chooses which copy is
-    /// overwritten.
-    pub sequence: u64,
-    /// Every entry up to this log sequence number was on stable storage when the state was written.
-    pub durable_lsn: u64,
-    /// 0 while the store is in use; after a clean close the id of the index snapshot that matches
-    /// the device.
-    pub clean_close: u64,
-    /// The device's length, in bytes, that had been synced when the state was written: a shorter
-    /// device was cut off.
-    pub len_bytes: u64,
-    /// Blocks with a lower sequence number that are not among `open` are durable to their end. 0 in
-    /// a state of format 1.
-    pub next_block: u64,
-    /// How many blocks of this device, from the first on, have had a header written. `u32::MAX` in
-    /// a state of format 1, which does not tell.
-    pub used_blocks: u32,
-    /// The [`boot`](Device::boot) of the machine when the state was written; 0 if unknown.
-    pub boot: u64,
-    /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
-    pub open: Vec<DurableExtent>,
-}
-
-/// How far a block is on stable storage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DurableExtent {
-    /// The block's number on its device, from 0.
-    pub block: u32,
-    /// Which life of the block is meant: blocks are used again.
-    pub incarnation: u64,
-    /// The durable length from the block's start on, in units of 16 bytes.
-    pub durable_units: u32,
-    /// How many entries lie there: so many lines the block's directory has at least.
-    pub entries: u32,
-}
-
-impl State {
-    fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; STATE_FIXED_BYTES + self.open.len() * EXTENT_BYTES];
-        put(&mut bytes, 8, &self.sequence.to_le_bytes());
-        put(&mut bytes, 16, &self.durable_lsn.to_le_bytes());
-        put(&mut bytes, 24, &self.clean_close.to_le_bytes());
-        put(&mut bytes, 32, &self.len_bytes.to_le_bytes());
-        put(&mut bytes, 40, &self.next_block.to_le_bytes());
-        put(&mut bytes, 48, &self.boot.to_le_bytes());
-        put(&mut bytes, 56, &self.used_blocks.to_le_bytes());
-        put(&mut bytes, 60, &(self.open.len() as u32).to_le_bytes());
-        for (index, extent) in self.open.iter().enumerate() {
-            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
-            put(&mut bytes, at, &extent.block.to_le_bytes());
-            put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
-            put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
-            put(&mut bytes, at + 16, &extent.entries.to_le_bytes());
-        }
-        let (checksum, content) = bytes.split_at_mut(8);
-        checksum.copy_from_slice(&state_checksum(content));
-        bytes
-    }
-
-    /// Returns the state of either format in these bytes, if its checksum holds.
-    fn decode_exactly(bytes: &StateBytes) -> Option<Self> {
-        Self::decode_new(bytes).or_else(|| Self::decode_old(&take(bytes, 0)))
-    }
-
-    /// Returns the state as it was before one bit of it was flipped.
-    fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
-        // The shorter format first: its trials cost little.
-        before_one_flip(&take(bytes, 0), Self::decode_old)
-            .or_else(|| before_one_flip(bytes, Self::decode_new))
-    }
-
-    fn decode_new(bytes: &StateBytes) -> Option<Self> {
-        let count = u32::from_le_bytes(take(bytes, 60)) as usize;
-        if count > OPEN_EXTENTS_MAX {
-            return None;
-        }
-        let own = bytes.get(..STATE_FIXED_BYTES + count * EXTENT_BYTES)?;
-        let (checksum, content) = own.split_first_chunk()?;
-        if state_checksum(content) != *checksum {
-            return None;
-        }
-        let open = (0..count).map(|index| {
-            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
-            DurableExtent {
-                block: u32::from_le_bytes(take(own, at)),
-                durable_units: u32::from_le_bytes(take(own, at + 4)),
-                incarnation: u64::from_le_bytes(take(own, at + 8)),
-                entries: u32::from_le_bytes(take(own, at + 16)),
-            }
-        });
-        Some(Self {
-            sequence: u64::from_le_bytes(take(own, 8)),
-            durable_lsn: u64::from_le_bytes(take(own, 16)),
-            clean_close: u64::from_le_bytes(take(own, 24)),
-            len_bytes: u64::from_le_bytes(take(own, 32)),
-            next_block: u64::from_le_bytes(take(own, 40)),
-            boot: u64::from_le_bytes(take(own, 48)),
-            used_blocks: u32::from_le_bytes(take(own, 56)),
-            open: open.collect(),
-        })
-    }
-
-    fn decode_old(bytes: &[u8; OLD_STATE_BYTES]) -> Option<Self> {
-        let content: [u8; OLD_STATE_CHECKSUM_AT] = take(bytes, 0);
-        let checksum = xxh3_64_with_seed(&content, OLD_STATE_SEED).to_le_bytes();
-        (checksum == take(bytes, OLD_STATE_CHECKSUM_AT)).then(|| Self {
-            sequence: u64::from_le_bytes(take(bytes, 0)),
-            durable_lsn: u64::from_le_bytes(take(bytes, 8)),
-            clean_close: u64::from_le_bytes(take(bytes, 16)),
-            len_bytes: u64::from_le_bytes(take(bytes, 24)),
-            used_blocks: u32::MAX,
-            ..Self::default()
-        })
-    }
-}
-
 /// Reads the static header, from the copy that holds, or as it was if one bit of it is flipped.
 ///
 /// # Errors
@@ -574,69 +432,6 @@ pub(super) fn write_header(device: &dyn Device, header: &Header) -> Result<(), D
     copies.try_for_each(|offset| device.write(offset, &[&bytes]))
 }
 
-/// Reads the newest copy of the state, or `None` if both are damaged or unreadable: then nothing is
-/// known to be durable, the store was not closed cleanly, and all blocks must be looked at.
-///
-/// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
-/// about a millisecond.
-#[must_use]
-pub fn read_state(device: &dyn Device) -> Option<State> {
-    let copies = STATE_AT.map(|offset| read_copy(device, offset));
-    let mut newest: Option<State> = None;
-    let mut damaged = Vec::new();
-    for bytes in copies.into_iter().flatten() {
-        match State::decode_exactly(&bytes) {
-            Some(state) => newest = newer(newest, state),
-            None if bytes != [0; STATE_BYTES_MAX] => damaged.push(bytes),
-            None => {}
-        }
-    }
-    damaged
-        .iter()
-        .filter_map(State::decode_flipped)
-        .fold(newest, newer)
-}
-
-/// Returns the state with the higher sequence number, of equals the first.
-fn newer(first: Option<State>, second: State) -> Option<State> {
-    match first {
-        Some(first) if first.sequence >= second.sequence => Some(first),
-        _ => Some(second),
-    }
-}
-
-/// Reads a copy of the state; `None` if it cannot be read.
-fn read_copy(device: &dyn Device, offset: u64) -> Option<StateBytes> {
-    let mut bytes = [0; STATE_BYTES_MAX];
-    device.read(offset, &mut bytes).ok()?;
-    Some(bytes)
-}
-
-/// Writes a state over the older of the two copies. It is durable after the next sync.
-///
-/// `state.sequence` is one more than that of the last state written or read.
-///
-/// # Errors
-/// [`DeviceError::BadOption`] if it lists more than [`OPEN_EXTENTS_MAX`] extents,
-/// [`DeviceError::Truncated`] if the device has no header, and those of [`Device::write`].
-pub fn write_state(device: &dyn Device, state: &State) -> Result<(), DeviceError> {
-    if state.open.len() > OPEN_EXTENTS_MAX {
-        return Err(DeviceError::BadOption {
-            path: device.describe(),
-            option: "open blocks",
-            value: state.open.len().to_string(),
-            rule: format!("a state lists at most {OPEN_EXTENTS_MAX}"),
-        });
-    }
-    let [even, odd] = STATE_AT;
-    let offset = if state.sequence.is_multiple_of(2) {
-        even
-    } else {
-        odd
-    };
-    device.write(offset, &[&state.encode()])
-}
-
 /// Returns a hash of the id that Linux gives to each boot of the machine; 0 if the system gives
 /// none.
 pub(super) fn boot_id() -> u64 {
@@ -652,13 +447,8 @@ fn static_checksum(bytes: &StaticBytes) -> [u8; 8] {
     xxh3_64(&content).to_le_bytes()
 }
 
-/// Computes the checksum of a state of format 2 from what follows it.
-fn state_checksum(content: &[u8]) -> [u8; 8] {
-    xxh3_64_with_seed(content, STATE_SEED).to_le_bytes()
-}
-
 /// Copies `value` to `at`; both are constants of the layout.
-fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes
         .iter_mut()
         .skip(at)
@@ -667,7 +457,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 /// The `N` bytes at `at`; both are constants of the layout.
-fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut value = [0; N];
     value
         .iter_mut()

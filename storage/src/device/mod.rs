@@ -10,7 +10,8 @@
 //! - [`MemoryDevice`]: anonymous memory, for namespaces that need not outlive the process
 //! - [`SimulatedDevice`]: a seeded disk for tests, which loses power, tears, damages and fails on
 //!   demand
-//! - `header`: the first 64 KiB of every device, which say whose it is and how far it is durable
+//! - `header`: the first 64 KiB of every device, which say whose it is
+//! - `state`: the part of the header that is rewritten, which says how far the device is durable
 //! - `fork`: tells the child of a fork from the process that opened the device
 //!
 //! Beside the device there may be a *staging memory*, into which the log's lanes put entries before
@@ -25,17 +26,16 @@ mod fork;
 mod header;
 mod memory;
 mod simulated;
+mod state;
 
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
-pub use header::{
-    DurableExtent, FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, OPEN_EXTENTS_MAX, State,
-    new_device_id, read_header, read_state, write_state,
-};
+pub use header::{FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
 pub(crate) use header::{count_damaged_copies, damaged_parts, upgrade};
 pub use memory::MemoryDevice;
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
+pub use state::{DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state};
 
 use std::fmt::Debug;
 use std::ptr::NonNull;

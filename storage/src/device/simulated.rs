@@ -1,5 +1,17 @@
 //! A disk for tests: it loses power, tears, damages and fails on demand, always the same way for
 //! the same seed.
+//!
+//! - `disk.rs`: the stable side, by pages and sectors
+//! - `faults.rs`: damage and failures that a test asks for
+//! - `counts.rs`: how much was written, read and synced
+//! - `mapping.rs`: copies into and out of memory that other threads use
+//! - `chance.rs`: seeded chance
+
+mod chance;
+mod counts;
+mod disk;
+mod faults;
+mod mapping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,7 +19,7 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::MmapRaw;
 use parking_lot::Mutex;
@@ -17,15 +29,12 @@ use super::memory::{
     PAGE_BYTES, base_of, check_maximum, check_range, map_anonymous, no_staging, total_len,
 };
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES};
+use chance::Coin;
+use disk::{Counts, Disk, Page, SECTORS_A_PAGE, ZEROS, pages_of, sectors_of, touched_sectors};
+use mapping::{fill_zeros, load, load_page, store, store_changes};
 
 /// The smallest unit that a disk writes whole or not at all.
 pub const SECTOR_BYTES: u64 = 512;
-
-const PAGE_LEN: usize = PAGE_BYTES as usize;
-const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
-
-type Page = [u8; PAGE_LEN];
-const ZEROS: Page = [0; PAGE_LEN];
 
 /// What a disk writes whole or not at all when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,51 +77,6 @@ pub struct SimulatedDevice {
     max_bytes: u64,
     len_bytes: AtomicU64,
     disk: Mutex<Disk>,
-}
-
-/// The stable side of the device, and what is still to be written to it.
-#[derive(Clone)]
-struct Disk {
-    /// What is on it; pages that it lacks are zero.
-    pages: BTreeMap<u64, Arc<Page>>,
-    /// The length that survives a power failure for certain.
-    len_bytes: u64,
-    /// The lengths extended to since, each of which may survive.
-    extended_bytes: Vec<u64>,
-    /// The sectors written since they were last on the disk.
-    dirty: BTreeSet<u64>,
-    /// The pages whose space was given back, which the disk does not know yet.
-    released: BTreeSet<u64>,
-    /// The pages with disk space behind them. Those not among them are zero in memory.
-    allocated: BTreeSet<u64>,
-    /// Those of them that a power failure may take back.
-    allocated_since_sync: BTreeSet<u64>,
-    /// The pages of the staging memory with disk space behind them.
-    staging_allocated: BTreeSet<u64>,
-    /// An earlier content of pages of the staging memory, as the kernel wrote them at some moment.
-    staging_pages: BTreeMap<u64, Arc<Page>>,
-    /// The most it has room for.
-    space_bytes: u64,
-    /// How many syncs from now one fails, and the seed of what it still writes.
-    failing_sync: Option<(u64, u64)>,
-    /// How many writes from now one fails.
-    failing_write: Option<u64>,
-    /// What cannot be read.
-    unreadable: Vec<Range<u64>>,
-    /// What happens at moments for which the test gives no seed.
-    chance: Coin,
-    boot: u64,
-    counts: Counts,
-}
-
-#[derive(Clone, Default)]
-struct Counts {
-    syncs: u64,
-    synced_bytes: u64,
-    writes: u64,
-    written_bytes: u64,
-    reserved_bytes: u64,
-    read_bytes: u64,
 }
 
 impl SimulatedDevice {
@@ -290,42 +254,6 @@ impl SimulatedDevice {
         Ok(found)
     }
 
-    /// Flips bit `bit % 8` of the byte at `offset`, in memory and on the disk. Does nothing beyond
-    /// the end.
-    pub fn flip_bit(&self, offset: u64, bit: u32) {
-        let mask = 1 << (bit % 8);
-        self.damage(offset..offset.saturating_add(1), |_, byte| byte ^ mask);
-    }
-
-    /// Inverts all bits of the byte at `offset`, in memory and on the disk. Does nothing beyond the
-    /// end.
-    pub fn invert_byte(&self, offset: u64) {
-        self.damage(offset..offset.saturating_add(1), |_, byte| !byte);
-    }
-
-    /// Zeroes a range, in memory and on the disk, up to the end of the device.
-    pub fn zero(&self, range: Range<u64>) {
-        self.damage(range, |_, _| 0);
-    }
-
-    /// Overwrites the bytes from `offset` on, in memory and on the disk, up to the end of the
-    /// device.
-    pub fn overwrite(&self, offset: u64, bytes: &[u8]) {
-        let end = offset.saturating_add(bytes.len() as u64);
-        self.damage(offset..end, |at, byte| {
-            bytes.get((at - offset) as usize).copied().unwrap_or(byte)
-        });
-    }
-
-    /// Exchanges what two sectors hold in memory, and puts it on the disk, too. Sectors are given
-    /// by their numbers: offset / [`SECTOR_BYTES`].
-    pub fn swap_sectors(&self, a: u64, b: u64) {
-        let range = |sector: u64| sector * SECTOR_BYTES..(sector + 1) * SECTOR_BYTES;
-        let (first, second) = (self.snapshot_range(range(a)), self.snapshot_range(range(b)));
-        self.overwrite(range(a).start, &second);
-        self.overwrite(range(b).start, &first);
-    }
-
     /// Copies out what is in memory, up to the end of the device.
     #[must_use]
     pub fn snapshot_range(&self, range: Range<u64>) -> Vec<u8> {
@@ -334,94 +262,6 @@ impl SimulatedDevice {
         let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
         load(&self.memory, range.start.min(end), &mut bytes);
         bytes
-    }
-
-    /// Cuts the device off at `len_bytes`; does nothing if it is not longer. Never used while a
-    /// store has it open: it relies on the length. The memory beyond stays valid, but is zero.
-    pub fn truncate(&self, len_bytes: u64) {
-        let mut disk = self.disk.lock();
-        if len_bytes >= self.len_bytes() {
-            return;
-        }
-        for page in disk.allocated.range(len_bytes / PAGE_BYTES..) {
-            let start = len_bytes.max(page * PAGE_BYTES);
-            let len = (page + 1) * PAGE_BYTES - start;
-            fill_zeros(&self.memory, start, len);
-        }
-        disk.len_bytes = disk.len_bytes.min(len_bytes);
-        disk.extended_bytes
-            .retain(|extended| *extended <= len_bytes);
-        disk.cut(len_bytes);
-        self.len_bytes.store(len_bytes, Ordering::Release);
-    }
-
-    /// Lets the `nth` sync from now fail with an I/O error, 1 being the next. It writes some of the
-    /// dirty pages, as the seed has it, and takes all of them for clean, as a kernel does: no later
-    /// sync writes them, unless they are written again.
-    pub fn fail_sync(&self, nth: u64, seed: u64) {
-        self.disk.lock().failing_sync = Some((nth.max(1), seed));
-    }
-
-    /// Lets the `nth` write from now fail with an I/O error, 1 being the next. It stores a
-    /// beginning of its bytes that ends with a sector, which may be empty, or all of them: a disk
-    /// never writes a part of a sector.
-    pub fn fail_write(&self, nth: u64) {
-        self.disk.lock().failing_write = Some(nth.max(1));
-    }
-
-    /// Lets every [`read`](Device::read) that overlaps the range fail with an I/O error, until
-    /// [`mend_reads`](Self::mend_reads). The mapping keeps the bytes. Found devices have the same
-    /// unreadable ranges.
-    pub fn fail_read(&self, range: Range<u64>) {
-        self.disk.lock().unreadable.push(range);
-    }
-
-    /// Makes all ranges readable again.
-    pub fn mend_reads(&self) {
-        self.disk.lock().unreadable.clear();
-    }
-
-    /// Lets the disk have room for this many bytes, in pages of 4 KiB and the staging memory
-    /// included: what would take more is refused as on a full disk. At first there is no limit.
-    pub fn set_space_bytes(&self, space_bytes: u64) {
-        self.disk.lock().space_bytes = space_bytes;
-    }
-
-    /// Returns how many syncs there were since the device was made, the failed ones included.
-    #[must_use]
-    pub fn syncs(&self) -> u64 {
-        self.disk.lock().counts.syncs
-    }
-
-    /// Returns how many bytes the successful syncs found dirty and wrote, in whole sectors.
-    #[must_use]
-    pub fn synced_bytes(&self) -> u64 {
-        self.disk.lock().counts.synced_bytes
-    }
-
-    /// Returns how many writes there were since the device was made, the failed ones included.
-    #[must_use]
-    pub fn writes(&self) -> u64 {
-        self.disk.lock().counts.writes
-    }
-
-    /// Returns how many bytes the writes stored.
-    #[must_use]
-    pub fn written_bytes(&self) -> u64 {
-        self.disk.lock().counts.written_bytes
-    }
-
-    /// Returns the disk space that [`reserve`](Device::reserve) took since the device was made, in
-    /// bytes; what has been released meanwhile is included.
-    #[must_use]
-    pub fn reserved_bytes(&self) -> u64 {
-        self.disk.lock().counts.reserved_bytes
-    }
-
-    /// Returns how many bytes [`read`](Device::read) was asked for since the device was made.
-    #[must_use]
-    pub fn read_bytes(&self) -> u64 {
-        self.disk.lock().counts.read_bytes
     }
 
     /// Writes the dirty sectors of a page to the disk.
@@ -495,33 +335,6 @@ impl SimulatedDevice {
         }
     }
 
-    /// Changes bytes up to the end of the device, in memory and on the disk: `change` gets the
-    /// offset and the byte.
-    fn damage(&self, range: Range<u64>, change: impl Fn(u64, u8) -> u8) {
-        let mut disk = self.disk.lock();
-        let end = range.end.min(self.len_bytes());
-        let mut start = range.start;
-        while start < end {
-            let page = start / PAGE_BYTES;
-            let next = ((page + 1) * PAGE_BYTES).min(end);
-            let empty = !disk.allocated.contains(&page) && !disk.pages.contains_key(&page);
-            if !empty || (start..next).any(|offset| change(offset, 0) != 0) {
-                disk.allocated.insert(page);
-                // What was released without a sync is damaged as the empty page it is.
-                if disk.released.remove(&page) {
-                    disk.pages.remove(&page);
-                }
-                let skipped = (start % PAGE_BYTES) as usize;
-                let on_disk = disk.page_mut(page).iter_mut().skip(skipped);
-                for (offset, byte) in (start..next).zip(on_disk) {
-                    change_byte(&self.memory, offset, |byte| change(offset, byte));
-                    *byte = change(offset, *byte);
-                }
-            }
-            start = next;
-        }
-    }
-
     fn refuse(&self, from: u64, to: u64) -> DeviceError {
         DeviceError::Full {
             path: self.describe(),
@@ -533,71 +346,6 @@ impl SimulatedDevice {
 
     fn io_error(&self, action: &'static str) -> DeviceError {
         DeviceError::io(&self.describe(), action)(io::Error::other("simulated I/O error"))
-    }
-}
-
-impl Disk {
-    fn page_mut(&mut self, page: u64) -> &mut Page {
-        Arc::make_mut(self.pages.entry(page).or_insert_with(|| Arc::new(ZEROS)))
-    }
-
-    fn dirty_pages(&self) -> BTreeSet<u64> {
-        self.dirty
-            .iter()
-            .map(|sector| sector / SECTORS_A_PAGE)
-            .collect()
-    }
-
-    /// How many more pages there is room for.
-    fn room(&self) -> u64 {
-        let taken = self.allocated.len() + self.staging_allocated.len();
-        (self.space_bytes / PAGE_BYTES).saturating_sub(taken as u64)
-    }
-
-    /// Forgets what lies beyond a length.
-    fn cut(&mut self, len_bytes: u64) {
-        let page = len_bytes / PAGE_BYTES;
-        if let Some(content) = self.pages.get_mut(&page) {
-            Arc::make_mut(content)
-                .iter_mut()
-                .skip((len_bytes % PAGE_BYTES) as usize)
-                .for_each(|byte| *byte = 0);
-        }
-        let pages = len_bytes.div_ceil(PAGE_BYTES);
-        self.pages.split_off(&pages);
-        self.allocated.split_off(&pages);
-        self.allocated_since_sync.split_off(&pages);
-        self.released.split_off(&pages);
-        self.dirty.split_off(&len_bytes.div_ceil(SECTOR_BYTES));
-    }
-
-    /// Forgets the failures that were asked for, and the counts.
-    fn restart(&mut self) {
-        self.failing_sync = None;
-        self.failing_write = None;
-        self.counts = Counts::default();
-    }
-
-    /// Counts down to the failing sync; its seed if this is the one.
-    fn is_sync_failing(&mut self) -> Option<u64> {
-        let (left, seed) = self.failing_sync.take()?;
-        if left > 1 {
-            self.failing_sync = Some((left - 1, seed));
-            return None;
-        }
-        Some(seed)
-    }
-
-    /// Counts down to the failing write, and tells whether this is the one.
-    fn is_write_failing(&mut self) -> bool {
-        match self.failing_write.take() {
-            Some(left) if left > 1 => {
-                self.failing_write = Some(left - 1);
-                false
-            }
-            Some(_) => true,
-            None => false,
-        }
     }
 }
 
@@ -802,147 +550,6 @@ impl fmt::Debug for SimulatedDevice {
             .field("len_bytes", &self.len_bytes())
             .field("max_bytes", &self.max_bytes)
             .finish_non_exhaustive()
-    }
-}
-
-/// The pages that a range touches.
-fn pages_of(offset: u64, len: u64) -> Range<u64> {
-    if len == 0 {
-        return 0..0;
-    }
-    offset / PAGE_BYTES..(offset + len).div_ceil(PAGE_BYTES)
-}
-
-fn sectors_of(page: u64) -> Range<u64> {
-    page * SECTORS_A_PAGE..(page + 1) * SECTORS_A_PAGE
-}
-
-/// The sectors that a range touches.
-fn touched_sectors(offset: u64, len: u64) -> Range<u64> {
-    if len == 0 {
-        return 0..0;
-    }
-    offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES)
-}
-
-/// Returns where `len` bytes of a mapping begin.
-fn bytes_at(mapping: &MmapRaw, offset: u64, len: usize) -> NonNull<u8> {
-    let end = (offset as usize).checked_add(len);
-    assert!(
-        end.is_some_and(|end| end <= mapping.len()),
-        "bytes {offset}, {len} of them, are beyond the mapping"
-    );
-    // SAFETY: the range lies inside the mapping, as was just asserted.
-    unsafe { base_of(mapping).add(offset as usize) }
-}
-
-/// Copies bytes out of a mapping. Other threads may be storing into staging memory meanwhile: their
-/// bytes are old or new, as those a kernel writes would be.
-fn load(mapping: &MmapRaw, offset: u64, into: &mut [u8]) {
-    let first = bytes_at(mapping, offset, into.len());
-    let (words, rest) = into.as_chunks_mut::<8>();
-    let done = words.len() * 8;
-    for (index, word) in words.iter_mut().enumerate() {
-        // SAFETY: inside the range that `bytes_at` has checked. The read is volatile, since stores
-        // of other threads may fall into it; no promise is made about bytes whose store had not
-        // ended.
-        *word = unsafe {
-            let from = first.add(index * 8).cast::<u64>().as_ptr();
-            if from.is_aligned() {
-                from.read_volatile()
-            } else {
-                from.read_unaligned()
-            }
-        }
-        .to_ne_bytes();
-    }
-    for (index, byte) in rest.iter_mut().enumerate() {
-        // SAFETY: as above.
-        *byte = unsafe { first.add(done + index).read_volatile() };
-    }
-}
-
-fn load_page(mapping: &MmapRaw, offset: u64) -> Page {
-    let mut page = ZEROS;
-    load(mapping, offset, &mut page);
-    page
-}
-
-/// Copies bytes into a mapping, where nobody reads meanwhile.
-fn store(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
-    let to = bytes_at(mapping, offset, bytes.len());
-    // SAFETY: inside the range that `bytes_at` has checked; `bytes` is no part of the mapping, of
-    // which nobody has a slice to write from.
-    unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
-}
-
-/// Copies bytes into a mapping, from the first that changes on: others may be reading what is
-/// written again as it was.
-fn store_changes(mapping: &MmapRaw, offset: u64, bytes: &[u8]) {
-    let first = bytes_at(mapping, offset, bytes.len());
-    // SAFETY: inside the range that `bytes_at` has checked. Writes hold the lock of the disk, so
-    // nobody stores here.
-    let present = unsafe { std::slice::from_raw_parts(first.as_ptr(), bytes.len()) };
-    let same = present
-        .iter()
-        .zip(bytes)
-        .take_while(|(present, byte)| present == byte)
-        .count();
-    let (_, changed) = bytes.split_at(same);
-    store(mapping, offset + same as u64, changed);
-}
-
-fn fill_zeros(mapping: &MmapRaw, offset: u64, len: u64) {
-    let first = bytes_at(mapping, offset, len as usize);
-    // SAFETY: inside the range that `bytes_at` has checked; that nobody reads it is the callers'
-    // part.
-    unsafe { first.write_bytes(0, len as usize) };
-}
-
-/// Changes a byte that others may be reading.
-fn change_byte(mapping: &MmapRaw, offset: u64, change: impl Fn(u8) -> u8) {
-    let byte = bytes_at(mapping, offset, 1).cast::<AtomicU8>();
-    // SAFETY: inside the mapping, as `bytes_at` has checked. Readers get the old or the new byte,
-    // as they would with damage by hardware.
-    let byte = unsafe { byte.as_ref() };
-    byte.store(change(byte.load(Ordering::Relaxed)), Ordering::Relaxed);
-}
-
-/// Seeded chance (the SplitMix64 sequence).
-#[derive(Clone)]
-struct Coin {
-    state: u64,
-    /// How many of 8 tosses come out, 0 to 8: some seeds keep all or nothing.
-    odds: u64,
-}
-
-impl Coin {
-    fn new(seed: u64) -> Self {
-        let mut coin = Self {
-            state: seed,
-            odds: 0,
-        };
-        coin.odds = coin.below(9);
-        coin
-    }
-
-    fn fair(seed: u64) -> Self {
-        Self {
-            state: seed,
-            odds: 4,
-        }
-    }
-
-    fn toss(&mut self) -> bool {
-        self.below(8) < self.odds
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit.max(1)
     }
 }
 

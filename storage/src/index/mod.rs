@@ -35,7 +35,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// An empty index with room for so many records; more are welcome, fewer cost memory that is never shrunk away.
+    /// Returns an empty index with room for this number of records. It grows beyond them and never shrinks.
     pub(crate) fn new(expected_records: u64) -> Self {
         let memory = Arc::new(Memory::default());
         let partitions = (0..PARTITIONS)

@@ -26,10 +26,10 @@ const SPARE_OF_SMALL: usize = 8;
 /// Tables with fewer home lines are small.
 const SMALL_LINES: usize = 16;
 
-/// Up to so many places, all records have one home, the first line, and lie side by side. They are found by walking over
-/// half of them, three lines at most, and no places are left free: at so few records it is these that would cost most.
+/// Up to this many places, all records have one home, the first line, and lie side by side. A look-up walks over half of
+/// them, three lines at most. No places are left free, since they would cost most in a table this small.
 const CROWD_MAX: usize = 24;
-/// A crowd grows by so many places.
+/// Number of places by which a crowd grows.
 const CROWD_STEP: usize = 4;
 
 /// How large a table is.
@@ -64,7 +64,7 @@ impl Shape {
         places: 1,
     };
 
-    /// The shape with so many home lines, and the usual room beyond them.
+    /// Returns the shape with this number of home lines, and the usual room beyond them.
     const fn plain(lines: usize) -> Self {
         let spare = if lines < SMALL_LINES {
             SPARE_OF_SMALL
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// The smallest shape for so many records.
+    /// Returns the smallest shape for this number of records.
     pub(super) const fn for_records(records: usize) -> Self {
         if records < CROWD_MAX {
             return Self {

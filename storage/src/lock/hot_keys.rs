@@ -19,8 +19,8 @@ pub const HOT_KEYS_MAX: usize = 64;
 /// that collide would favour the keys whose events come one by one.
 const TABLES: usize = 4;
 
-/// After so many milliseconds (5 minutes) an event counts half. Short enough to forget what has cooled down, long enough
-/// to be read by somebody who comes to look.
+/// Half-life of an event, in milliseconds (5 minutes): short enough to forget keys that have cooled down, long enough for
+/// an operator to look at them.
 const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
 
 /// A record that is fought over, and how much.

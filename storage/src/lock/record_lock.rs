@@ -1,25 +1,33 @@
 //! A locked record: what it is now, and putting something else in its place.
+//!
+//! - `acquire.rs`: locking a record
+//! - `space_wait.rs`: waiting for space with records locked
+//! - `group.rs`: changes of several records at once
+//! - `fold.rs`: writing a record with a chain of deltas whole
+
+mod acquire;
+mod fold;
+mod group;
+mod space_wait;
 
 use crate::digest::Digest;
-use crate::epoch::{self, Guard};
+use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, HeldImage, Image, Images, Part};
-use crate::index::{PartitionGuard, Slot};
+use crate::index::Slot;
 use crate::location::Location;
-use crate::lock::Acquire;
 use crate::log::Appended;
 use crate::log::entry::{
     EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header, varint,
 };
-use crate::log::group::commit_body;
 use crate::log::space::Purpose;
 use crate::log::volume::{Entry, OwnedEntry};
-use crate::namespace::{Core, Counters};
+use crate::namespace::Core;
 use crate::sync::atomic::Ordering;
+use space_wait::Patience;
 use std::cell::OnceCell;
-use std::time::{Duration, Instant};
 
 /// A new version of a record.
 ///
@@ -48,47 +56,6 @@ struct EditedRecord {
     splices: Vec<Splice>,
 }
 
-/// How long a write may still wait for space.
-#[derive(Debug, Default)]
-struct Patience {
-    /// When it is over, once the write has begun to wait. The inner `None`: never.
-    ends: Option<Option<Instant>>,
-}
-
-impl Patience {
-    /// Waits while space is short and can be won. Returns false if none can be, or if the namespace's
-    /// patience is over. The records stay locked, but what was seen of them is let go: blocks are not
-    /// freed while somebody looks.
-    #[cold]
-    fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
-        let patience = core.options.max_space_wait;
-        if !core.options.background || patience.is_zero() || !core.can_win_space() {
-            return false;
-        }
-        let ends = *self.ends.get_or_insert_with(|| {
-            Counters::add(&core.counters.space_waits, 1);
-            Instant::now().checked_add(patience)
-        });
-        if ends.is_some_and(|ends| Instant::now() >= ends) {
-            return false;
-        }
-        locks
-            .iter_mut()
-            .for_each(|lock| lock.copy = OnceCell::new());
-        let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
-        epoch::without_guards(&mut guards, || core.log.space().wait_for_room(ends));
-        locks.iter_mut().for_each(|lock| lock.find_again());
-        true
-    }
-}
-
-/// A group in the log that is not published yet.
-struct AppendedGroup {
-    number: u64,
-    members: Vec<Appended>,
-    commit: Appended,
-}
-
 /// What to do with one record of a group.
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
@@ -114,119 +81,6 @@ pub struct RecordLock<'n> {
 }
 
 impl<'n> RecordLock<'n> {
-    pub(crate) fn acquire(
-        core: &'n Core,
-        digest: &Digest,
-        timeout: Option<Duration>,
-    ) -> Result<Self> {
-        let limit = core.options.max_waiters;
-        let mut guard = epoch::pin();
-        core.prefetch_entry(digest, &guard);
-        let mut partition = core.index.lock(digest);
-        // Under the lock that a close goes through: whoever gets past this is waited for.
-        core.check_open()?;
-        match partition.held().acquire(digest, limit) {
-            Acquire::Granted => {}
-            Acquire::Busy { waiting } => {
-                drop(partition);
-                Counters::add(&core.counters.key_busy, 1);
-                core.note_contention(digest, true);
-                return Err(Error::KeyBusy { waiting, limit });
-            }
-            Acquire::Queued(waiter) => {
-                drop(partition);
-                // Whoever waits must not hold back what others have retired.
-                drop(guard);
-                Counters::add(&core.counters.waits, 1);
-                core.note_contention(digest, false);
-                // A deadline beyond the clock's range is none.
-                let granted =
-                    waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
-                guard = epoch::pin();
-                partition = core.index.lock(digest);
-                if !granted && partition.held().give_up(digest, &waiter) {
-                    Counters::add(&core.counters.timeouts, 1);
-                    return Err(Error::Timeout);
-                }
-            }
-        }
-        let lock = Self::granted(core, digest, guard, &partition);
-        drop(partition);
-        Ok(lock.with_image())
-    }
-
-    /// For background passes: locks the record only if nobody holds it and the namespace is open.
-    pub(crate) fn try_acquire(core: &'n Core, digest: &Digest) -> Option<Self> {
-        let guard = epoch::pin();
-        let mut partition = core.index.lock(digest);
-        let granted = core.check_open().is_ok() && partition.held().try_acquire(digest);
-        if !granted {
-            return None;
-        }
-        let lock = Self::granted(core, digest, guard, &partition);
-        drop(partition);
-        Some(lock.with_image())
-    }
-
-    /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
-    fn with_image(mut self) -> Self {
-        let core = self.core;
-        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return self;
-        };
-        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
-            return self;
-        }
-        let is_delta = core
-            .log
-            .entry(seen.location, &self.guard)
-            .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
-        if is_delta {
-            self.had_image = false;
-            let checked = core
-                .checked_entry(seen.location, seen.unverified, &self.guard)
-                .is_ok();
-            if checked {
-                self.find_again();
-            }
-        }
-        self
-    }
-
-    /// Looks up what the index holds of the record now: the same version, perhaps in another place.
-    fn find_again(&mut self) {
-        let core = self.core;
-        let partition = core.index.lock(&self.digest);
-        self.seen = partition
-            .find(self.digest.tag(), |slot| {
-                core.is_of(slot, &self.digest, &self.guard)
-            })
-            .map(|at| partition.get(at));
-    }
-
-    fn granted(
-        core: &'n Core,
-        digest: &Digest,
-        guard: Guard,
-        partition: &PartitionGuard<'_>,
-    ) -> Self {
-        let seen = partition
-            .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
-            .map(|at| partition.get(at));
-        if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units, &guard);
-        }
-        Self {
-            core,
-            digest: *digest,
-            guard,
-            seen,
-            held: true,
-            copy: OnceCell::new(),
-            had_image: true,
-        }
-    }
-
     /// The digest.
     #[must_use]
     pub fn digest(&self) -> &Digest {
@@ -588,62 +442,6 @@ impl<'n> RecordLock<'n> {
         })
     }
 
-    /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is damaged.
-    pub(crate) fn fold(mut self) -> Result<u32> {
-        let core = self.core;
-        let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return Ok(0);
-        };
-        let parts = core.parts_of_slot(&seen, &self.guard);
-        let Some(entry) = self.entry().ok().flatten().filter(|_| parts.len() > 1) else {
-            return Ok(0);
-        };
-        let header = Header {
-            kind: Kind::Record,
-            flags: entry.flags() & !FLAG_GROUPED,
-            lsn: entry.lsn(),
-            generation: entry.generation(),
-            last_update_ms: entry.last_update_ms(),
-            void_time: entry.void_time(),
-            set_id: entry.set_id(),
-            digest: self.digest,
-            ..blank_header()
-        };
-        let appended = core
-            .log
-            .append(Purpose::Defrag, header, &[entry.record_body()], None)?;
-        let mut partition = core.index.lock(&self.digest);
-        let at = partition.find(self.digest.tag(), |slot| {
-            core.is_of(slot, &self.digest, &self.guard)
-        });
-        let old = at.map(|at| {
-            let old = partition.get(at);
-            let whole = Slot {
-                location: appended.location,
-                size_units: appended.units,
-                unverified: false,
-                ..old
-            };
-            partition.replace(at, whole);
-            old
-        });
-        let next = partition.held().release(&self.digest);
-        self.held = false;
-        drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
-        let Some(old) = old else {
-            core.log.release(appended.location, appended.units);
-            return Ok(0);
-        };
-        let grown = i64::from(appended.units) - i64::from(old.size_units);
-        core.sets.count(old.set_id, 0, grown);
-        core.retire_uncounted(&old, &self.guard);
-        Ok(appended.units)
-    }
-
     /// Makes an appended entry the record, unlocks it, and retires what was there.
     fn publish(&mut self, change: &Change<'_>, appended: &Appended) {
         let core = self.core;
@@ -758,80 +556,6 @@ impl Core {
                         .is_none()
             }
             None => true,
-        }
-    }
-
-    /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
-    /// Readers may see them appear one after the other. Does not wait for durability.
-    pub(crate) fn apply_group(
-        &self,
-        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
-    ) -> Result<Option<Lsn>> {
-        let mut patience = Patience::default();
-        let group = loop {
-            self.check_open()?;
-            if changes.is_empty() {
-                return Ok(None);
-            }
-            match self.append_group(&changes) {
-                Err(full @ Error::StopWrites { .. }) => {
-                    let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
-                    if !patience.wait(self, &mut locks) {
-                        return Err(full);
-                    }
-                }
-                appended => break appended?,
-            }
-        };
-        self.any_groups.store(true, Ordering::SeqCst);
-        self.groups
-            .lock()
-            .add(group.number, group.commit, group.members.len() as u32);
-        for ((mut lock, change), entry) in changes.into_iter().zip(&group.members) {
-            lock.publish(&change, entry);
-        }
-        // It stands behind the members, so it has the highest number.
-        Ok(Some(group.commit.lsn))
-    }
-
-    /// Appends the members of a group and its commit entry. An error leaves nothing that counts.
-    fn append_group(&self, changes: &[(RecordLock<'_>, Change<'_>)]) -> Result<AppendedGroup> {
-        // Deletes alone go on when writes are stopped.
-        let puts = changes
-            .iter()
-            .any(|(_, change)| matches!(change, Change::Put(_)));
-        let purpose = if puts {
-            Purpose::Write
-        } else {
-            Purpose::Delete
-        };
-        self.log.check_writable(purpose)?;
-        let number = self.log.draw_number();
-        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
-        for (lock, change) in changes {
-            match lock.append(change, Some(number)) {
-                Ok(entry) => members.push(entry),
-                Err(error) => {
-                    members.iter().for_each(|entry| self.log.abandon(entry));
-                    return Err(error);
-                }
-            }
-        }
-        let header = Header {
-            kind: Kind::Commit,
-            ..blank_header()
-        };
-        let body = commit_body(number, members.len() as u32);
-        match self.log.append(purpose, header, &[&body], Some(number)) {
-            Ok(commit) => Ok(AppendedGroup {
-                number,
-                members,
-                commit,
-            }),
-            Err(error) => {
-                members.iter().for_each(|entry| self.log.abandon(entry));
-                Err(error)
-            }
         }
     }
 }

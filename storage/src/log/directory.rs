@@ -96,7 +96,7 @@ pub(crate) fn split_identity(identity: u64) -> (usize, u32) {
     )
 }
 
-/// How many bytes the directory of so many entries takes.
+/// Returns the size in bytes of the directory of `entries` entries.
 pub(crate) const fn directory_bytes(entries: usize) -> u64 {
     (entries.div_ceil(LINES) * SECTOR_BYTES) as u64
 }
@@ -276,7 +276,7 @@ impl ReadDirectory {
         false
     }
 
-    /// Whether the first sectors are all there, so many of them.
+    /// Returns whether the first `sectors` sectors are all there.
     pub(crate) fn has_sectors(&self, sectors: usize) -> bool {
         let first = self.sectors.get(..sectors);
         first.is_some_and(|first| {
@@ -369,7 +369,8 @@ mod tests {
         }
     }
 
-    /// The end of a block with the directory of so many entries, 10 units each from unit 64 on, flushed every `flush`.
+    /// Returns the end of a block whose directory lists `entries` entries, 10 units each from unit 64 on, flushed every
+    /// `flush` entries.
     fn written(entries: u64, flush: u64) -> Vec<u8> {
         let mut block = vec![0; BLOCK_BYTES as usize];
         let mut directory = Directory::new(place());

@@ -2,12 +2,15 @@
 //! index's business.
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
-//! `volume.rs` (how it is read), `space.rs`, `durability.rs`, in this order.
+//! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `durability.rs`,
+//! `durable_state.rs` (syncs, and what the devices' headers say of them), in this order.
 
 pub(crate) mod bit_repair;
 pub(crate) mod block;
+mod block_life;
 pub(crate) mod directory;
 pub(crate) mod durability;
+mod durable_state;
 pub(crate) mod entry;
 pub(crate) mod group;
 pub(crate) mod lane;
@@ -16,38 +19,25 @@ pub(crate) mod staging;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
-use crate::device::{
-    BLOCK_BYTES, Device, DeviceError, DurableExtent, STAGING_LANES_MAX, State, read_state,
-    write_state,
-};
+use crate::device::{Device, DeviceError, STAGING_LANES_MAX, read_state};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::image::chain::content_of;
 use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{
-    BlockHeader, BlockId, BlockState, ENTRIES_AT, ENTRY_UNITS_MAX, Format, Phase,
-};
-use crate::log::directory::unit_of;
-use crate::log::durability::{Horizon, Syncer};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Lsn};
-use crate::log::lane::{
-    Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock, PAGE_BYTES, SLACK_BYTES,
-};
-use crate::log::space::{Purpose, Space, backed_of, lanes_for};
-use crate::log::staging::{BUFFER_BYTES_MIN, Staging};
+use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
+use crate::log::durability::Syncer;
+use crate::log::durable_state::States;
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
+use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane};
+use crate::log::space::{Purpose, Space, lanes_for};
+use crate::log::staging::Staging;
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
-
-/// From so many bytes of entries on, a free block is kept backed for defragmentation.
-const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
-
-/// With so much in it, a block that is being filled is worth emptying.
-const DEAD_LANE_BYTES_MIN: u64 = 1 << 20;
 
 /// Where an entry was put.
 #[derive(Clone, Copy, Debug)]
@@ -91,42 +81,10 @@ pub(crate) struct Log {
     opening: Mutex<()>,
 }
 
-/// What the devices' headers say of how far they are durable.
-#[derive(Debug, Default)]
-struct States {
-    /// As noted last, one for each device.
-    noted: Vec<State>,
-    /// What the sync under way will make durable.
-    syncing: Reach,
-}
-
-/// How far the log reached when a sync began.
-#[derive(Debug, Default)]
-struct Reach {
-    next_block: u64,
-    /// For each device: blocks that had a header, and how far the open ones were filled.
-    devices: Vec<(u32, Vec<DurableExtent>)>,
-}
-
 static NUMBERS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
-}
-
-/// What processors map by one entry of the page table at most.
-const LARGE_PAGE_BYTES: u64 = 2 << 20;
-
-/// Has the pages of a block that will soon be full in memory before anything is written to it: those it begins with were
-/// prepared with the block before. Up to the end of the last one the device has to be as long, if it may.
-fn prepare_block(volume: &Volume, id: BlockId) {
-    let device = volume.device();
-    let begin = id.offset_bytes().next_multiple_of(LARGE_PAGE_BYTES);
-    let end = (id.offset_bytes() + BLOCK_BYTES).next_multiple_of(LARGE_PAGE_BYTES);
-    if device.len_bytes() < end && device.extend(end.min(device.max_bytes())).is_err() {
-        return;
-    }
-    device.prepare(begin, end - begin);
 }
 
 impl Log {
@@ -348,6 +306,10 @@ impl Log {
         parts: &[&[u8]],
         group: Option<u64>,
     ) -> Result<Appended> {
+        debug_assert!(
+            header.kind != Kind::Commit || group.is_some(),
+            "a commit entry without its group"
+        );
         let body_bytes: usize = parts.iter().map(|part| part.len()).sum();
         let wanted = (ENTRY_HEADER_BYTES + body_bytes) as u64;
         let limit = u64::from(ENTRY_UNITS_MAX) * UNIT_BYTES;
@@ -376,7 +338,9 @@ impl Log {
             .map_err(|error| self.refused(purpose, error))?
             .ok_or_else(|| self.no_space())?;
         // Counted before the lane is unlocked: a block that is closed next has its count.
-        if let Some(block) = self.block_of(location) {
+        let block = self.block_of(location);
+        debug_assert!(block.is_some(), "{location:?} is in no block");
+        if let Some(block) = block {
             block.add_live(header.span_units);
         }
         state.counters.requested_bytes += wanted;
@@ -440,272 +404,6 @@ impl Log {
         Ok((hint, lane.state.lock()))
     }
 
-    /// Sees to it that the lane has an open block into which so many bytes fit. Returns its volume.
-    fn open_block_for(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        bytes: u64,
-        purpose: Purpose,
-    ) -> Result<&Volume> {
-        loop {
-            if let Some(open) = &state.open {
-                let volume = self.volumes.get(open.id.device);
-                let volume = volume.ok_or_else(|| self.no_space())?;
-                if open.fits(bytes) {
-                    return Ok(volume);
-                }
-                // First a new one: without it, what is open stays so, and smaller entries may still fit.
-                if purpose == Purpose::Write {
-                    self.keep_backed_block()
-                        .map_err(|error| self.refused(purpose, error))?;
-                }
-                let next = self.take_block(purpose)?;
-                let closed = self
-                    .back_block(next)
-                    .and_then(|()| self.close_block(number, state, volume));
-                if let Err(error) = closed {
-                    self.space.give_back(next, false);
-                    return Err(self.refused(purpose, error));
-                }
-                self.open_block(number, state, next, purpose)?;
-            } else {
-                let next = self.take_block(purpose)?;
-                self.open_block(number, state, next, purpose)?;
-            }
-        }
-    }
-
-    /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
-    /// without it.
-    fn keep_backed_block(&self) -> std::result::Result<(), DeviceError> {
-        if self.space.has_backed() || !self.is_worth_a_backed_block() {
-            return Ok(());
-        }
-        if let Some(staging) = self.staging() {
-            staging.reserve(self.lanes.len().saturating_sub(1), BUFFER_BYTES_MIN)?;
-        }
-        let Some(id) = self.space.take(&self.volumes, Purpose::Defrag)? else {
-            return Ok(());
-        };
-        let volume = self.volumes.get(id.device);
-        let backed = self.back_block(id).and_then(|()| {
-            volume.map_or(Ok(()), |volume| {
-                volume.device().reserve(id.offset_bytes(), BLOCK_BYTES)
-            })
-        });
-        self.space.give_back(id, backed.is_ok());
-        backed
-    }
-
-    fn is_worth_a_backed_block(&self) -> bool {
-        let blocks = self.volumes.iter().flat_map(Volume::blocks);
-        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
-        let filled: u64 = closed.map(|block| u64::from(block.filled_units())).sum();
-        filled * UNIT_BYTES >= BACKED_BLOCK_FROM_BYTES
-    }
-
-    /// Gives the disk space of free blocks back that a store of this size does not need.
-    pub(crate) fn release_surplus(&self) -> Result<()> {
-        let most = match self.is_worth_a_backed_block() {
-            true => backed_of(self.used_blocks()).max(1),
-            false => 0,
-        };
-        while let Some(id) = self.space.take_backed_beyond(most) {
-            let released = self.release_block(id);
-            self.space.give_back(id, released.is_err());
-            released?;
-        }
-        Ok(())
-    }
-
-    /// Gives the disk space of a block back, but for the first page, which keeps the header, and the mirror of another one.
-    fn release_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
-        let offset = id.offset_bytes();
-        volume
-            .device()
-            .release(offset + PAGE_BYTES, BLOCK_BYTES - PAGE_BYTES)?;
-        volume.unreadable().forget(offset, BLOCK_BYTES);
-        Ok(())
-    }
-
-    /// Closes the blocks being filled of which more than half is dead, so that defragmentation can empty them. Of the others
-    /// of a small store, disk space goes back that they were taken with.
-    pub(crate) fn tidy_lanes(&self) -> Result<()> {
-        let is_small = !self.is_worth_a_backed_block();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            let Some(open) = state.open.as_ref() else {
-                continue;
-            };
-            let (Some(volume), Some(block)) =
-                (self.volumes.get(open.id.device), self.block(open.id))
-            else {
-                continue;
-            };
-            let filled = open.tail - ENTRIES_AT;
-            let live = u64::from(block.live_units()) * UNIT_BYTES;
-            if filled >= DEAD_LANE_BYTES_MIN && 2 * live < filled {
-                self.close_block(number, &mut state, volume)
-                    .map_err(Error::Device)?;
-            } else if is_small {
-                open.release_surplus(volume).map_err(Error::Device)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts disk space behind what a block needs to be opened.
-    fn back_block(&self, id: BlockId) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
-        // The next block must be reachable, since it holds the mirror, and must have space for that.
-        let holder = BlockId::containing(id.device, volume.mirror_offset(id.index)).offset_bytes();
-        let device = volume.device();
-        if device.len_bytes() < holder + PAGE_BYTES {
-            device.extend(holder + PAGE_BYTES)?;
-        }
-        OpenBlock::new(volume, id, 0, ENTRIES_AT).back(volume, ENTRIES_AT + SLACK_BYTES)?;
-        device.reserve(holder, PAGE_BYTES)
-    }
-
-    fn close_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        volume: &Volume,
-    ) -> std::result::Result<(), DeviceError> {
-        let mut lane = LockedLane {
-            number,
-            state,
-            volume,
-            staging: self.staging(),
-        };
-        lane.close(self.next_block(), Lsn(self.last_lsn()))
-    }
-
-    /// Begins a new life of a free block.
-    fn open_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        id: BlockId,
-        purpose: Purpose,
-    ) -> Result<()> {
-        self.try_open_block(number, state, id).map_err(|error| {
-            if state.open.as_ref().is_none_or(|open| open.id != id) {
-                self.space.give_back(id, false);
-            }
-            self.refused(purpose, error)
-        })
-    }
-
-    fn try_open_block(
-        &self,
-        number: usize,
-        state: &mut LaneState,
-        id: BlockId,
-    ) -> std::result::Result<(), DeviceError> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
-        let incarnation = self.sessions.fetch_add(2, Ordering::Relaxed);
-        let mut open = OpenBlock::new(volume, id, incarnation, ENTRIES_AT);
-        self.back_block(id)?;
-        open.back(volume, ENTRIES_AT + SLACK_BYTES)?;
-        if state.streams() {
-            prepare_block(volume, id);
-            self.space.want_next();
-        }
-        let header = BlockHeader {
-            format: Format::Two,
-            index: id.index,
-            incarnation,
-            device_id: volume.device_id(),
-            sequence: self.draw_block_sequence(),
-        };
-        if let Err(error) = self.write_first_header(volume, &header) {
-            // One copy may be there: the block must not count as used later.
-            let _ = self.note_free(id);
-            return Err(error);
-        }
-        if let Some(block) = volume.block(id.index) {
-            block.set_sequence(header.sequence);
-            block.begin(incarnation, Phase::Open);
-        }
-        self.space.set_disk_full(false);
-        state.open = Some(open);
-        let mut lane = LockedLane {
-            number,
-            state,
-            volume,
-            staging: self.staging(),
-        };
-        match lane.restart() {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                // Without staging memory the lane cannot go on. Nothing is in the block, so nothing in it would parse.
-                state.open = None;
-                let _ = self.note_free(id);
-                if let Some(block) = volume.block(id.index) {
-                    block.begin(0, Phase::Free);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    /// Writes the header of a block that is being opened. Blocks before it that never had one get one, too: a block without a
-    /// header that lies before one in use counts as lost.
-    fn write_first_header(
-        &self,
-        volume: &Volume,
-        header: &BlockHeader,
-    ) -> std::result::Result<(), DeviceError> {
-        let _one_at_a_time = self.opening.lock();
-        let Some(used) = self.used_blocks.get(volume.number()) else {
-            return Ok(());
-        };
-        for index in used.load(Ordering::SeqCst)..header.index {
-            let id = volume.block_id(index);
-            volume.device().reserve(id.offset_bytes(), PAGE_BYTES)?;
-            volume.write_block_header(&self.free_header(volume, id))?;
-        }
-        volume.write_block_header(header)?;
-        used.fetch_max(header.index + 1, Ordering::SeqCst);
-        Ok(())
-    }
-
-    fn free_header(&self, volume: &Volume, id: BlockId) -> BlockHeader {
-        BlockHeader {
-            format: Format::Two,
-            index: id.index,
-            incarnation: 0,
-            device_id: volume.device_id(),
-            sequence: self.draw_block_sequence(),
-        }
-    }
-
-    /// Closes a block that recovery has read to its end, so that from then on every byte of it parses. `open` knows its
-    /// directory. Nobody else writes yet.
-    pub(crate) fn seal(&self, open: OpenBlock) -> Result<()> {
-        let volume = self.volumes.get(open.id.device);
-        let volume = volume.ok_or_else(|| self.no_space())?;
-        let mut state = LaneState::with(open);
-        let mut lane = LockedLane {
-            number: 0,
-            state: &mut state,
-            volume,
-            staging: None,
-        };
-        lane.close(self.next_block(), Lsn(self.last_lsn()))
-            .map_err(Error::Device)
-    }
-
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
         self.volumes.get(id.device)?.block(id.index)
     }
@@ -722,10 +420,10 @@ impl Log {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let device = state.open.as_ref().map(|open| open.id.device);
-            let Some(volume) = device.and_then(|device| self.volumes.get(device)) else {
+            let Some(id) = state.open.as_ref().map(|open| open.id) else {
                 continue;
             };
+            let volume = self.volume_of(id)?;
             LockedLane {
                 number,
                 state: &mut state,
@@ -747,8 +445,8 @@ impl Log {
     pub(crate) fn close_lanes(&self) -> Result<()> {
         for (number, lane) in self.lanes.iter().enumerate() {
             let mut state = lane.state.lock();
-            let device = state.open.as_ref().map(|open| open.id.device);
-            if let Some(volume) = device.and_then(|device| self.volumes.get(device)) {
+            if let Some(id) = state.open.as_ref().map(|open| open.id) {
+                let volume = self.volume_of(id)?;
                 self.close_block(number, &mut state, volume)
                     .map_err(Error::Device)?;
             }
@@ -756,183 +454,10 @@ impl Log {
         Ok(())
     }
 
-    /// Prepares the block that the next lane will open, if one streams: that takes longer than anything else a writer would
-    /// have to do.
-    pub(crate) fn prepare_next(&self) {
-        if let Some(id) = self.space.choose_next(&self.volumes)
-            && let Some(volume) = self.volumes.get(id.device)
-        {
-            prepare_block(volume, id);
-        }
-    }
-
-    fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
-        self.space
-            .take(&self.volumes, purpose)?
-            .ok_or_else(|| match purpose {
-                Purpose::Write => self.stop_writes(),
-                Purpose::Delete | Purpose::Defrag => self.no_space(),
-            })
-    }
-
     /// How many blocks hold entries.
     pub(crate) fn used_blocks(&self) -> usize {
         let blocks = self.volumes.iter().flat_map(Volume::blocks);
         blocks.filter(|block| block.phase() != Phase::Free).count()
-    }
-
-    /// Notes in the header of a block that it is free: its entries are all dead, or moved, and that is durable.
-    pub(crate) fn note_free(&self, id: BlockId) -> Result<()> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
-        volume.write_block_header(&self.free_header(volume, id))?;
-        if let Some(block) = volume
-            .block(id.index)
-            .filter(|block| block.format() == Format::One)
-        {
-            block.set_format(Format::Two);
-            // Tried again with the header if it fails.
-            volume
-                .write_missing_mirror(id.index)
-                .inspect_err(|_| block.set_format(Format::One))?;
-        }
-        Ok(())
-    }
-
-    /// Gives a block back that no reader can see any more, once it is durable that it is free. Its disk space goes back,
-    /// too, unless it will be used again soon.
-    pub(crate) fn give_back(&self, id: BlockId) -> Result<()> {
-        let Some(volume) = self.volumes.get(id.device) else {
-            return Ok(());
-        };
-        // Where a part of it cannot be read, other disk space must take its place.
-        let is_readable = !volume.unreadable().overlap(id.offset_bytes(), BLOCK_BYTES);
-        let is_backed = is_readable && self.space.wants_backed(self.used_blocks());
-        if !is_backed {
-            self.release_block(id)?;
-        }
-        if let Some(block) = volume.block(id.index) {
-            block.begin(0, Phase::Free);
-        }
-        self.space.give_back(id, is_backed);
-        self.space.set_disk_full(false);
-        Ok(())
-    }
-
-    /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
-    /// the next sync makes durable).
-    pub(crate) fn sync(&self) -> Result<()> {
-        self.syncer
-            .sync(|| self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| Error::ReadOnly {
-                namespace: self.namespace.clone(),
-                reason,
-            })
-    }
-
-    /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
-    /// share one sync.
-    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
-        if lsn.0 <= self.syncer.durable_lsn() {
-            return Ok(());
-        }
-        self.syncer
-            .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
-            .map_err(|reason| Error::InDoubt { reason })
-    }
-
-    /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
-    fn horizon(&self) -> std::result::Result<Horizon, String> {
-        let complete = self.last_lsn();
-        let next_block = self.next_block();
-        let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
-            .used_blocks
-            .iter()
-            .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
-            .collect();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            let Some(device) = state.open.as_ref().map(|open| open.id.device) else {
-                continue;
-            };
-            let Some(volume) = self.volumes.get(device) else {
-                continue;
-            };
-            LockedLane {
-                number,
-                state: &mut state,
-                volume,
-                staging: self.staging(),
-            }
-            .flush()
-            .map_err(|error| error.to_string())?;
-            if let (Some(open), Some((_, extents))) = (&state.open, devices.get_mut(device)) {
-                extents.push(DurableExtent {
-                    block: open.id.index,
-                    incarnation: open.incarnation,
-                    durable_units: unit_of(open.flushed),
-                    entries: open.directory.entries() as u32,
-                });
-            }
-        }
-        self.states.lock().syncing = Reach {
-            next_block,
-            devices,
-        };
-        Ok(Horizon { complete })
-    }
-
-    /// Syncs all devices side by side, then notes what has become durable.
-    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), String> {
-        match self.volumes.as_slice() {
-            [only] => only.sync().map_err(|error| error.to_string())?,
-            several => std::thread::scope(|scope| {
-                let syncs: Vec<_> = several
-                    .iter()
-                    .map(|volume| scope.spawn(move || volume.sync()))
-                    .collect();
-                syncs.into_iter().try_for_each(|sync| match sync.join() {
-                    Ok(done) => done.map_err(|error| error.to_string()),
-                    Err(_) => Err("the thread that synced a device panicked".to_owned()),
-                })
-            })?,
-        }
-        let mut states = self.states.lock();
-        let Reach {
-            next_block,
-            devices,
-        } = std::mem::take(&mut states.syncing);
-        for ((state, volume), (used, open)) in
-            states.noted.iter_mut().zip(&self.volumes).zip(devices)
-        {
-            state.durable_lsn = state.durable_lsn.max(at.complete);
-            state.next_block = next_block;
-            state.used_blocks = used;
-            state.open = open;
-            state.len_bytes = volume.synced_bytes().max(state.len_bytes);
-        }
-        self.write_states(&mut states)
-            .map_err(|error| error.to_string())
-    }
-
-    fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
-        for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
-            state.sequence += 1;
-            state.boot = volume.device().boot();
-            write_state(volume.device().as_ref(), state)?;
-        }
-        Ok(())
-    }
-
-    /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
-    pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
-        let mut states = self.states.lock();
-        states
-            .noted
-            .iter_mut()
-            .for_each(|state| state.clean_close = id);
-        self.write_states(&mut states).map_err(Error::Device)
     }
 
     pub(crate) fn counters(&self) -> (LaneCounters, LaneCounters) {

@@ -124,8 +124,8 @@ impl Drop for CopiedEntry {
 }
 
 impl Volume {
-    /// A device with this header. One that is open to read may say that it cannot grow: which block is the last, and has
-    /// its mirror in the first, is told by the header alone.
+    /// A device with this header. The header alone says which block is the last and so has its mirror in the first: a
+    /// device that is open to read may report that it cannot grow.
     pub(crate) fn new(
         device: Arc<dyn Device>,
         number: usize,

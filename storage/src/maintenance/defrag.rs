@@ -7,26 +7,26 @@ use crate::error::Result;
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
-use crate::log::Log;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
+use crate::log::{Appended, Log};
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
 use crate::namespace::{Core, Counters};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// When space is short, every block of which so many percent are live is worth moving.
+/// When space is short, blocks whose live share is below this percentage are worth moving.
 const TIGHT_THRESHOLD_PERCENT: u64 = 95;
 
-/// The index is looked up ahead for so many entries of a block that is being emptied.
+/// Prefetch distance, in entries, for index look-ups while a block is emptied.
 const ENTRIES_AHEAD: usize = 16;
 
-/// So many emptied blocks share one checkpoint (512 MiB), or a quarter of those in use if that is less, unless space is
-/// short or the durability's own period is over.
+/// This many emptied blocks (512 MiB) share one checkpoint, or a quarter of the blocks in use if that is less. Fewer do
+/// when space is short or the durability's own period is over.
 const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
 
@@ -38,11 +38,12 @@ const SMALL_LEFTOVER_UNITS: u32 = (16 << 10) / UNIT_BYTES as u32;
 /// A whole block.
 const BLOCK_UNITS: u32 = (BLOCK_BYTES / UNIT_BYTES) as u32;
 
-/// An opening moves so much of them, and less than one more.
+/// Live bytes of leftovers that an opening moves; the last block may exceed it.
 const GATHERED_BYTES_MAX: u64 = 3 << 20;
-/// And so many: a large store may have many that are dead.
+/// Limit on the leftover blocks of one opening, since a large store may have many that are dead.
 const GATHERED_BLOCKS_MAX: usize = 64;
-/// Where blocks are plenty so many leftovers stay as they are: a few KiB of disk each, while moving them costs writes.
+/// Where blocks are plenty, fewer leftovers than this stay as they are: each takes a few KiB of disk, while moving them
+/// costs writes.
 const LEFTOVERS_MIN: usize = 8;
 /// With fewer blocks beside the reserve, two leftovers are one too many.
 const LEFTOVERS_MAX: u64 = 24;
@@ -446,7 +447,7 @@ impl Core {
         if settled.is_some() {
             // The whole group is on stable storage: from here on the entry stands alone.
             header.flags &= !FLAG_GROUPED;
-            body = body.get(8..).unwrap_or_default();
+            body = entry.record_body();
         }
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
@@ -535,12 +536,9 @@ impl Core {
         else {
             return Ok(0);
         };
-        let new = self
-            .log
-            .append(Purpose::Defrag, *header, &[entry.body()], Some(group))?;
-        groups.moved(group, new);
-        self.log.release(location, old.units);
-        Ok(new.units)
+        self.append_anew(old, header, entry.body(), Some(group), |new| {
+            groups.moved(group, new);
+        })
     }
 
     fn move_metadata<'a>(
@@ -557,11 +555,22 @@ impl Core {
         let Some(entry) = whole() else {
             return Ok(0);
         };
-        let new = self
-            .log
-            .append(Purpose::Defrag, *header, &[entry.body()], None)?;
-        self.log.release(location, place.units);
-        *place = new;
+        self.append_anew(*place, header, entry.body(), None, |new| *place = new)
+    }
+
+    /// Appends an entry anew, has `publish` put it in the place of `old`, and counts `old` as dead. Returns the span of the
+    /// new entry. The caller holds the lock under which `old` is the current one.
+    fn append_anew(
+        &self,
+        old: Appended,
+        header: &Header,
+        body: &[u8],
+        group: Option<u64>,
+        publish: impl FnOnce(Appended),
+    ) -> Result<u32> {
+        let new = self.log.append(Purpose::Defrag, *header, &[body], group)?;
+        publish(new);
+        self.log.release(old.location, old.units);
         Ok(new.units)
     }
 }

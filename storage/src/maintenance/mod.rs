@@ -24,7 +24,7 @@ const TIGHT_TICK: Duration = Duration::from_millis(5);
 /// of most blocks; and when space is short.
 const EXPIRY_PASSES_A_TOMBSTONE_PASS: u32 = 30;
 
-/// When space is short, looking at tombstones takes at most one part in so many of the thread's time.
+/// When space is short, looking at tombstones takes at most one part in this many of the thread's time.
 const PRESSED_SHARE: u32 = 8;
 
 /// How long `maintain` waits for the readers of emptied blocks before it leaves the blocks for later: a reader that the

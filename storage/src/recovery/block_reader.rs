@@ -11,17 +11,18 @@ use crate::log::entry::{Kind, Lsn};
 use crate::log::group::read_commit;
 use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress, OpeningStep};
+use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, Gleanings};
-use crate::recovery::scan::{BlockBytes, BlockEnd, Sighting, UsedBlock, scan_block};
+use crate::recovery::scan::{BlockEnd, Sighting, UsedBlock, scan_block};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Entries a thread gathers, 40 bytes each, before it enters them by itself: so many, or a quarter of those that are in
-/// the index, so that tables are not walked over more and more often as they grow.
+/// Entries of 40 bytes that a thread gathers before it enters them by itself: this many, or a quarter of those in the
+/// index if that is more, so that tables are not walked over more and more often as they grow.
 const GATHERED_MIN: usize = 2 << 20;
 const GATHERED_SHARE: u64 = 4;
 
-/// The device is asked to bring in the block that is so many ahead.
+/// Prefetch distance, in blocks.
 const BLOCKS_AHEAD: usize = 2;
 
 /// Partitions that a thread enters at a time.
@@ -47,7 +48,7 @@ pub(crate) struct Aside {
     pub(crate) ends: Vec<(BlockId, BlockEnd)>,
     pub(crate) report: Opening,
     pub(crate) last_lsn: u64,
-    /// No entry that is lost, and of which nobody can say whose it was, has a higher number. `u64::MAX`: nothing says so.
+    /// No lost entry of an unknown owner has a higher number. `u64::MAX` if the limit is unknown.
     pub(crate) unknown_lsn: u64,
     /// No entry is of a set with a higher number.
     pub(crate) last_set: u16,
@@ -160,7 +161,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Has so many threads go over all partitions, each with a visitor of its own.
+/// Visits all partitions with `threads` threads, each with a visitor of its own.
 pub(crate) fn for_all_partitions<V: FnMut(usize)>(threads: usize, visitor: impl Fn() -> V + Sync) {
     let next = AtomicUsize::new(0);
     let work = || {

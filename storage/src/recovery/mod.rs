@@ -1,15 +1,17 @@
 //! Finding out what is on the devices when there is no snapshot: every block in use is read, in parallel, and the newest
 //! valid entry of each digest wins.
 //!
-//! Read `open.rs` (what happens in which order), `scan.rs` (one block), `block_reader.rs` (all blocks),
-//! `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
+//! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
+//! `scan_format_1.rs` (a block of format 1), `block_reader.rs` (all blocks), `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
 //! `snapshot_reader.rs`, `verify.rs`.
 
+mod block_bytes;
 pub(crate) mod block_reader;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
 pub(crate) mod repair;
 pub(crate) mod scan;
+mod scan_format_1;
 pub(crate) mod snapshot;
 mod snapshot_reader;
 pub(crate) mod verify;
@@ -40,7 +42,7 @@ use crate::recovery::scan::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
 use std::collections::{HashMap, HashSet};
 
-/// The metadata is stored in so many copies, lest one damaged entry cost every set its name.
+/// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;
 
 /// Fewer records are counted before another thread has started.
@@ -64,7 +66,7 @@ pub(crate) struct Known {
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) last_lsn: u64,
-    /// No entry that is lost, and of which nobody can say whose it was, has a higher number; 0: none is.
+    /// No lost entry of an unknown owner has a higher number; 0 if no such entry is lost.
     pub(crate) unknown_lsn: u64,
     pub(crate) next_block: u64,
     pub(crate) groups: Groups,

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The state that lists an open block of so many lanes, and of defragmentation, takes one sector.
+/// The state that lists an open block for each of this many lanes, and for defragmentation, takes one sector.
 const LANES_A_SECTOR: usize = 16;
 
 /// How long a close waits for writers that hold a record; after that there is no snapshot, and the next opening reads

@@ -15,6 +15,8 @@ use crate::log::entry::{
 use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
+use crate::recovery::block_bytes::BlockBytes;
+use crate::recovery::scan_format_1::scan_format_1;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -37,7 +39,7 @@ pub(crate) enum Sighting<'a> {
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
     /// damaged bytes and is this entry's alone.
     Lost { offset: u64, line: Line },
-    /// Bytes that held entries once. `unknown`: nobody can say whose.
+    /// Bytes that held entries once. `unknown`: the directory does not say whose.
     Damage {
         offset: u64,
         bytes: u64,
@@ -70,7 +72,7 @@ pub(crate) struct BlockEnd {
     pub(crate) sealed: bool,
     /// From here on the entries were found in staging memory alone.
     pub(crate) staged_from: Option<u64>,
-    /// Entries are lost of which nobody can say whose they are.
+    /// Entries of unknown owners are lost.
     pub(crate) unknown: bool,
     /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
     pub(crate) last_lsn: u64,
@@ -82,86 +84,8 @@ pub(crate) struct BlockEnd {
     /// Of a block of format 1: ranges that hold no entry, or one that was torn.
     pub(crate) gaps: Vec<Range<u64>>,
 }
-
-/// How much of a block is read at a time.
-const READ_BYTES: usize = 1 << 20;
-/// What is read again alone where a larger piece cannot be read.
-const PAGE_BYTES: usize = 4096;
-
 /// How far ahead of an entry its memory is fetched: a cache miss takes about as long as checking ten small entries.
 const AHEAD_BYTES: usize = 2 << 10;
-
-/// The bytes of one block, read as far as they were needed. What the device cannot read is zero.
-#[derive(Debug)]
-pub(crate) struct BlockBytes {
-    bytes: Vec<u8>,
-    read_to: usize,
-}
-
-impl BlockBytes {
-    pub(crate) fn new() -> Self {
-        Self {
-            bytes: vec![0; BLOCK_BYTES as usize],
-            read_to: 0,
-        }
-    }
-
-    fn clear(&mut self) {
-        self.read_to = 0;
-    }
-
-    /// Reads on until at least `to` bytes are here.
-    fn read(&mut self, volume: &Volume, id: BlockId, to: u64) {
-        let to = (to as usize).min(self.bytes.len());
-        while self.read_to < to {
-            let from = self.read_to;
-            let until = (from + READ_BYTES).min(self.bytes.len());
-            self.read_to = until;
-            self.read_piece(volume, id, from, until);
-        }
-    }
-
-    fn read_piece(&mut self, volume: &Volume, id: BlockId, from: usize, to: usize) {
-        let offset = id.offset_bytes() + from as u64;
-        let inside = volume.device().len_bytes().saturating_sub(offset) as usize;
-        let Some(piece) = self.bytes.get_mut(from..to) else {
-            return;
-        };
-        let (piece, beyond) = piece.split_at_mut(inside.min(to - from));
-        beyond.fill(0);
-        if volume.device().read(offset, piece).is_ok() {
-            return;
-        }
-        for (number, page) in piece.chunks_mut(PAGE_BYTES).enumerate() {
-            let at = offset + (number * PAGE_BYTES) as u64;
-            if volume.device().read(at, page).is_err() {
-                // No entry is there, then: damage, if there was one.
-                page.fill(0);
-                volume.unreadable().note(at, page.len() as u64);
-            }
-        }
-    }
-
-    /// Puts what staging memory holds in the place of what the block has from `at` on.
-    fn overlay(&mut self, staging: &Staging, lane: usize, start: u64, at: u64) {
-        let bytes = staging.bytes(lane, at - start, BUFFER_BYTES_MAX);
-        let Some(target) = self.bytes.get_mut(at as usize..) else {
-            return;
-        };
-        target
-            .iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to = *from);
-        let covered = at as usize + bytes.len();
-        self.read_to = self.read_to.max(covered.min(self.bytes.len()));
-    }
-
-    fn from(&self, at: u64) -> &[u8] {
-        self.bytes
-            .get(at as usize..self.read_to)
-            .unwrap_or_default()
-    }
-}
 
 /// One reading of a block.
 struct BlockScan<'a, F> {
@@ -564,78 +488,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 }
 
-/// Walks over a block of format 1, in which slots were recycled in place. Entries up to `durable_lsn` were whole once;
-/// later ones may be torn. A header is tried at every 16 bytes after one that does not hold. Returns the ranges between
-/// entries.
-fn scan_format_1(
-    volume: &Volume,
-    used: &UsedBlock,
-    durable_lsn: u64,
-    block: &[u8],
-    seen: &mut impl FnMut(Sighting<'_>),
-) -> Vec<Range<u64>> {
-    let start = used.id.offset_bytes();
-    let mut at = Format::One.entries_at();
-    let mut gaps: Vec<Range<u64>> = Vec::new();
-    let mut in_gap = false;
-    while at < BLOCK_BYTES {
-        let rest = block.get(at as usize..).unwrap_or_default();
-        let zeros = zero_units(rest);
-        if zeros > 0 {
-            in_gap = true;
-            widen(&mut gaps, at, at + zeros * UNIT_BYTES);
-            at += zeros * UNIT_BYTES;
-            continue;
-        }
-        let place = volume.place(used.incarnation, start + at);
-        let Some((raw, after)) = rest.split_first_chunk::<ENTRY_HEADER_BYTES>() else {
-            break;
-        };
-        let intact = Header::decode_checked(raw, place);
-        let intact = intact.as_ref().filter(|header| fits(at, header));
-        let flipped;
-        let (step, sighting) = match intact {
-            Some(header) if header.kind == Kind::Filler => (header.span_units, None),
-            Some(header) => (
-                header.span_units,
-                judge(start + at, raw, after, header, durable_lsn),
-            ),
-            // Only what was durable may be repaired: a header that was torn may resemble the one before it.
-            None if !in_gap => {
-                flipped = corrected(raw, place).filter(|(_, header)| {
-                    fits(at, header) && header.lsn.0 <= durable_lsn && header.kind != Kind::Filler
-                });
-                let sighting = flipped.as_ref().and_then(|(raw, header)| {
-                    judge_flipped(start + at, raw, after, header, durable_lsn)
-                });
-                let header = sighting.as_ref().and(flipped.as_ref());
-                (header.map_or(1, |(_, header)| header.span_units), sighting)
-            }
-            None => (1, None),
-        };
-        let is_filler = intact.is_some_and(|header| header.kind == Kind::Filler);
-        in_gap = sighting.is_none() && !is_filler;
-        let next = at + u64::from(step) * UNIT_BYTES;
-        if let Some(sighting) = sighting {
-            seen(sighting);
-        }
-        if in_gap {
-            widen(&mut gaps, at, next);
-        }
-        at = next;
-    }
-    gaps
-}
-
-/// Adds a range to the last one, if it follows it, or else to the list.
-fn widen(gaps: &mut Vec<Range<u64>>, from: u64, to: u64) {
-    match gaps.last_mut() {
-        Some(last) if last.end == from => last.end = to,
-        _ => gaps.push(from..to),
-    }
-}
-
-fn fits(at: u64, header: &Header) -> bool {
+pub(super) fn fits(at: u64, header: &Header) -> bool {
     at + u64::from(header.span_units) * UNIT_BYTES <= BLOCK_BYTES
 }
 
@@ -657,7 +510,7 @@ fn prefetch(after: &[u8], span_units: u32) {
 }
 
 /// How many units at the beginning are zero, as where nothing was ever written: no header begins so.
-fn zero_units(bytes: &[u8]) -> u64 {
+pub(super) fn zero_units(bytes: &[u8]) -> u64 {
     let (units, _) = bytes.as_chunks::<{ UNIT_BYTES as usize }>();
     units
         .iter()
@@ -665,58 +518,15 @@ fn zero_units(bytes: &[u8]) -> u64 {
         .count() as u64
 }
 
-/// An entry whose header holds. None: its body was torn.
-fn judge<'a>(
-    offset: u64,
-    raw: &'a RawHeader,
-    after: &'a [u8],
-    header: &'a Header,
-    durable_lsn: u64,
-) -> Option<Sighting<'a>> {
-    let body = body_of(after, header);
-    if header.body_holds(raw, body) {
-        return Some(Sighting::Entry {
-            offset,
-            header,
-            entry: EntryView::new(raw, body),
-        });
-    }
-    let commit = (header.kind == Kind::Commit)
-        .then(|| corrected_commit(raw, header, body))
-        .flatten();
-    (header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
-        offset,
-        header,
-        commit,
-    })
-}
-
-/// An entry whose header, given as it was, has a flipped bit. If its body holds, it was not torn, since both checks
-/// together do not hold by chance. None: it cannot be told from a torn one.
-fn judge_flipped<'a>(
-    offset: u64,
-    raw: &RawHeader,
-    after: &[u8],
-    header: &'a Header,
-    durable_lsn: u64,
-) -> Option<Sighting<'a>> {
-    let body = body_of(after, header);
-    let whole = header.body_holds(raw, body);
-    let commit = (whole && header.kind == Kind::Commit)
-        .then(|| read_commit(body))
-        .flatten();
-    (whole || header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
-        offset,
-        header,
-        commit,
-    })
-}
-
-fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
+pub(super) fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
     after.get(..header.body_bytes as usize).unwrap_or_default()
 }
 
-fn corrected_commit(raw: &RawHeader, header: &Header, body: &[u8]) -> Option<(u64, u32)> {
+pub(super) fn corrected_commit(
+    raw: &RawHeader,
+    header: &Header,
+    body: &[u8],
+) -> Option<(u64, u32)> {
     let body: &[u8; COMMIT_BODY_BYTES] = body.try_into().ok()?;
     before_one_flip(body, |trial| {
         header

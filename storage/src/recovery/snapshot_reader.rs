@@ -74,7 +74,7 @@ impl SnapshotReader {
         Some(())
     }
 
-    /// Takes the next `N` bytes. `None`: there are not so many.
+    /// Takes the next `N` bytes. `None` if fewer are left.
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         let rest = self.piece.get(self.taken..).unwrap_or_default();

@@ -13,10 +13,11 @@ use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::log::volume::Volume;
 use crate::namespace::Namespace;
 use crate::options::{OpeningProgress, Options, Storage};
+use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
-use crate::recovery::scan::{BlockBytes, Sighting, damaged_directory, scan_block};
+use crate::recovery::scan::{Sighting, damaged_directory, scan_block};
 use crate::recovery::snapshot;
 use crate::sets::Sets;
 

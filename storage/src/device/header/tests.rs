@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::SimulatedDevice;
+use crate::device::state::*;
 
 /// Where the second copy of the static header lies.
 const SECOND: u64 = 12_288;

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::disk::PAGE_LEN;
 use super::*;
 use crate::device::BLOCK_BYTES;
 use crate::device::testing::{get, header};

@@ -21,303 +21,37 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod expected;
+mod packed;
 
-use common::{Chance, NOW_MS, devices, digest, files, header, long, options};
-use spikelet_storage::{
-    BLOCK_BYTES, Change, Device, Error, HEADER_BYTES, Namespace, NewVersion, Opening, Options,
-    PARTITIONS, SimulatedDevice, Truncate, Verification, read_header,
+use common::{Chance, NOW_MS, digest, long};
+use expected::{
+    LATER_MS, Record, Records, check, check_sound, check_undamaged, content, delete, expected, key,
+    killed_copy, maintain, old_blocks, old_blocks_of, on, payload, put, put_at, store_of,
+    version_of,
 };
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::ops::ControlFlow;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use packed::{unpack_device, unpack_into};
+use spikelet_storage::{
+    BLOCK_BYTES, Change, Device, Error, HEADER_BYTES, Namespace, SimulatedDevice, Truncate,
+    read_header,
+};
 use std::sync::Arc;
 
 const CLOSED: (&[u8], &str) = (
-    include_bytes!("data/format-1-closed.packed"),
-    include_str!("data/format-1-closed.txt"),
+    include_bytes!("../data/format-1-closed.packed"),
+    include_str!("../data/format-1-closed.txt"),
 );
 const KILLED: (&[u8], &str) = (
-    include_bytes!("data/format-1-killed.packed"),
-    include_str!("data/format-1-killed.txt"),
+    include_bytes!("../data/format-1-killed.packed"),
+    include_str!("../data/format-1-killed.txt"),
 );
 
 /// The blocks that each device may have.
 const BLOCKS: u64 = 12;
-const UNIT: usize = 16;
 /// Records of zeros.
 const LARGE: std::ops::Range<u64> = 400..500;
-/// When the last writes were made, in ms since 2010.
-const LATER_MS: u64 = NOW_MS + 10_000;
-
-/// What a record is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Record {
-    set: String,
-    generation: u16,
-    void_time: u32,
-    last_update_ms: u64,
-    key: Option<Vec<u8>>,
-    payload: Vec<u8>,
-}
-
-impl Record {
-    fn is_expired(&self) -> bool {
-        self.void_time != 0 && u64::from(self.void_time) < NOW_MS / 1000
-    }
-}
-
-type Records = BTreeMap<u64, Record>;
-
-fn key(number: u64) -> Option<Vec<u8>> {
-    let keyed = number.is_multiple_of(5);
-    keyed.then(|| format!("key {number}").into_bytes())
-}
-
-fn payload(number: u64, generation: u16) -> Vec<u8> {
-    if LARGE.contains(&number) {
-        return vec![0; (1 << 20) - 4096];
-    }
-    let version = u64::from(generation);
-    let text = format!("{number}.{version};");
-    let length = 8 + (number * 7 + version * 5) as usize % 33;
-    text.bytes().cycle().take(length).collect()
-}
-
-/// Reads what the old program has read.
-fn expected(text: &str) -> Records {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    let record = |line: &str| {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [number, set, generation, void_time, last_update_ms] = words[..] else {
-            panic!("{line}");
-        };
-        let number = number.parse().unwrap();
-        let generation = generation.parse().unwrap();
-        let record = Record {
-            set: set.trim_start_matches('-').to_owned(),
-            generation,
-            void_time: void_time.parse().unwrap(),
-            last_update_ms: last_update_ms.parse().unwrap(),
-            key: key(number),
-            payload: payload(number, generation),
-        };
-        (number, record)
-    };
-    lines.map(record).collect()
-}
-
-/// Takes so many bytes off the front.
-fn take<'a>(packed: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (taken, rest) = packed.split_at(count);
-    *packed = rest;
-    taken
-}
-
-fn u32_of(packed: &mut &[u8]) -> usize {
-    u32::from_le_bytes(take(packed, 4).try_into().unwrap()) as usize
-}
-
-/// A file of a store: name, length, and the parts that are not zero with their offsets.
-struct Unpacked<'a> {
-    name: &'a str,
-    len_bytes: u64,
-    parts: Vec<(u64, &'a [u8])>,
-}
-
-fn unpack(mut packed: &[u8]) -> Vec<Unpacked<'_>> {
-    let mut unpacked = Vec::new();
-    while let [name_bytes, rest @ ..] = packed {
-        packed = rest;
-        let name = str::from_utf8(take(&mut packed, usize::from(*name_bytes))).unwrap();
-        let len_bytes = u64::from_le_bytes(take(&mut packed, 8).try_into().unwrap());
-        let mut parts = Vec::new();
-        for _ in 0..u32_of(&mut packed) {
-            let (first, units) = (u32_of(&mut packed), u32_of(&mut packed));
-            let from = (first * UNIT) as u64;
-            let bytes = ((units * UNIT) as u64).min(len_bytes - from);
-            parts.push((from, take(&mut packed, bytes as usize)));
-        }
-        unpacked.push(Unpacked {
-            name,
-            len_bytes,
-            parts,
-        });
-    }
-    unpacked
-}
-
-/// Unpacks a store into a directory.
-fn unpack_into(dir: &Path, packed: &[u8]) {
-    for unpacked in unpack(packed) {
-        let file = File::create(dir.join(unpacked.name)).unwrap();
-        file.set_len(unpacked.len_bytes).unwrap();
-        for (at, part) in unpacked.parts {
-            file.write_all_at(part, at).unwrap();
-        }
-    }
-}
-
-/// Unpacks the device of a store into a simulated one.
-fn unpack_device(packed: &[u8]) -> Arc<SimulatedDevice> {
-    let device = SimulatedDevice::new(&header(0, 1, BLOCKS)).unwrap();
-    let unpacked = &unpack(packed)[0];
-    device.extend(unpacked.len_bytes).unwrap();
-    // A device of format 1 has one copy of its static header.
-    device.zero(12_288..12_416);
-    for (at, part) in &unpacked.parts {
-        device.overwrite(*at, part);
-    }
-    // Both states of the new device are gone: its second copy was never written.
-    device.sync().unwrap();
-    Arc::new(device)
-}
-
-fn store_of(dir: &Path) -> Options {
-    options(files(dir, 1), BLOCKS)
-}
-
-fn on(device: &Arc<SimulatedDevice>) -> Options {
-    options(devices(std::slice::from_ref(device)), BLOCKS)
-}
-
-/// Everything that can be read.
-fn content(namespace: &Namespace) -> Result<Records, Error> {
-    let mut records = Records::new();
-    for number in 0..1000 {
-        let found = namespace.get(&digest(number), |entry| Record {
-            set: namespace.set_name(entry.set_id()).unwrap(),
-            generation: entry.generation(),
-            void_time: entry.void_time(),
-            last_update_ms: entry.last_update_ms(),
-            key: entry.key().map(<[u8]>::to_vec),
-            payload: entry.payload().to_vec(),
-        })?;
-        records.extend(found.map(|record| (number, record)));
-    }
-    Ok(records)
-}
-
-fn check(namespace: &Namespace, expected: &Records, what: &str) {
-    let found = content(namespace).unwrap();
-    let numbers = |records: &Records| records.keys().copied().collect::<Vec<_>>();
-    assert_eq!(numbers(&found), numbers(expected), "{what}");
-    for (number, record) in expected {
-        assert!(found[number] == *record, "{what}: record {number}");
-    }
-    let mut scanned = 0;
-    for partition in 0..PARTITIONS {
-        let _ = namespace.scan_partition(partition, |entry| {
-            entry.unwrap();
-            scanned += 1;
-            ControlFlow::Continue(())
-        });
-    }
-    assert_eq!(scanned, expected.len(), "{what}");
-    let usage: u64 = namespace.sets().iter().map(|set| set.records).sum();
-    assert_eq!(usage, expected.len() as u64, "{what}");
-}
-
-fn check_sound(options: &Options, what: &str) -> Verification {
-    let found = Namespace::verify(options).unwrap();
-    assert!(!found.is_damaged(), "{what}: {found:?}");
-    assert_eq!(found.places, [], "{what}");
-    found
-}
-
-fn check_undamaged(opening: &Opening, what: &str) {
-    let damage = (
-        opening.damaged_entries,
-        opening.damaged_blocks,
-        opening.damaged_bytes,
-        opening.unknown_bytes,
-    );
-    assert_eq!(damage, (0, 0, 0, 0), "{what}");
-}
-
-/// Puts the next generation of a record, made at this time.
-fn put_at(namespace: &Namespace, records: &mut Records, number: u64, now_ms: u64) {
-    let generation = records.get(&number).map_or(0, |record| record.generation) + 1;
-    let (key, payload) = (key(number), payload(number, generation));
-    let set = ["", "users", "posts", "old"][number as usize % 4];
-    let version = NewVersion {
-        generation,
-        void_time: 0,
-        last_update_ms: now_ms,
-        set_id: namespace.set_id(set).unwrap(),
-        key: key.as_deref(),
-        payload: &payload,
-    };
-    namespace
-        .lock(&digest(number), None)
-        .unwrap()
-        .put(&version)
-        .unwrap();
-    // The record may have been deleted at a later time.
-    let found = namespace.get(&digest(number), |entry| entry.last_update_ms());
-    let record = Record {
-        set: set.to_owned(),
-        generation,
-        void_time: 0,
-        last_update_ms: found.unwrap().unwrap(),
-        key,
-        payload,
-    };
-    records.insert(number, record);
-}
-
-fn put(namespace: &Namespace, records: &mut Records, number: u64) {
-    put_at(namespace, records, number, LATER_MS);
-}
-
-fn delete(namespace: &Namespace, records: &mut Records, number: u64) {
-    let lock = namespace.lock(&digest(number), None).unwrap();
-    let was_there = lock.delete(LATER_MS).unwrap().is_some();
-    assert_eq!(was_there, records.remove(&number).is_some(), "{number}");
-}
-
-/// Maintains a store: its expired records are gone then.
-fn maintain(namespace: &Namespace, records: &mut Records) {
-    namespace.maintain().unwrap();
-    records.retain(|_, record| !record.is_expired());
-}
-
-/// Blocks of format 1 that hold entries, by their headers.
-fn old_blocks(read: impl Fn(u64, &mut [u8])) -> usize {
-    let is_old = |block: &u64| {
-        let mut header = [0; 16];
-        read(HEADER_BYTES + block * BLOCK_BYTES, &mut header);
-        header.starts_with(b"SPKB") && header[8..] != [0; 8]
-    };
-    (0..BLOCKS).filter(is_old).count()
-}
-
-fn old_blocks_of(dir: &Path) -> usize {
-    let device = File::open(dir.join("device-0")).unwrap();
-    old_blocks(|at, into| {
-        // Beyond the end there is no block.
-        let _ = device.read_exact_at(into, at);
-    })
-}
-
-fn version_of(dir: &Path) -> u32 {
-    let mut version = [0; 4];
-    let device = File::open(dir.join("device-0")).unwrap();
-    device.read_exact_at(&mut version, 8).unwrap();
-    u32::from_le_bytes(version)
-}
-
-/// What a kill at this moment leaves: the files as they are.
-fn killed_copy(of: &Path) -> tempfile::TempDir {
-    let to = tempfile::tempdir().unwrap();
-    for file in std::fs::read_dir(of).unwrap() {
-        let file = file.unwrap();
-        std::fs::copy(file.path(), to.path().join(file.file_name())).unwrap();
-    }
-    to
-}
 
 #[test]
 fn a_store_of_format_1_is_read_and_verified_without_being_changed() {

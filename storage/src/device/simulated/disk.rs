@@ -1,0 +1,147 @@
+//! The stable side of a simulated device, by pages and sectors.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::SECTOR_BYTES;
+use super::chance::Coin;
+use crate::device::memory::PAGE_BYTES;
+
+pub(super) const PAGE_LEN: usize = PAGE_BYTES as usize;
+
+pub(super) const SECTORS_A_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
+
+pub(super) type Page = [u8; PAGE_LEN];
+
+pub(super) const ZEROS: Page = [0; PAGE_LEN];
+
+/// The stable side of the device, and what is still to be written to it.
+#[derive(Clone)]
+pub(super) struct Disk {
+    /// What is on it; pages that it lacks are zero.
+    pub(super) pages: BTreeMap<u64, Arc<Page>>,
+    /// The length that survives a power failure for certain.
+    pub(super) len_bytes: u64,
+    /// The lengths extended to since, each of which may survive.
+    pub(super) extended_bytes: Vec<u64>,
+    /// The sectors written since they were last on the disk.
+    pub(super) dirty: BTreeSet<u64>,
+    /// The pages whose space was given back, which the disk does not know yet.
+    pub(super) released: BTreeSet<u64>,
+    /// The pages with disk space behind them. Those not among them are zero in memory.
+    pub(super) allocated: BTreeSet<u64>,
+    /// Those of them that a power failure may take back.
+    pub(super) allocated_since_sync: BTreeSet<u64>,
+    /// The pages of the staging memory with disk space behind them.
+    pub(super) staging_allocated: BTreeSet<u64>,
+    /// An earlier content of pages of the staging memory, as the kernel wrote them at some moment.
+    pub(super) staging_pages: BTreeMap<u64, Arc<Page>>,
+    /// The most it has room for.
+    pub(super) space_bytes: u64,
+    /// How many syncs from now one fails, and the seed of what it still writes.
+    pub(super) failing_sync: Option<(u64, u64)>,
+    /// How many writes from now one fails.
+    pub(super) failing_write: Option<u64>,
+    /// What cannot be read.
+    pub(super) unreadable: Vec<Range<u64>>,
+    /// What happens at moments for which the test gives no seed.
+    pub(super) chance: Coin,
+    pub(super) boot: u64,
+    pub(super) counts: Counts,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Counts {
+    pub(super) syncs: u64,
+    pub(super) synced_bytes: u64,
+    pub(super) writes: u64,
+    pub(super) written_bytes: u64,
+    pub(super) reserved_bytes: u64,
+    pub(super) read_bytes: u64,
+}
+
+impl Disk {
+    pub(super) fn page_mut(&mut self, page: u64) -> &mut Page {
+        Arc::make_mut(self.pages.entry(page).or_insert_with(|| Arc::new(ZEROS)))
+    }
+
+    pub(super) fn dirty_pages(&self) -> BTreeSet<u64> {
+        self.dirty
+            .iter()
+            .map(|sector| sector / SECTORS_A_PAGE)
+            .collect()
+    }
+
+    /// How many more pages there is room for.
+    pub(super) fn room(&self) -> u64 {
+        let taken = self.allocated.len() + self.staging_allocated.len();
+        (self.space_bytes / PAGE_BYTES).saturating_sub(taken as u64)
+    }
+
+    /// Forgets what lies beyond a length.
+    pub(super) fn cut(&mut self, len_bytes: u64) {
+        let page = len_bytes / PAGE_BYTES;
+        if let Some(content) = self.pages.get_mut(&page) {
+            Arc::make_mut(content)
+                .iter_mut()
+                .skip((len_bytes % PAGE_BYTES) as usize)
+                .for_each(|byte| *byte = 0);
+        }
+        let pages = len_bytes.div_ceil(PAGE_BYTES);
+        self.pages.split_off(&pages);
+        self.allocated.split_off(&pages);
+        self.allocated_since_sync.split_off(&pages);
+        self.released.split_off(&pages);
+        self.dirty.split_off(&len_bytes.div_ceil(SECTOR_BYTES));
+    }
+
+    /// Forgets the failures that were asked for, and the counts.
+    pub(super) fn restart(&mut self) {
+        self.failing_sync = None;
+        self.failing_write = None;
+        self.counts = Counts::default();
+    }
+
+    /// Counts down to the failing sync; its seed if this is the one.
+    pub(super) fn is_sync_failing(&mut self) -> Option<u64> {
+        let (left, seed) = self.failing_sync.take()?;
+        if left > 1 {
+            self.failing_sync = Some((left - 1, seed));
+            return None;
+        }
+        Some(seed)
+    }
+
+    /// Counts down to the failing write, and tells whether this is the one.
+    pub(super) fn is_write_failing(&mut self) -> bool {
+        match self.failing_write.take() {
+            Some(left) if left > 1 => {
+                self.failing_write = Some(left - 1);
+                false
+            }
+            Some(_) => true,
+            None => false,
+        }
+    }
+}
+
+/// The pages that a range touches.
+pub(super) fn pages_of(offset: u64, len: u64) -> Range<u64> {
+    if len == 0 {
+        return 0..0;
+    }
+    offset / PAGE_BYTES..(offset + len).div_ceil(PAGE_BYTES)
+}
+
+pub(super) fn sectors_of(page: u64) -> Range<u64> {
+    page * SECTORS_A_PAGE..(page + 1) * SECTORS_A_PAGE
+}
+
+/// The sectors that a range touches.
+pub(super) fn touched_sectors(offset: u64, len: u64) -> Range<u64> {
+    if len == 0 {
+        return 0..0;
+    }
+    offset / SECTOR_BYTES..(offset + len).div_ceil(SECTOR_BYTES)
+}

@@ -1,0 +1,218 @@
+//! The state of a device: how far it is safe. `header.rs` draws its bytes.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::header::{put, take};
+use super::{Device, DeviceError, STAGING_LANES_MAX};
+use crate::log::bit_repair::before_one_flip;
+
+/// The copies of the state lie on pages of their own, which are written back on their own.
+pub(super) const STATE_AT: [u64; 2] = [4096, 8192];
+
+/// What a state of format 1 takes, and where its checksum lies.
+pub(super) const OLD_STATE_BYTES: usize = 40;
+const OLD_STATE_CHECKSUM_AT: usize = 32;
+
+/// What a state takes without its extents.
+const STATE_FIXED_BYTES: usize = 64;
+const EXTENT_BYTES: usize = 24;
+pub(super) const STATE_BYTES_MAX: usize = STATE_FIXED_BYTES + OPEN_EXTENTS_MAX * EXTENT_BYTES;
+
+/// How many extents a state can list: an open block for each region of the staging memory.
+pub const OPEN_EXTENTS_MAX: usize = STAGING_LANES_MAX;
+
+/// Tell the checksum of a state from that of anything else.
+pub(super) const OLD_STATE_SEED: u64 = u64::from_le_bytes(*b"dev-stat");
+const STATE_SEED: u64 = u64::from_le_bytes(*b"dev-sta2");
+
+/// As many bytes of a device as a state can take.
+pub(super) type StateBytes = [u8; STATE_BYTES_MAX];
+
+const _: () = assert!(STATE_BYTES_MAX <= 4096);
+
+/// How far a device is safe: rewritten as the store goes on.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct State {
+    /// One more than that of the state before it; a new device has 0. It chooses which copy is
+    /// overwritten.
+    pub sequence: u64,
+    /// Every entry up to this log sequence number was on stable storage when the state was written.
+    pub durable_lsn: u64,
+    /// 0 while the store is in use; after a clean close the id of the index snapshot that matches
+    /// the device.
+    pub clean_close: u64,
+    /// The device's length, in bytes, that had been synced when the state was written: a shorter
+    /// device was cut off.
+    pub len_bytes: u64,
+    /// Blocks with a lower sequence number that are not among `open` are durable to their end. 0 in
+    /// a state of format 1.
+    pub next_block: u64,
+    /// How many blocks of this device, from the first on, have had a header written. `u32::MAX` in
+    /// a state of format 1, which does not tell.
+    pub used_blocks: u32,
+    /// The [`boot`](Device::boot) of the machine when the state was written; 0 if unknown.
+    pub boot: u64,
+    /// How far the blocks that were being written are durable: at most [`OPEN_EXTENTS_MAX`].
+    pub open: Vec<DurableExtent>,
+}
+
+/// How far a block is on stable storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DurableExtent {
+    /// The block's number on its device, from 0.
+    pub block: u32,
+    /// Which life of the block is meant: blocks are used again.
+    pub incarnation: u64,
+    /// The durable length from the block's start on, in units of 16 bytes.
+    pub durable_units: u32,
+    /// How many entries lie there. The block's directory has at least as many lines.
+    pub entries: u32,
+}
+
+impl State {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; STATE_FIXED_BYTES + self.open.len() * EXTENT_BYTES];
+        put(&mut bytes, 8, &self.sequence.to_le_bytes());
+        put(&mut bytes, 16, &self.durable_lsn.to_le_bytes());
+        put(&mut bytes, 24, &self.clean_close.to_le_bytes());
+        put(&mut bytes, 32, &self.len_bytes.to_le_bytes());
+        put(&mut bytes, 40, &self.next_block.to_le_bytes());
+        put(&mut bytes, 48, &self.boot.to_le_bytes());
+        put(&mut bytes, 56, &self.used_blocks.to_le_bytes());
+        put(&mut bytes, 60, &(self.open.len() as u32).to_le_bytes());
+        for (index, extent) in self.open.iter().enumerate() {
+            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+            put(&mut bytes, at, &extent.block.to_le_bytes());
+            put(&mut bytes, at + 4, &extent.durable_units.to_le_bytes());
+            put(&mut bytes, at + 8, &extent.incarnation.to_le_bytes());
+            put(&mut bytes, at + 16, &extent.entries.to_le_bytes());
+        }
+        let (checksum, content) = bytes.split_at_mut(8);
+        checksum.copy_from_slice(&state_checksum(content));
+        bytes
+    }
+
+    /// Returns the state of either format in these bytes, if its checksum holds.
+    pub(super) fn decode_exactly(bytes: &StateBytes) -> Option<Self> {
+        Self::decode_new(bytes).or_else(|| Self::decode_old(&take(bytes, 0)))
+    }
+
+    /// Returns the state as it was before one bit of it was flipped.
+    pub(super) fn decode_flipped(bytes: &StateBytes) -> Option<Self> {
+        // The shorter format first: its trials cost little.
+        before_one_flip(&take(bytes, 0), Self::decode_old)
+            .or_else(|| before_one_flip(bytes, Self::decode_new))
+    }
+
+    fn decode_new(bytes: &StateBytes) -> Option<Self> {
+        let count = u32::from_le_bytes(take(bytes, 60)) as usize;
+        if count > OPEN_EXTENTS_MAX {
+            return None;
+        }
+        let own = bytes.get(..STATE_FIXED_BYTES + count * EXTENT_BYTES)?;
+        let (checksum, content) = own.split_first_chunk()?;
+        if state_checksum(content) != *checksum {
+            return None;
+        }
+        let open = (0..count).map(|index| {
+            let at = STATE_FIXED_BYTES + index * EXTENT_BYTES;
+            DurableExtent {
+                block: u32::from_le_bytes(take(own, at)),
+                durable_units: u32::from_le_bytes(take(own, at + 4)),
+                incarnation: u64::from_le_bytes(take(own, at + 8)),
+                entries: u32::from_le_bytes(take(own, at + 16)),
+            }
+        });
+        Some(Self {
+            sequence: u64::from_le_bytes(take(own, 8)),
+            durable_lsn: u64::from_le_bytes(take(own, 16)),
+            clean_close: u64::from_le_bytes(take(own, 24)),
+            len_bytes: u64::from_le_bytes(take(own, 32)),
+            next_block: u64::from_le_bytes(take(own, 40)),
+            boot: u64::from_le_bytes(take(own, 48)),
+            used_blocks: u32::from_le_bytes(take(own, 56)),
+            open: open.collect(),
+        })
+    }
+
+    fn decode_old(bytes: &[u8; OLD_STATE_BYTES]) -> Option<Self> {
+        let content: [u8; OLD_STATE_CHECKSUM_AT] = take(bytes, 0);
+        let checksum = xxh3_64_with_seed(&content, OLD_STATE_SEED).to_le_bytes();
+        (checksum == take(bytes, OLD_STATE_CHECKSUM_AT)).then(|| Self {
+            sequence: u64::from_le_bytes(take(bytes, 0)),
+            durable_lsn: u64::from_le_bytes(take(bytes, 8)),
+            clean_close: u64::from_le_bytes(take(bytes, 16)),
+            len_bytes: u64::from_le_bytes(take(bytes, 24)),
+            used_blocks: u32::MAX,
+            ..Self::default()
+        })
+    }
+}
+
+/// Reads the newest copy of the state, or `None` if both are damaged or unreadable: then nothing is
+/// known to be durable, the store was not closed cleanly, and all blocks must be looked at.
+///
+/// A copy with one flipped bit counts only if it is newer than the intact one. Correcting it costs
+/// about a millisecond.
+#[must_use]
+pub fn read_state(device: &dyn Device) -> Option<State> {
+    let copies = STATE_AT.map(|offset| read_copy(device, offset));
+    let mut newest: Option<State> = None;
+    let mut damaged = Vec::new();
+    for bytes in copies.into_iter().flatten() {
+        match State::decode_exactly(&bytes) {
+            Some(state) => newest = newer(newest, state),
+            None if bytes != [0; STATE_BYTES_MAX] => damaged.push(bytes),
+            None => {}
+        }
+    }
+    damaged
+        .iter()
+        .filter_map(State::decode_flipped)
+        .fold(newest, newer)
+}
+
+/// Returns the state with the higher sequence number, of equals the first.
+fn newer(first: Option<State>, second: State) -> Option<State> {
+    match first {
+        Some(first) if first.sequence >= second.sequence => Some(first),
+        _ => Some(second),
+    }
+}
+
+/// Reads a copy of the state; `None` if it cannot be read.
+pub(super) fn read_copy(device: &dyn Device, offset: u64) -> Option<StateBytes> {
+    let mut bytes = [0; STATE_BYTES_MAX];
+    device.read(offset, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Writes a state over the older of the two copies. It is durable after the next sync.
+///
+/// `state.sequence` is one more than that of the last state written or read.
+///
+/// # Errors
+/// [`DeviceError::BadOption`] if it lists more than [`OPEN_EXTENTS_MAX`] extents,
+/// [`DeviceError::Truncated`] if the device has no header, and those of [`Device::write`].
+pub fn write_state(device: &dyn Device, state: &State) -> Result<(), DeviceError> {
+    if state.open.len() > OPEN_EXTENTS_MAX {
+        return Err(DeviceError::BadOption {
+            path: device.describe(),
+            option: "open blocks",
+            value: state.open.len().to_string(),
+            rule: format!("a state lists at most {OPEN_EXTENTS_MAX}"),
+        });
+    }
+    let [even, odd] = STATE_AT;
+    let offset = if state.sequence.is_multiple_of(2) {
+        even
+    } else {
+        odd
+    };
+    device.write(offset, &[&state.encode()])
+}
+
+/// Computes the checksum of a state of format 2 from what follows it.
+fn state_checksum(content: &[u8]) -> [u8; 8] {
+    xxh3_64_with_seed(content, STATE_SEED).to_le_bytes()
+}

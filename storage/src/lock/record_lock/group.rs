@@ -1,0 +1,94 @@
+//! Changes of several locked records that are recovered whole or not at all.
+
+use super::space_wait::Patience;
+use super::{Change, RecordLock};
+use crate::error::{Error, Result};
+use crate::log::Appended;
+use crate::log::entry::{Header, Kind, Lsn, blank_header};
+use crate::log::group::commit_body;
+use crate::log::space::Purpose;
+use crate::namespace::Core;
+use crate::sync::atomic::Ordering;
+
+/// A group in the log that is not published yet.
+struct AppendedGroup {
+    number: u64,
+    members: Vec<Appended>,
+    commit: Appended,
+}
+
+impl Core {
+    /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
+    /// Readers may see them appear one after the other. Does not wait for durability.
+    pub(crate) fn apply_group(
+        &self,
+        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
+    ) -> Result<Option<Lsn>> {
+        let mut patience = Patience::default();
+        let group = loop {
+            self.check_open()?;
+            if changes.is_empty() {
+                return Ok(None);
+            }
+            match self.append_group(&changes) {
+                Err(full @ Error::StopWrites { .. }) => {
+                    let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
+                    if !patience.wait(self, &mut locks) {
+                        return Err(full);
+                    }
+                }
+                appended => break appended?,
+            }
+        };
+        self.any_groups.store(true, Ordering::SeqCst);
+        self.groups
+            .lock()
+            .add(group.number, group.commit, group.members.len() as u32);
+        for ((mut lock, change), entry) in changes.into_iter().zip(&group.members) {
+            lock.publish(&change, entry);
+        }
+        // It stands behind the members, so it has the highest number.
+        Ok(Some(group.commit.lsn))
+    }
+
+    /// Appends the members of a group and its commit entry. An error leaves nothing that counts.
+    fn append_group(&self, changes: &[(RecordLock<'_>, Change<'_>)]) -> Result<AppendedGroup> {
+        // Deletes alone go on when writes are stopped.
+        let puts = changes
+            .iter()
+            .any(|(_, change)| matches!(change, Change::Put(_)));
+        let purpose = if puts {
+            Purpose::Write
+        } else {
+            Purpose::Delete
+        };
+        self.log.check_writable(purpose)?;
+        let number = self.log.draw_number();
+        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
+        for (lock, change) in changes {
+            match lock.append(change, Some(number)) {
+                Ok(entry) => members.push(entry),
+                Err(error) => {
+                    members.iter().for_each(|entry| self.log.abandon(entry));
+                    return Err(error);
+                }
+            }
+        }
+        let header = Header {
+            kind: Kind::Commit,
+            ..blank_header()
+        };
+        let body = commit_body(number, members.len() as u32);
+        match self.log.append(purpose, header, &[&body], Some(number)) {
+            Ok(commit) => Ok(AppendedGroup {
+                number,
+                members,
+                commit,
+            }),
+            Err(error) => {
+                members.iter().for_each(|entry| self.log.abandon(entry));
+                Err(error)
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Syncing the devices of the log, and noting in their headers how far they are durable.
+
+use crate::device::{DeviceError, DurableExtent, State, write_state};
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::log::block_life::no_device;
+use crate::log::directory::unit_of;
+use crate::log::durability::Horizon;
+use crate::log::entry::Lsn;
+use crate::log::lane::LockedLane;
+use crate::sync::atomic::Ordering;
+
+/// What the devices' headers say of how far they are durable.
+#[derive(Debug, Default)]
+pub(super) struct States {
+    /// As noted last, one for each device.
+    pub(super) noted: Vec<State>,
+    /// What the sync under way will make durable.
+    pub(super) syncing: Reach,
+}
+
+/// How far the log reached when a sync began.
+#[derive(Debug, Default)]
+pub(super) struct Reach {
+    pub(super) next_block: u64,
+    /// For each device: blocks that had a header, and how far the open ones were filled.
+    pub(super) devices: Vec<(u32, Vec<DurableExtent>)>,
+}
+
+impl Log {
+    /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
+    /// the next sync makes durable).
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.syncer
+            .sync(|| self.horizon(), |at| self.sync_devices(at))
+            .map_err(|reason| Error::ReadOnly {
+                namespace: self.namespace.clone(),
+                reason,
+            })
+    }
+
+    /// Everything up to a number that was given is on stable storage when this returns. Writers that wait at the same time
+    /// share one sync.
+    pub(crate) fn sync_to(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.syncer.durable_lsn() {
+            return Ok(());
+        }
+        self.syncer
+            .sync_to(lsn, || self.horizon(), |at| self.sync_devices(at))
+            .map_err(|reason| Error::InDoubt { reason })
+    }
+
+    /// Flushes every lane and notes how far each has come. Whoever drew a number before has left its lane.
+    fn horizon(&self) -> std::result::Result<Horizon, String> {
+        let complete = self.last_lsn();
+        let next_block = self.next_block();
+        let mut devices: Vec<(u32, Vec<DurableExtent>)> = self
+            .used_blocks
+            .iter()
+            .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
+            .collect();
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let mut state = lane.state.lock();
+            let Some(id) = state.open.as_ref().map(|open| open.id) else {
+                continue;
+            };
+            let volume = self.volume_of(id).map_err(|error| error.to_string())?;
+            LockedLane {
+                number,
+                state: &mut state,
+                volume,
+                staging: self.staging(),
+            }
+            .flush()
+            .map_err(|error| error.to_string())?;
+            if let Some(open) = &state.open {
+                // A block that is not among the extents counts as durable to its end.
+                let device = devices.get_mut(id.device);
+                let (_, extents) = device.ok_or_else(|| no_device(id.device).to_string())?;
+                extents.push(DurableExtent {
+                    block: open.id.index,
+                    incarnation: open.incarnation,
+                    durable_units: unit_of(open.flushed),
+                    entries: open.directory.entries() as u32,
+                });
+            }
+        }
+        self.states.lock().syncing = Reach {
+            next_block,
+            devices,
+        };
+        Ok(Horizon { complete })
+    }
+
+    /// Syncs all devices side by side, then notes what has become durable.
+    fn sync_devices(&self, at: Horizon) -> std::result::Result<(), String> {
+        match self.volumes.as_slice() {
+            [only] => only.sync().map_err(|error| error.to_string())?,
+            several => std::thread::scope(|scope| {
+                let syncs: Vec<_> = several
+                    .iter()
+                    .map(|volume| scope.spawn(move || volume.sync()))
+                    .collect();
+                syncs.into_iter().try_for_each(|sync| match sync.join() {
+                    Ok(done) => done.map_err(|error| error.to_string()),
+                    Err(_) => Err("the thread that synced a device panicked".to_owned()),
+                })
+            })?,
+        }
+        let mut states = self.states.lock();
+        let Reach {
+            next_block,
+            devices,
+        } = std::mem::take(&mut states.syncing);
+        debug_assert_eq!(
+            devices.len(),
+            self.volumes.len(),
+            "a sync without its horizon"
+        );
+        for ((state, volume), (used, open)) in
+            states.noted.iter_mut().zip(&self.volumes).zip(devices)
+        {
+            state.durable_lsn = state.durable_lsn.max(at.complete);
+            state.next_block = next_block;
+            state.used_blocks = used;
+            state.open = open;
+            state.len_bytes = volume.synced_bytes().max(state.len_bytes);
+        }
+        self.write_states(&mut states)
+            .map_err(|error| error.to_string())
+    }
+
+    fn write_states(&self, states: &mut States) -> std::result::Result<(), DeviceError> {
+        for (state, volume) in states.noted.iter_mut().zip(&self.volumes) {
+            state.sequence += 1;
+            state.boot = volume.device().boot();
+            write_state(volume.device().as_ref(), state)?;
+        }
+        Ok(())
+    }
+
+    /// Notes whether the namespace is in use (0), or the id of the snapshot of its clean close. Every later note says the same.
+    pub(crate) fn set_clean_close(&self, id: u64) -> Result<()> {
+        let mut states = self.states.lock();
+        states
+            .noted
+            .iter_mut()
+            .for_each(|state| state.clean_close = id);
+        self.write_states(&mut states).map_err(Error::Device)
+    }
+}

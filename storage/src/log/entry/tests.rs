@@ -1,0 +1,117 @@
+use super::*;
+
+fn place() -> Place {
+    Place {
+        device_id: 7,
+        incarnation: 9,
+        offset: 4096,
+    }
+}
+
+fn header(body: &[u8]) -> Header {
+    Header {
+        kind: Kind::Record,
+        flags: 0,
+        span_units: Header::span_for(body.len()),
+        lsn: Lsn(0x0000_1234_5678_9abc),
+        generation: 65_535,
+        last_update_ms: LUT_MASK - 1,
+        void_time: u32::MAX,
+        set_id: 4095,
+        digest: Digest::new([0xa5; 20]),
+        body_bytes: body.len() as u32,
+    }
+}
+
+#[test]
+fn a_header_is_laid_out_byte_for_byte() {
+    let header = Header {
+        kind: Kind::Tombstone,
+        flags: FLAG_GROUPED,
+        span_units: 0x1_0203,
+        lsn: Lsn(0x0605_0403_0201),
+        generation: 0x0807,
+        last_update_ms: 0x05_0403_0201,
+        void_time: 0x0403_0201,
+        set_id: 0x0201,
+        digest: Digest::new([0xa5; 20]),
+        body_bytes: 3,
+    };
+    let mut expected = Vec::new();
+    expected.extend(VECTOR_HEAD_CHECK.to_le_bytes());
+    expected.extend(VECTOR_BODY_CHECK.to_le_bytes());
+    expected.extend([1, 2, 3, 4, 5, 6, 7, 8]); // sequence number, generation
+    expected.extend([1, 2, 3, 4, 5, 3, 0, 0]); // last-update time, body length
+    expected.extend([0xa5; 20]);
+    expected.extend([1, 2, 3, 4]); // void-time
+    expected.extend([3, 2, 0x21, 2]); // span, kind, flags
+    expected.extend([1, 2, 0, 0]); // set
+    assert_eq!(header.encode(place(), b"abc").as_slice(), expected);
+}
+
+const VECTOR_HEAD_CHECK: u32 = 0x3fc2_d2ee;
+const VECTOR_BODY_CHECK: u32 = 0xe8af_6ad4;
+
+#[test]
+fn a_header_comes_back_as_it_was_written() {
+    let body = b"some bins";
+    let raw = header(body).encode(place(), body);
+    let read = Header::decode_checked(&raw, place()).unwrap();
+    assert_eq!(read, header(body));
+    assert!(read.body_holds(&raw, body));
+    assert!(!read.body_holds(&raw, b"some bonS"));
+}
+
+#[test]
+fn a_header_is_valid_only_at_its_place() {
+    let raw = header(b"").encode(place(), b"");
+    for other in [
+        Place {
+            offset: 4112,
+            ..place()
+        },
+        Place {
+            incarnation: 10,
+            ..place()
+        },
+        Place {
+            device_id: 8,
+            ..place()
+        },
+    ] {
+        assert_eq!(Header::decode_checked(&raw, other), None);
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_detected_and_can_be_told() {
+    let raw = header(b"x").encode(place(), b"x");
+    for bit in 0..ENTRY_HEADER_BYTES * 8 {
+        let mut flipped = raw;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(Header::decode_checked(&flipped, place()), None, "bit {bit}");
+        assert_eq!(
+            corrected(&flipped, place()),
+            Some((raw, header(b"x"))),
+            "bit {bit}"
+        );
+    }
+}
+
+#[test]
+fn varints_round_trip_and_refuse_what_is_cut() {
+    for value in [
+        0usize,
+        1,
+        127,
+        128,
+        16_383,
+        16_384,
+        1 << 23,
+        u32::MAX as usize,
+    ] {
+        let (bytes, length) = varint(value);
+        assert_eq!(take_varint(&bytes[..length]), Some((value, &[][..])));
+        assert_eq!(take_varint(&bytes[..length - 1]), None);
+    }
+}

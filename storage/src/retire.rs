@@ -1,0 +1,101 @@
+//! Taking entries out of the counts once the index no longer holds them, and truncated records out of the index.
+
+use crate::digest::PARTITIONS;
+use crate::epoch::{self, Guard};
+use crate::image::Images;
+use crate::index::Slot;
+use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED};
+use crate::namespace::Core;
+use crate::sync::atomic::Ordering;
+
+impl Core {
+    /// Takes an entry out of the counts. `superseded`: what the index no longer holds.
+    pub(crate) fn retire(&self, superseded: &Slot, guard: &Guard) {
+        if !superseded.tombstone {
+            self.sets
+                .count(superseded.set_id, -1, -i64::from(superseded.size_units));
+        }
+        self.retire_uncounted(superseded, guard);
+    }
+
+    /// The same, for who has counted already.
+    pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
+        // Groups and chains are rare: without them nobody needs to look at what is superseded.
+        let any_deltas = self.any_deltas.load(Ordering::Relaxed);
+        if !any_deltas && !self.any_groups.load(Ordering::Relaxed) {
+            self.log.release(superseded.location, superseded.size_units);
+            return;
+        }
+        let parts = self.parts_of_slot(superseded, guard);
+        // Deltas are never members of groups.
+        if let Some(whole) = parts
+            .first()
+            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+            && let Some(entry) = self.log.entry(whole.location, guard)
+            && entry.view().flags() & FLAG_GROUPED != 0
+            && self.log.holds(whole.location, &entry.view())
+        {
+            self.leave_group(&entry.view());
+        }
+        for part in parts {
+            self.log.release(part.location, part.units);
+        }
+        if let Some(number) = Images::number_of(superseded.location) {
+            self.log.images().remove(number, guard);
+        }
+    }
+
+    /// A member of a group is superseded; with the last one the commit entry goes, too.
+    pub(crate) fn leave_group(&self, entry: &EntryView<'_>) {
+        let Some(group) = entry.group() else { return };
+        if let Some(commit) = self.groups.lock().leave(group) {
+            self.log.release(commit.location, commit.units);
+        }
+    }
+
+    /// Takes what is truncated out of the index. Returns how many records that were.
+    pub(crate) fn remove_all_truncated(&self) -> u64 {
+        if !self.sets.any_truncated() {
+            return 0;
+        }
+        (0..PARTITIONS)
+            .map(|partition| self.remove_truncated(partition))
+            .sum()
+    }
+
+    fn remove_truncated(&self, partition: usize) -> u64 {
+        let guard = epoch::pin();
+        let (mut removed, mut buried) = (Vec::new(), Vec::new());
+        self.index.lock_partition(partition).update_each(|_, slot| {
+            if slot.tombstone {
+                return true;
+            }
+            // The header alone decides: a record whose body is damaged is truncated like any other.
+            let Some(entry) = self.log.entry(slot.location, &guard) else {
+                return true;
+            };
+            let view = entry.view();
+            let believed =
+                !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+            if !believed || !self.hides(&view) {
+                return true;
+            }
+            if view.flags() & FLAG_CHANGED_SET != 0 {
+                // Older versions are of another set, which this truncation does not hide: the entry stays as a tombstone.
+                buried.push(*slot);
+                slot.tombstone = true;
+                return true;
+            }
+            removed.push(*slot);
+            false
+        });
+        for slot in &buried {
+            self.sets
+                .count(slot.set_id, -1, -i64::from(slot.size_units));
+        }
+        for slot in &removed {
+            self.retire(slot, &guard);
+        }
+        (removed.len() + buried.len()) as u64
+    }
+}

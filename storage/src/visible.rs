@@ -1,0 +1,221 @@
+//! What readers see of a record: its newest entry, checked, and neither truncated nor possibly stale.
+
+use crate::digest::Digest;
+use crate::epoch::Guard;
+use crate::error::{Error, Result};
+use crate::index::{Candidate, Slot};
+use crate::location::Location;
+use crate::log::entry::{EntryView, Kind};
+use crate::log::volume::Entry;
+use crate::namespace::{Core, Counters};
+
+/// A record that readers see.
+#[derive(Debug)]
+pub(crate) enum Visible<'a> {
+    /// In the memory of a device, at this location.
+    Lent(EntryView<'a>, Location),
+    Other(Entry<'a>),
+}
+
+impl Visible<'_> {
+    #[inline]
+    pub(crate) fn view(&self) -> EntryView<'_> {
+        match self {
+            Self::Lent(view, _) => *view,
+            Self::Other(entry) => entry.view(),
+        }
+    }
+}
+
+impl Core {
+    /// The record with this digest, as readers see it.
+    #[inline]
+    pub(crate) fn visible<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Visible<'a>>> {
+        let found = self.index.lookup(digest, guard, |candidate| {
+            match self.lent(candidate, guard) {
+                Some(view) if !view.has_digest(digest) => None,
+                lent => Some((lent, candidate.location)),
+            }
+        });
+        match found {
+            None => self.absent(),
+            Some((Some(view), location)) if self.shows(&view) && self.is_current(&view) => {
+                Ok(Some(Visible::Lent(view, location)))
+            }
+            Some(_) => self.visible_by_all_means(digest, guard),
+        }
+    }
+
+    /// The entry of a candidate, if it can be lent as it is.
+    #[inline]
+    pub(crate) fn lent<'a>(
+        &'a self,
+        candidate: Candidate,
+        guard: &'a Guard,
+    ) -> Option<EntryView<'a>> {
+        match candidate.unverified {
+            true => None,
+            false => self.log.lent_entry(candidate.location, guard),
+        }
+    }
+
+    /// As [`Core::visible`], for what is not simply lent: an entry that is staged, was never checked, cannot be read, is
+    /// hidden or has a chain.
+    #[inline(never)]
+    fn visible_by_all_means<'a>(
+        &'a self,
+        digest: &Digest,
+        guard: &'a Guard,
+    ) -> Result<Option<Visible<'a>>> {
+        let found = self.index.lookup(digest, guard, |candidate| {
+            let entry = self.log.entry(candidate.location, guard);
+            if candidate.unverified {
+                let view = entry.as_ref().map(Entry::view);
+                return self
+                    .may_be(digest, candidate.location, view.as_ref())
+                    .then_some((candidate, entry));
+            }
+            // What cannot be read at all may be this record's.
+            entry
+                .as_ref()
+                .is_none_or(|entry| entry.view().has_digest(digest))
+                .then_some((candidate, entry))
+        });
+        let Some((candidate, entry)) = found else {
+            return self.absent();
+        };
+        let entry = match candidate.unverified {
+            true => self.checked_entry(candidate.location, true, guard)?,
+            false => entry,
+        };
+        let Some(mut entry) = entry else {
+            return Err(self.damaged(candidate.location));
+        };
+        if entry.view().kind_is(Kind::Delta) {
+            entry = self.imaged(digest, candidate.location, guard)?;
+        }
+        let view = self.current(entry.view())?;
+        Ok(self.shows(&view).then_some(Visible::Other(entry)))
+    }
+
+    /// Whether readers see what this entry holds: a record that is not truncated.
+    #[inline]
+    pub(crate) fn shows(&self, entry: &EntryView<'_>) -> bool {
+        entry.kind_is(Kind::Record) && !self.hides(entry)
+    }
+
+    /// Whether a truncation hides an entry.
+    #[inline]
+    pub(crate) fn hides(&self, entry: &EntryView<'_>) -> bool {
+        self.sets
+            .hides(entry.set_id(), entry.lsn(), entry.last_update_ms())
+    }
+
+    /// Returns the entry, or an error if a newer one may have been lost with bytes of unknown owners.
+    #[inline]
+    pub(crate) fn current<'a>(&self, entry: EntryView<'a>) -> Result<EntryView<'a>> {
+        match self.is_current(&entry) {
+            true => Ok(entry),
+            false => Err(self.unknown()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_current(&self, entry: &EntryView<'_>) -> bool {
+        entry.lsn().0 > self.unknown_below_lsn
+    }
+
+    /// Returns the answer for a record without an entry: it does not exist, or, if bytes of unknown owners are lost, an
+    /// error.
+    pub(crate) fn absent<T>(&self) -> Result<Option<T>> {
+        if self.unknown_below_lsn > 0 {
+            return Err(self.unknown());
+        }
+        Ok(None)
+    }
+
+    #[cold]
+    fn unknown(&self) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::MaybeStale {
+            namespace: self.name.clone(),
+        }
+    }
+
+    /// Whether an entry that nobody has checked yet is this record's. With a damaged header it may be: its tag fits, and
+    /// its digest cannot be trusted to say otherwise.
+    #[cold]
+    fn may_be(&self, digest: &Digest, location: Location, entry: Option<&EntryView<'_>>) -> bool {
+        entry.is_none_or(|entry| {
+            entry.has_digest(digest) || self.log.checked_header(location, entry).is_none()
+        })
+    }
+
+    /// The entry at a location of the index; its checks are looked at if nobody has done so yet. None only if the
+    /// location is no place for an entry at all and was not to be checked.
+    pub(crate) fn checked_entry<'a>(
+        &'a self,
+        location: Location,
+        unverified: bool,
+        guard: &'a Guard,
+    ) -> Result<Option<Entry<'a>>> {
+        let entry = self.log.entry(location, guard);
+        let whole = |entry: Entry<'a>| match entry.view().kind_is(Kind::Delta) {
+            true => self.imaged(&entry.view().digest(), location, guard),
+            false => Ok(entry),
+        };
+        if !unverified {
+            let entry = entry.ok_or_else(|| self.damaged(location))?;
+            return whole(entry).map(Some);
+        }
+        match entry.filter(|entry| self.log.holds(location, &entry.view())) {
+            Some(entry) => {
+                self.mark_verified(&entry.view().digest(), location);
+                whole(entry).map(Some)
+            }
+            None => Err(self.damaged(location)),
+        }
+    }
+
+    /// The error of an entry that does not hold, or cannot be read.
+    #[cold]
+    pub(crate) fn damaged(&self, location: Location) -> Error {
+        Counters::add(&self.counters.damaged, 1);
+        Error::Damaged {
+            device: location.device(),
+            offset: location.offset_bytes(),
+        }
+    }
+
+    /// The entry of a slot, unless it is damaged: then nothing in it is believed, and its record goes on to say so.
+    pub(crate) fn believed_entry<'a>(&'a self, slot: &Slot, guard: &'a Guard) -> Option<Entry<'a>> {
+        let entry = self.log.entry(slot.location, guard)?;
+        (!slot.unverified || self.log.holds(slot.location, &entry.view())).then_some(entry)
+    }
+
+    /// The last-update time (ms) and the flags of a slot's entry, unless its header is damaged.
+    pub(crate) fn believed_header(&self, slot: &Slot, guard: &Guard) -> Option<(u64, u8)> {
+        let entry = self.log.entry(slot.location, guard)?;
+        let view = entry.view();
+        let believed = !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+        believed.then(|| (view.last_update_ms(), view.flags()))
+    }
+
+    fn mark_verified(&self, digest: &Digest, location: Location) {
+        let mut partition = self.index.lock(digest);
+        if let Some(at) = partition.find(digest.tag(), |slot| slot.location == location) {
+            let slot = partition.get(at);
+            partition.replace(
+                at,
+                Slot {
+                    unverified: false,
+                    ..slot
+                },
+            );
+        }
+    }
+}
