@@ -20,8 +20,8 @@ fn seeds(count: u64) -> Range<u64> {
     }
 }
 
-fn runs(durability: Durability, steps: u64, count: u64) {
-    for seed in seeds(count) {
+fn runs(durability: Durability, steps: u64, seeds: Range<u64>) {
+    for seed in seeds {
         let mut run = Run::new(seed, durability);
         for _ in 0..5 {
             (0..run.chance.below(steps)).for_each(|_| run.step());
@@ -53,10 +53,16 @@ fn runs(durability: Durability, steps: u64, count: u64) {
 
 #[test]
 fn what_was_synced_survives_every_power_failure() {
-    runs(Durability::Process, 200, 4);
+    runs(Durability::Process, 200, seeds(4));
 }
 
 #[test]
 fn what_was_acknowledged_survives_every_power_failure_under_commit() {
-    runs(Durability::Commit, 40, 2);
+    runs(Durability::Commit, 40, seeds(2));
+}
+
+/// A deletion forgot that older versions were of another set, and one came back when the set was truncated.
+#[test]
+fn seeds_that_have_found_something_find_nothing_more() {
+    runs(Durability::Process, 200, 210..211);
 }

@@ -238,7 +238,8 @@ impl<'n> RecordLock<'n> {
             Change::Delete(now_ms) => {
                 let header = Header {
                     kind: Kind::Tombstone,
-                    flags,
+                    // Older versions may be of other sets than this one, which is that of the version deleted.
+                    flags: flags | (seen_flags & FLAG_CHANGED_SET),
                     last_update_ms: least_ms.max(*now_ms),
                     set_id: self.seen.map_or(0, |slot| slot.set_id),
                     ..header
