@@ -332,6 +332,9 @@ impl Namespace {
     /// before that. Returns how many; they and their counts are gone when the call returns, and they do not come back. What
     /// is written later is not concerned, whatever its time is.
     ///
+    /// Of several truncations by time the latest *time* holds: one with an earlier time than another before it removes nothing
+    /// more, not even records that were written in between with an earlier time, by a clock that had gone back.
+    ///
     /// # Errors
     /// If the truncation cannot be noted in the log, nothing is removed.
     pub fn truncate(&self, what: Truncate, before_ms: Option<u64>) -> Result<u64> {
