@@ -78,7 +78,7 @@ impl SimulatedDevice {
         self.disk.lock().failing_write = Some(nth.max(1));
     }
 
-    /// Lets every [`read`](Device::read) that overlaps the range fail with an I/O error, until
+    /// Lets every [`read`](crate::device::Device::read) that overlaps the range fail with an I/O error, until
     /// [`mend_reads`](Self::mend_reads). The mapping keeps the bytes. Found devices have the same
     /// unreadable ranges.
     pub fn fail_read(&self, range: Range<u64>) {
