@@ -25,7 +25,7 @@ const SPLICES_MAX: usize = 8;
 const EQUAL_BYTES: usize = 16;
 /// What raised numbers take in a delta, about.
 const RAISED_BYTES: usize = 8;
-/// So many numbers that have grown by the same are no chance.
+/// This many numbers in a row that have grown by the same are no coincidence.
 const RAISED_MIN: usize = 4;
 /// Changes up to this length are found wherever they are; one longer change is found per delta.
 const CHANGE_BYTES_MAX: usize = 64;
@@ -340,7 +340,7 @@ pub(crate) fn encode(
 
 fn push_varint(body: &mut Vec<u8>, number: usize) {
     let (bytes, used) = varint(number);
-    body.extend_from_slice(bytes.get(..used).unwrap_or_default());
+    body.extend(bytes.into_iter().take(used));
 }
 
 /// A delta as it was read.

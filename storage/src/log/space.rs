@@ -14,12 +14,12 @@ const EXTEND_BLOCKS: u32 = 8;
 const EXTRA_RESERVE_BLOCKS: usize = 2;
 /// With so many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
-/// Of the blocks in use, one in so many may stay backed by disk space when it is free, up to 512 MiB: it will be used again
-/// soon, and its pages are in memory.
+/// For this many blocks in use one free block may stay backed by disk space, up to 512 MiB: it will be used again soon, and
+/// its pages are in memory.
 const USED_BLOCKS_A_BACKED_ONE: usize = 4;
 const BACKED_MAX: usize = 64;
 
-/// How many free blocks may stay backed, given so many in use.
+/// Returns how many free blocks may stay backed.
 pub(crate) fn backed_of(used_blocks: usize) -> usize {
     (used_blocks / USED_BLOCKS_A_BACKED_ONE).min(BACKED_MAX)
 }
