@@ -1,9 +1,9 @@
 //! The future that [`crate::Namespace::durable`] returns.
 
+use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::log::durability::{Ticket, Wait};
 use crate::log::entry::Lsn;
-use crate::namespace::Core;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -4,264 +4,20 @@
 //! can be begun anew in the middle of one. What is checked is who may reach which bytes when. Run with
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release interleavings`.
 
-use crate::device::{
-    BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, Header as DeviceHeader, Member,
-    SimulatedDevice,
-};
-use crate::digest::Digest;
+mod harness;
+
+use crate::device::{BLOCK_BYTES, HEADER_BYTES};
+use crate::epoch;
 use crate::location::UNIT_BYTES;
-use crate::lock::record_lock::{Change, NewVersion};
-use crate::log::block::{ENTRIES_AT, Phase};
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header};
+use crate::lock::record_lock::space_wait::rest;
+use crate::lock::record_lock::{Change, NewVersion, RecordLock};
+use crate::log::chain::content_of;
+use crate::log::entry::{ENTRY_HEADER_BYTES, Header};
 use crate::namespace::Namespace;
-use crate::options::{Options, Storage};
-use crate::sync::{Arc, Mutex, thread};
+use crate::sync::thread;
+use harness::*;
 use std::collections::BTreeSet;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-const BLOCKS: u64 = 10;
-/// Enough for the entries of a test at the start of a block.
-const WATCHED_BYTES: u64 = 4096;
-/// Small payloads are staged.
-const SMALL: usize = 40;
-/// A payload that goes straight to the device: what is staged is flushed before, and the buffer begun anew behind.
-const LARGE: usize = 20 << 10;
-/// Written whole and edited by deltas.
-const EDITED: usize = 4 << 10;
-
-/// Random schedules, and ones with few but well-placed switches.
-fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
-    let config = || {
-        let mut config = shuttle::Config::default();
-        // Opening a namespace takes more stack than the model's threads have by default.
-        config.stack_size = 256 << 10;
-        config
-    };
-    let random = shuttle::scheduler::RandomScheduler::new(runs);
-    shuttle::Runner::new(random, config()).run(scenario.clone());
-    let few_switches = shuttle::scheduler::PctScheduler::new(3, runs);
-    shuttle::Runner::new(few_switches, config()).run(scenario);
-}
-
-/// What a device held when a sync of it began: of each block, where it lies and how its entries begin.
-type Seen = Vec<(u64, Vec<u8>)>;
-
-/// A disk that keeps what its blocks began with when a sync began, and lets others run during it.
-#[derive(Debug)]
-struct Watched {
-    disk: SimulatedDevice,
-    at_sync: Mutex<Seen>,
-}
-
-impl Watched {
-    fn starts_of_blocks(&self) -> Seen {
-        let blocks = (0..BLOCKS).map(|block| HEADER_BYTES + block * BLOCK_BYTES + ENTRIES_AT);
-        let reachable = blocks.filter(|at| at + WATCHED_BYTES <= self.disk.len_bytes());
-        reachable
-            .map(|at| (at, self.disk.snapshot_range(at..at + WATCHED_BYTES)))
-            .collect()
-    }
-}
-
-// SAFETY: all that is promised is promised by the disk.
-unsafe impl Device for Watched {
-    fn base(&self) -> NonNull<u8> {
-        self.disk.base()
-    }
-
-    fn max_bytes(&self) -> u64 {
-        self.disk.max_bytes()
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.disk.len_bytes()
-    }
-
-    fn extend(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
-        self.disk.extend(wanted_bytes)
-    }
-
-    fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.disk.reserve(offset, len)
-    }
-
-    fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.disk.release(offset, len)
-    }
-
-    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
-        self.disk.write(offset, parts)
-    }
-
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.disk.read(offset, into)
-    }
-
-    fn populate(&self, _offset: u64, _len: u64) {}
-
-    fn sync(&self) -> Result<(), DeviceError> {
-        *self.at_sync.lock() = self.starts_of_blocks();
-        thread::yield_now();
-        self.disk.sync()
-    }
-
-    fn staging(&self) -> Option<NonNull<u8>> {
-        self.disk.staging()
-    }
-
-    fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.disk.reserve_staging(offset, len)
-    }
-
-    fn allocated_bytes(&self) -> u64 {
-        self.disk.allocated_bytes()
-    }
-
-    fn boot(&self) -> u64 {
-        self.disk.boot()
-    }
-
-    fn describe(&self) -> String {
-        "watched".to_owned()
-    }
-}
-
-/// Returns an empty namespace with this number of lanes, and the device under it.
-fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
-    let member = Member {
-        namespace: "test".into(),
-        index: 0,
-        count: 1,
-        key_hash: 0,
-    };
-    let header = DeviceHeader {
-        version: FORMAT_VERSION,
-        device_id: 7,
-        member,
-        max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
-        created_unix_ms: 1,
-    };
-    let device = Arc::new(Watched {
-        disk: SimulatedDevice::new(&header).unwrap(),
-        at_sync: Mutex::default(),
-    });
-    let storage = Storage::Devices(vec![Arc::clone(&device) as Arc<dyn Device>]);
-    let options = Options {
-        background: false,
-        defrag_threshold_percent: 95,
-        write_lanes,
-        ..Options::new("test", storage)
-    };
-    (Namespace::open(options).unwrap().0, device)
-}
-
-fn open() -> Namespace {
-    open_with(1).0
-}
-
-/// Records 0 and 2 share a partition.
-fn digest(record: u8) -> Digest {
-    Digest::new([record; Digest::LEN])
-}
-
-/// A version of a record: its number fills the payload.
-fn version(payload: &[u8]) -> NewVersion<'_> {
-    NewVersion {
-        generation: u16::from(payload[0]),
-        void_time: 0,
-        last_update_ms: 1,
-        set_id: 0,
-        key: None,
-        payload,
-    }
-}
-
-fn put(namespace: &Namespace, record: u8, number: u8) {
-    namespace
-        .lock(&digest(record), None)
-        .unwrap()
-        .put(&version(&[number; SMALL]))
-        .unwrap();
-}
-
-fn delete(namespace: &Namespace, record: u8, now_ms: u64) -> bool {
-    let lock = namespace.lock(&digest(record), None).unwrap();
-    lock.delete(now_ms).unwrap().is_some()
-}
-
-/// Puts the version after the one that is there.
-fn increment(namespace: &Namespace, record: u8) {
-    let lock = namespace.lock(&digest(record), None).unwrap();
-    let old = lock.entry().unwrap().map_or(0, |entry| number_of(&entry));
-    lock.put(&version(&[old + 1; SMALL])).unwrap();
-}
-
-/// The number of a version, which must be whole, be it looked at late.
-fn number_of(entry: &EntryView<'_>) -> u8 {
-    let number = entry.payload()[0];
-    for _ in 0..4 {
-        assert!(
-            [SMALL, 200, LARGE].contains(&entry.payload().len())
-                && entry.payload().iter().all(|byte| *byte == number),
-            "torn"
-        );
-        assert_eq!(entry.generation(), u16::from(number), "torn");
-        thread::yield_now();
-    }
-    number
-}
-
-fn read(namespace: &Namespace, record: u8) -> Option<u8> {
-    namespace
-        .get(&digest(record), |entry| {
-            assert_eq!(entry.digest(), digest(record), "another record's bytes");
-            number_of(&entry)
-        })
-        .unwrap()
-}
-
-fn spawn(
-    namespace: &Namespace,
-    run: impl FnOnce(&Namespace) + Send + 'static,
-) -> thread::JoinHandle<()> {
-    let namespace = namespace.clone();
-    thread::spawn(move || run(&namespace))
-}
-
-/// The index, the counts of blocks, and the sets tell the same.
-fn assert_consistent(namespace: &Namespace) {
-    let core = &namespace.core;
-    let slots: Vec<_> = (0..crate::PARTITIONS)
-        .flat_map(|partition| core.slots_of(partition))
-        .collect();
-    let units: u32 = slots.iter().map(|(_, slot)| slot.size_units).sum();
-    let commits: u32 = core
-        .groups
-        .lock()
-        .iter()
-        .map(|(_, _, commit)| commit.units)
-        .sum();
-    let stats = namespace.stats();
-    assert_eq!(
-        stats.live_bytes,
-        u64::from(units + commits) * UNIT_BYTES,
-        "live bytes"
-    );
-    assert_eq!(
-        stats.records,
-        slots.iter().filter(|(_, slot)| !slot.tombstone).count() as u64
-    );
-    for volume in core.log.volumes() {
-        for block in volume
-            .blocks()
-            .iter()
-            .filter(|block| block.phase() == Phase::Free)
-        {
-            assert_eq!(block.live_units(), 0, "live units in a free block");
-        }
-    }
-}
 
 fn readers_see_whole_versions_in_order(records: [u8; 2]) {
     let namespace = open();
@@ -361,14 +117,7 @@ fn records_that_are_edited_by_deltas_do_not_change_under_readers() {
     explore(1_000, || {
         let namespace = open();
         let edit = |namespace: &Namespace, number: u8| {
-            let mut payload = [7; EDITED];
-            payload[EDITED / 2..][..8].fill(number);
-            let lock = namespace.lock(&digest(9), None).unwrap();
-            let version = NewVersion {
-                generation: u16::from(number),
-                ..version(&payload)
-            };
-            lock.put(&version).unwrap();
+            edit(namespace.lock(&digest(9), None).unwrap(), number);
         };
         edit(&namespace, 1);
         let before = namespace.stats().traffic.appended_bytes;
@@ -393,6 +142,85 @@ fn records_that_are_edited_by_deltas_do_not_change_under_readers() {
         DELTAS.fetch_add(u64::from(appended < 3 * EDITED as u64), Ordering::Relaxed);
     });
     assert!(DELTAS.load(Ordering::Relaxed) > 0, "every edit was whole");
+}
+
+/// The number in the middle of the edited record, as the log alone has it.
+fn edited_in_log(namespace: &Namespace) -> u8 {
+    let core = &namespace.core;
+    let guard = epoch::pin();
+    let (_, slot) = (0..crate::PARTITIONS)
+        .flat_map(|partition| core.slots_of(partition))
+        .find(|(_, slot)| core.is_of(slot, &digest(9), &guard))
+        .unwrap();
+    let image = core.log.image(slot.location, &guard);
+    let newest = image.map_or(slot.location, |image| image.newest());
+    let content =
+        content_of(core.log.volumes(), newest, &guard).expect("a part of the chain is gone");
+    content.body[content.body.len() - EDITED / 2]
+}
+
+/// Puts a version of the record that is edited.
+fn edit(lock: RecordLock<'_>, number: u8) {
+    let mut payload = [7; EDITED];
+    payload[EDITED / 2..][..8].fill(number);
+    let version = NewVersion {
+        generation: u16::from(number),
+        ..version(&payload)
+    };
+    lock.put(&version).unwrap();
+}
+
+#[test]
+fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
+    static MOVED: AtomicU64 = AtomicU64::new(0);
+    explore(2_000, || {
+        let namespace = open();
+        // One has a chain of deltas, the other is whole.
+        for number in 1..3 {
+            edit(namespace.lock(&digest(9), None).unwrap(), number);
+        }
+        // So much is dead that the block is worth emptying.
+        let lock = namespace.lock(&digest(5), None).unwrap();
+        lock.put(&version(&[1; LARGE])).unwrap();
+        assert!(delete(&namespace, 5, 2));
+        closed_block(&namespace);
+        let owner = spawn(&namespace, |namespace| {
+            let core = &namespace.core;
+            for number in 3..7 {
+                let mut chain = namespace.lock(&digest(9), None).unwrap();
+                let mut whole = namespace.lock(&digest(0), None).unwrap();
+                let before = core.log.counters().1.entries;
+                rest(core, &mut [&mut chain, &mut whole], || {
+                    (0..10).for_each(|_| thread::yield_now());
+                });
+                let moved = core.log.counters().1.entries - before;
+                MOVED.fetch_add(moved, Ordering::Relaxed);
+                edit(chain, number);
+                let seen = number_of(&whole.entry().unwrap().unwrap());
+                whole.put(&version(&[seen + 1; SMALL])).unwrap();
+            }
+        });
+        let tidier = spawn(&namespace, |namespace| {
+            for _ in 0..2 {
+                namespace.core.log.close_lanes().unwrap();
+                while namespace.core.defrag_step().unwrap().is_some() {}
+                namespace.core.free_emptied(true).unwrap();
+                namespace.core.forget_stuck();
+            }
+        });
+        let mut last = 0;
+        for _ in 0..2 {
+            let number = edited(&namespace);
+            assert!(number >= last, "{number} after {last}");
+            last = number;
+        }
+        owner.join().unwrap();
+        tidier.join().unwrap();
+        assert_eq!((edited(&namespace), read(&namespace, 0)), (6, Some(5)));
+        assert_eq!(edited_in_log(&namespace), 6, "the chain is broken");
+        assert_consistent(&namespace);
+    });
+    assert!(MOVED.load(Ordering::Relaxed) > 0, "nothing was moved");
 }
 
 /// A closed block that is worth moving: three records that live, and two versions that are dead.

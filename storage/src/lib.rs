@@ -4,13 +4,16 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
 )]
 
+mod bytes;
 mod clock;
+mod core;
 mod device;
 mod digest;
 mod durable_wait;
 mod epoch;
 mod error;
 mod image;
+mod imaged;
 mod index;
 #[cfg(all(test, shuttle))]
 mod interleavings;
@@ -41,7 +44,7 @@ pub use lock::hot_keys::{HOT_KEYS_MAX, HotKey};
 pub use lock::record_lock::{Change, NewVersion, RecordLock};
 pub use log::durability::Durability;
 pub use log::entry::{EntryView, Lsn};
-pub use maintenance::Maintained;
+pub use maintenance::MaintenanceReport;
 pub use namespace::Namespace;
 pub use options::{Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage};
 pub use recovery::verify::{Damage, Verification};

@@ -3,28 +3,24 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
-use crate::device::ForkGuard;
+use crate::core::Core;
 use crate::digest::Digest;
 use crate::durable_wait::DurableWait;
-use crate::epoch::{self, Guard, WatchedBlock};
-use crate::error::{Error, Result};
-use crate::index::{Candidate, Index, Slot};
-use crate::lock::hot_keys::{HotKey, HotKeys};
+use crate::epoch::{self, WatchedBlock};
+use crate::error::Result;
+use crate::index::Slot;
+use crate::location::UNIT_BYTES;
+use crate::lock::hot_keys::HotKey;
 use crate::lock::record_lock::{Change, RecordLock};
 use crate::log::block::BlockId;
-use crate::log::durability::Durability;
-use crate::log::entry::{EntryView, Header, Kind, Lsn, blank_header};
-use crate::log::group::Groups;
+use crate::log::block::Phase;
+use crate::log::entry::{EntryView, Lsn};
 use crate::log::space::Purpose;
-use crate::log::{Appended, Log};
-use crate::maintenance::Background;
-use crate::maintenance::defrag::Defrag;
+use crate::maintenance::background::Background;
 use crate::options::Options;
-use crate::recovery::METADATA_COPIES;
-use crate::sets::{SetUsage, Sets, Truncate};
-use crate::stats::Traffic;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sets::{SetUsage, Truncate};
+use crate::stats::Stats;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::visible::Visible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -36,55 +32,6 @@ pub struct Namespace {
     pub(crate) core: Arc<Core>,
     /// Ends the background threads when the last handle goes.
     pub(crate) background: Arc<Background>,
-}
-
-/// What the handles and the background threads share.
-#[derive(Debug)]
-pub(crate) struct Core {
-    pub(crate) name: String,
-    /// Tells the process that has opened the namespace from a fork of it.
-    pub(crate) fork: ForkGuard,
-    pub(crate) options: Options,
-    pub(crate) log: Log,
-    pub(crate) index: Index,
-    pub(crate) sets: Sets,
-    pub(crate) groups: Mutex<Groups>,
-    /// Whether there was a group since the opening, or one is left from before.
-    pub(crate) any_groups: AtomicBool,
-    /// Whether there may be chains of deltas.
-    pub(crate) any_deltas: AtomicBool,
-    /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
-    /// 0 if no such bytes are lost.
-    pub(crate) unknown_below_lsn: u64,
-    pub(crate) hot_keys: HotKeys,
-    pub(crate) counters: Counters,
-    /// Where the copies of the metadata entry lie.
-    pub(crate) metadata: Mutex<Vec<Appended>>,
-    pub(crate) defrag: Mutex<Defrag>,
-    /// What was written before this opening.
-    pub(crate) earlier_traffic: Traffic,
-    pub(crate) closed: AtomicBool,
-    /// Whether the close has succeeded. Held during it, and by what must not run beside it.
-    pub(crate) close_done: Mutex<bool>,
-}
-
-/// What has happened since the namespace was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) key_busy: AtomicU64,
-    pub(crate) waits: AtomicU64,
-    pub(crate) timeouts: AtomicU64,
-    pub(crate) space_waits: AtomicU64,
-    pub(crate) damaged: AtomicU64,
-    pub(crate) expired: AtomicU64,
-    pub(crate) defragmented_blocks: AtomicU64,
-    pub(crate) dropped_tombstones: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn add(counter: &AtomicU64, count: u64) {
-        counter.fetch_add(count, Ordering::Relaxed);
-    }
 }
 
 impl Namespace {
@@ -107,7 +54,7 @@ impl Namespace {
     /// while `read` runs.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the stored bytes do not match their checksum (looked at once for each entry after opening).
+    /// [`Error::Damaged`](crate::Error::Damaged) if the stored bytes do not match their checksum (looked at once for each entry after opening).
     pub fn get<R>(
         &self,
         digest: &Digest,
@@ -138,7 +85,7 @@ impl Namespace {
     /// order. Other records are not disturbed. Space cannot be recycled while a lock is held: keep it short.
     ///
     /// # Errors
-    /// [`Error::KeyBusy`] at once if `max_waiters` writers queue already; [`Error::Timeout`] after `timeout` in the
+    /// [`Error::KeyBusy`](crate::Error::KeyBusy) at once if `max_waiters` writers queue already; [`Error::Timeout`](crate::Error::Timeout) after `timeout` in the
     /// queue (None = wait as long as it takes). In both cases nothing was changed.
     pub fn lock(&self, digest: &Digest, timeout: Option<Duration>) -> Result<RecordLock<'_>> {
         RecordLock::acquire(&self.core, digest, timeout)
@@ -196,7 +143,7 @@ impl Namespace {
     /// the group when it is as durable as the namespace promises; `None` if there are no changes.
     ///
     /// # Errors
-    /// Nothing was changed, except for [`Error::InDoubt`].
+    /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
     pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
         let lsn = self.core.apply_group(changes)?;
         lsn.map_or(Ok(()), |lsn| self.core.settle(lsn))?;
@@ -226,11 +173,11 @@ impl Namespace {
     }
 
     /// Blocks until the write with this number, and all before it, are on stable storage, whatever the namespace's
-    /// [`Durability`] is. Returns at once if they are. Callers that wait at the same time share one sync.
+    /// [`Durability`](crate::Durability) is. Returns at once if they are. Callers that wait at the same time share one sync.
     ///
     /// # Errors
-    /// [`Error::InDoubt`] if a sync failed before they were, now or earlier; [`Error::BadOption`] for a number that no write
-    /// of this namespace can have returned; [`Error::Forked`] in the child of a fork.
+    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed before they were, now or earlier; [`Error::BadOption`](crate::Error::BadOption) for a number that no write
+    /// of this namespace can have returned; [`Error::Forked`](crate::Error::Forked) in the child of a fork.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<()> {
         self.core.wait_durable(lsn)
     }
@@ -363,7 +310,7 @@ impl Namespace {
     /// Everything acknowledged before this call is on stable storage when it returns.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`] if a sync fails, now or earlier; [`Error::Forked`].
+    /// [`Error::ReadOnly`](crate::Error::ReadOnly) if a sync fails, now or earlier; [`Error::Forked`](crate::Error::Forked).
     pub fn sync(&self) -> Result<()> {
         if self.core.fork.is_child() {
             // It would flush what the parent has staged since to where the fork believes the log to end.
@@ -373,7 +320,7 @@ impl Namespace {
     }
 
     /// Closes the namespace: no more writes, a last sync, and a snapshot of the index, so that opening does not need to
-    /// read the log. Other handles get [`Error::Closed`] for writes from now on. Dropping all handles without it is
+    /// read the log. Other handles get [`Error::Closed`](crate::Error::Closed) for writes from now on. Dropping all handles without it is
     /// safe: the next opening reads the log.
     ///
     /// # Errors
@@ -395,92 +342,46 @@ impl Namespace {
         *done = true;
         Ok(())
     }
-}
 
-impl Core {
-    pub(crate) fn check_open(&self) -> Result<()> {
-        if self.fork.is_child() {
-            return Err(Error::Forked {
-                namespace: self.name.clone(),
-            });
-        }
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed {
-                namespace: self.name.clone(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Counts a wait for a record's lock, or a `KeyBusy`.
-    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
-        let now_ms = self.options.clock.now_ms();
-        self.hot_keys.note(digest, busy, now_ms);
-    }
-
-    /// Has the entry fetched that is likely this record's, while the caller goes for the locks.
-    pub(crate) fn prefetch_entry(&self, digest: &Digest, guard: &Guard) {
-        let fetch = |candidate: Candidate| -> Option<()> {
-            self.log.prefetch_start(candidate.location);
-            None
+    /// A look at the counters. Costs a visit of every block's state, not of records.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let core = &self.core;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let space = core.log.space().usage();
+        let mut stats = Stats {
+            index_entries: core.index.len(),
+            index_bytes: core.index.memory_bytes(),
+            image_bytes: core.log.images().bytes(),
+            available_blocks: space.available_blocks,
+            reserve_blocks: space.reserve_blocks,
+            stop_writes: core.log.space().writes_are_stopped(),
+            read_only: core.log.syncer().failure(),
+            traffic: core.traffic(),
+            syncs: core.log.syncer().completed(),
+            key_busy: read(&core.counters.key_busy),
+            waits: read(&core.counters.waits),
+            timeouts: read(&core.counters.timeouts),
+            space_waits: read(&core.counters.space_waits),
+            damaged: read(&core.counters.damaged),
+            expired: read(&core.counters.expired),
+            defragmented_blocks: read(&core.counters.defragmented_blocks),
+            dropped_tombstones: read(&core.counters.dropped_tombstones),
+            ..Stats::default()
         };
-        self.index.lookup(digest, guard, fetch);
-    }
-
-    pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
-        self.index.lock_partition(partition).iter().collect()
-    }
-
-    /// Waits until what was published under this number is as durable as the namespace promises.
-    pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
-        match self.options.durability {
-            Durability::Commit => self.log.sync_to(lsn),
-            Durability::Process | Durability::Interval(_) => Ok(()),
-        }
-    }
-
-    /// Waits until everything up to this number is durable.
-    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<()> {
-        if lsn.0 <= self.log.syncer().durable_lsn() {
-            return Ok(());
-        }
-        // Its threads are not there, and what it syncs the parent may be writing.
-        if self.fork.is_child() {
-            return self.check_open();
-        }
-        if lsn.0 > self.log.last_lsn() {
-            return Err(Error::BadOption {
-                option: "lsn",
-                value: lsn.to_string(),
-                rule: "a number that a write of this namespace has returned",
-            });
-        }
-        self.log.sync_to(lsn)
-    }
-
-    /// Writes the metadata entries anew. Their predecessors live until the new ones are there.
-    pub(crate) fn store_metadata(&self, metadata: &[u8]) -> Result<()> {
-        let mut current = self.metadata.lock();
-        // Like every writer: emptied blocks are not given back while one is under way (see `Groups`).
-        let _guard = epoch::pin();
-        self.check_open()?;
-        self.log.check_writable(Purpose::Delete)?;
-        let header = Header {
-            kind: Kind::Metadata,
-            ..blank_header()
-        };
-        let mut copies = Vec::with_capacity(METADATA_COPIES);
-        for _ in 0..METADATA_COPIES {
-            match self.log.append(Purpose::Delete, header, &[metadata], None) {
-                Ok(copy) => copies.push(copy),
-                // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
-                Err(_) if !copies.is_empty() => break,
-                Err(error) => return Err(error),
+        stats.records = core.sets.usage().iter().map(|set| set.records).sum();
+        for volume in core.log.volumes() {
+            stats.device_bytes += volume.device().allocated_bytes();
+            stats.unreadable_bytes += volume.unreadable().bytes();
+            for block in volume
+                .blocks()
+                .iter()
+                .filter(|block| block.phase() != Phase::Free)
+            {
+                stats.used_blocks += 1;
+                stats.live_bytes += u64::from(block.live_units()) * UNIT_BYTES;
             }
         }
-        for old in std::mem::replace(&mut *current, copies) {
-            self.log.release(old.location, old.units);
-        }
-        Ok(())
+        stats
     }
 }

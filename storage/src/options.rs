@@ -61,7 +61,9 @@ pub struct Options {
     pub max_waiters: usize,
     /// How records are read. Default: [`ReadMode::Mapped`].
     pub read_mode: ReadMode,
-    /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time.
+    /// How many blocks are filled at once (1..=64): about one for each thread that writes at the same time. Each keeps a
+    /// block of 8 MiB open and another in reserve. 0, the default, is one for each core, at most 8, and at most one for
+    /// every 24 blocks that the devices may grow to.
     pub write_lanes: usize,
     /// Blocks whose live share falls below this percentage (1..=95) are defragmented.
     pub defrag_threshold_percent: u8,
@@ -105,9 +107,7 @@ impl Options {
             image_bytes_max: Self::DEFAULT_IMAGE_BYTES_MAX,
             max_waiters: Self::DEFAULT_MAX_WAITERS,
             read_mode: ReadMode::default(),
-            write_lanes: std::thread::available_parallelism()
-                .map_or(2, usize::from)
-                .min(8),
+            write_lanes: 0,
             defrag_threshold_percent: Self::DEFAULT_DEFRAG_THRESHOLD_PERCENT,
             defrag_bytes_per_second: Self::DEFAULT_DEFRAG_BYTES_PER_SECOND,
             max_space_wait: Duration::from_secs(5),
@@ -134,8 +134,12 @@ impl Options {
                 rule: "a namespace's name has 1 to 31 bytes and no NUL byte",
             });
         }
-        if !(1..=64).contains(&self.write_lanes) {
-            return refuse("write_lanes", self.write_lanes.to_string(), "1 to 64");
+        if self.write_lanes > 64 {
+            return refuse(
+                "write_lanes",
+                self.write_lanes.to_string(),
+                "1 to 64, or 0 for the default",
+            );
         }
         if !(1..=95).contains(&self.defrag_threshold_percent) {
             let value = self.defrag_threshold_percent.to_string();

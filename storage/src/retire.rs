@@ -1,11 +1,11 @@
 //! Taking entries out of the counts once the index no longer holds them, and truncated records out of the index.
 
+use crate::core::Core;
 use crate::digest::PARTITIONS;
 use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::Slot;
 use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED};
-use crate::namespace::Core;
 use crate::sync::atomic::Ordering;
 
 impl Core {

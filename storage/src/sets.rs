@@ -143,6 +143,7 @@ pub(crate) struct Sets {
 
 /// What a set holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SetUsage {
     /// The set's name; empty for records without a set.
     pub name: String,

@@ -1,12 +1,8 @@
 //! What a namespace holds, and what it has cost.
 
-use crate::location::UNIT_BYTES;
-use crate::log::block::Phase;
-use crate::namespace::{Core, Namespace};
-use crate::sync::atomic::{AtomicU64, Ordering};
-
 /// Bytes written over the life of a namespace, as far as it was closed cleanly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Traffic {
     /// Headers and bodies that callers asked to store.
     pub requested_bytes: u64,
@@ -37,6 +33,7 @@ impl Traffic {
 
 /// A look at a namespace. Counters run from its opening, [`Stats::traffic`] from its creation.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Stats {
     /// Live records; expired ones until the expiry pass has met them.
@@ -91,61 +88,5 @@ impl Stats {
     #[must_use]
     pub fn index_bytes_per_record(&self) -> f64 {
         self.index_bytes as f64 / self.index_entries.max(1) as f64
-    }
-}
-
-impl Namespace {
-    /// A look at the counters. Costs a visit of every block's state, not of records.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let core = &self.core;
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let space = core.log.space().usage();
-        let mut stats = Stats {
-            index_entries: core.index.len(),
-            index_bytes: core.index.memory_bytes(),
-            image_bytes: core.log.images().bytes(),
-            available_blocks: space.available_blocks,
-            reserve_blocks: space.reserve_blocks,
-            stop_writes: core.log.space().writes_are_stopped(),
-            read_only: core.log.syncer().failure(),
-            traffic: core.traffic(),
-            syncs: core.log.syncer().completed(),
-            key_busy: read(&core.counters.key_busy),
-            waits: read(&core.counters.waits),
-            timeouts: read(&core.counters.timeouts),
-            space_waits: read(&core.counters.space_waits),
-            damaged: read(&core.counters.damaged),
-            expired: read(&core.counters.expired),
-            defragmented_blocks: read(&core.counters.defragmented_blocks),
-            dropped_tombstones: read(&core.counters.dropped_tombstones),
-            ..Stats::default()
-        };
-        stats.records = core.sets.usage().iter().map(|set| set.records).sum();
-        for volume in core.log.volumes() {
-            stats.device_bytes += volume.device().allocated_bytes();
-            stats.unreadable_bytes += volume.unreadable().bytes();
-            for block in volume
-                .blocks()
-                .iter()
-                .filter(|block| block.phase() != Phase::Free)
-            {
-                stats.used_blocks += 1;
-                stats.live_bytes += u64::from(block.live_units()) * UNIT_BYTES;
-            }
-        }
-        stats
-    }
-}
-
-impl Core {
-    /// Since the namespace was created.
-    pub(crate) fn traffic(&self) -> Traffic {
-        let (writers, defrag) = self.log.counters();
-        self.earlier_traffic.plus(Traffic {
-            requested_bytes: writers.requested_bytes,
-            appended_bytes: writers.appended_units * UNIT_BYTES,
-            moved_bytes: defrag.appended_units * UNIT_BYTES,
-        })
     }
 }

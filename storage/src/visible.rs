@@ -1,5 +1,6 @@
 //! What readers see of a record: its newest entry, checked, and neither truncated nor possibly stale.
 
+use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
@@ -7,7 +8,6 @@ use crate::index::{Candidate, Slot};
 use crate::location::Location;
 use crate::log::entry::{EntryView, Kind};
 use crate::log::volume::Entry;
-use crate::namespace::{Core, Counters};
 
 /// A record that readers see.
 #[derive(Debug)]
@@ -15,6 +15,12 @@ pub(crate) enum Visible<'a> {
     /// In the memory of a device, at this location.
     Lent(EntryView<'a>, Location),
     Other(Entry<'a>),
+}
+
+/// What the index has found for a digest.
+enum Found<'a> {
+    Lent(EntryView<'a>, Candidate),
+    Unlent(Candidate, Option<Entry<'a>>),
 }
 
 impl Visible<'_> {
@@ -28,7 +34,7 @@ impl Visible<'_> {
 }
 
 impl Core {
-    /// The record with this digest, as readers see it.
+    /// Returns the record with this digest, as readers see it.
     #[inline]
     pub(crate) fn visible<'a>(
         &'a self,
@@ -37,16 +43,18 @@ impl Core {
     ) -> Result<Option<Visible<'a>>> {
         let found = self.index.lookup(digest, guard, |candidate| {
             match self.lent(candidate, guard) {
-                Some(view) if !view.has_digest(digest) => None,
-                lent => Some((lent, candidate.location)),
+                Some(view) => view
+                    .has_digest(digest)
+                    .then_some(Found::Lent(view, candidate)),
+                None => self.found_unlent(digest, candidate, guard),
             }
         });
         match found {
             None => self.absent(),
-            Some((Some(view), location)) if self.shows(&view) && self.is_current(&view) => {
-                Ok(Some(Visible::Lent(view, location)))
+            Some(Found::Lent(view, candidate)) if self.shows(&view) && self.is_current(&view) => {
+                Ok(Some(Visible::Lent(view, candidate.location)))
             }
-            Some(_) => self.visible_by_all_means(digest, guard),
+            Some(found) => self.visible_unlent(digest, found, guard),
         }
     }
 
@@ -63,30 +71,36 @@ impl Core {
         }
     }
 
-    /// As [`Core::visible`], for what is not simply lent: an entry that is staged, was never checked, cannot be read, is
-    /// hidden or has a chain.
+    /// Returns the entry of a candidate that cannot be lent, if it is this record's: it is staged, was never checked, has
+    /// an image, or cannot be read.
     #[inline(never)]
-    fn visible_by_all_means<'a>(
+    fn found_unlent<'a>(
         &'a self,
         digest: &Digest,
+        candidate: Candidate,
+        guard: &'a Guard,
+    ) -> Option<Found<'a>> {
+        let entry = self.log.entry(candidate.location, guard);
+        let view = entry.as_ref().map(Entry::view);
+        let is_of_record = match candidate.unverified {
+            true => self.may_be(digest, candidate.location, view.as_ref()),
+            // What cannot be read at all may be this record's.
+            false => view.is_none_or(|view| view.has_digest(digest)),
+        };
+        is_of_record.then_some(Found::Unlent(candidate, entry))
+    }
+
+    /// Completes [`Core::visible`] for an entry that is not simply lent, or is hidden, or has a chain.
+    #[inline(never)]
+    fn visible_unlent<'a>(
+        &'a self,
+        digest: &Digest,
+        found: Found<'a>,
         guard: &'a Guard,
     ) -> Result<Option<Visible<'a>>> {
-        let found = self.index.lookup(digest, guard, |candidate| {
-            let entry = self.log.entry(candidate.location, guard);
-            if candidate.unverified {
-                let view = entry.as_ref().map(Entry::view);
-                return self
-                    .may_be(digest, candidate.location, view.as_ref())
-                    .then_some((candidate, entry));
-            }
-            // What cannot be read at all may be this record's.
-            entry
-                .as_ref()
-                .is_none_or(|entry| entry.view().has_digest(digest))
-                .then_some((candidate, entry))
-        });
-        let Some((candidate, entry)) = found else {
-            return self.absent();
+        let (candidate, entry) = match found {
+            Found::Lent(_, candidate) => (candidate, self.log.entry(candidate.location, guard)),
+            Found::Unlent(candidate, entry) => (candidate, entry),
         };
         let entry = match candidate.unverified {
             true => self.checked_entry(candidate.location, true, guard)?,

@@ -4,7 +4,8 @@
 mod common;
 
 use common::{
-    Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
+    Chance, NOW_MS, delete, devices, digest, files, fill, get, options, payload_of, put, simulated,
+    version,
 };
 use spikelet_storage::{
     BLOCK_BYTES, Change, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage,
@@ -21,27 +22,6 @@ const LARGE: usize = 100 << 10;
 
 fn memory(blocks: u64) -> Namespace {
     Namespace::open(options(Storage::Memory, blocks)).unwrap().0
-}
-
-/// A payload that tells record and version.
-fn payload(record: u64, version: u64, bytes: usize) -> Vec<u8> {
-    let mut payload = [record.to_le_bytes(), version.to_le_bytes()]
-        .concat()
-        .repeat(bytes.div_ceil(16));
-    payload.truncate(bytes);
-    payload
-}
-
-/// Puts records `0..`, until the namespace refuses. Returns how many there are.
-fn fill(namespace: &Namespace, bytes: usize) -> u64 {
-    for record in 0.. {
-        match put(namespace, &digest(record), &payload(record, 0, bytes)) {
-            Ok(()) => {}
-            Err(Error::StopWrites { .. }) => return record,
-            Err(other) => panic!("{other}"),
-        }
-    }
-    unreachable!()
 }
 
 #[test]
@@ -64,7 +44,7 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
     for record in 0..count {
         assert_eq!(
             get(&namespace, &digest(record)).unwrap(),
-            Some(payload(record, 0, LARGE))
+            Some(payload_of(record, 0, LARGE))
         );
     }
     for record in (0..count).step_by(2) {
@@ -81,7 +61,7 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
     assert!(!namespace.stats().stop_writes);
     put(&namespace, &digest(0), b"new").unwrap();
     for record in 1..count {
-        let expected = (record % 2 == 1).then(|| payload(record, 0, LARGE));
+        let expected = (record % 2 == 1).then(|| payload_of(record, 0, LARGE));
         assert_eq!(get(&namespace, &digest(record)).unwrap(), expected);
     }
     assert_eq!(get(&namespace, &digest(0)).unwrap(), Some(b"new".to_vec()));
@@ -113,29 +93,6 @@ fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
     let stats = namespace.stats();
     assert_eq!((stats.records, stats.index_entries), (0, 0));
     assert!(stats.available_blocks >= BLOCKS - 2, "{stats:?}");
-}
-
-#[test]
-fn even_the_smallest_devices_take_writes_and_get_well_again() {
-    for blocks in 5..=12 {
-        let wanted = Options {
-            write_lanes: 64,
-            ..options(Storage::Memory, blocks)
-        };
-        let (namespace, _) = Namespace::open(wanted).unwrap();
-        for round in 0..3 {
-            let count = fill(&namespace, LARGE);
-            assert!(count > 0, "{blocks} blocks, round {round}");
-            for record in 0..count {
-                assert!(delete(&namespace, &digest(record)).unwrap());
-            }
-            namespace.maintain().unwrap();
-        }
-    }
-    for blocks in 0..5 {
-        let refused = Namespace::open(options(Storage::Memory, blocks)).unwrap_err();
-        assert!(refused.to_string().contains("five blocks"), "{refused}");
-    }
 }
 
 #[test]
@@ -173,7 +130,7 @@ fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
         put(
             &namespace,
             &digest(record),
-            &payload(record, version, LARGE),
+            &payload_of(record, version, LARGE),
         )
         .unwrap();
         newest.insert(record, version);
@@ -189,7 +146,7 @@ fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
     for (record, version) in newest {
         assert_eq!(
             get(&namespace, &digest(record)).unwrap(),
-            Some(payload(record, version, LARGE))
+            Some(payload_of(record, version, LARGE))
         );
     }
 }
@@ -209,7 +166,7 @@ fn background_threads_bring_space_back_by_themselves() {
             scope.spawn(move || {
                 for version in 0..4_000 {
                     let record = version * 7 % records * 2 + writer;
-                    let payload = payload(record, version, LARGE);
+                    let payload = payload_of(record, version, LARGE);
                     // A writer that is faster than defragmentation is refused for a moment, never for ever.
                     while let Err(error) = put(namespace, &digest(record), &payload) {
                         assert!(matches!(error, Error::StopWrites { .. }), "{error}");
@@ -246,7 +203,12 @@ fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
                 let mut chance = Chance(writer);
                 for version in 0..4_000 {
                     let record = writer * EACH + chance.below(EACH);
-                    put(namespace, &digest(record), &payload(record, version, LARGE)).unwrap();
+                    put(
+                        namespace,
+                        &digest(record),
+                        &payload_of(record, version, LARGE),
+                    )
+                    .unwrap();
                 }
             });
         }
@@ -257,18 +219,18 @@ fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
 #[test]
 fn a_reader_keeps_what_it_sees_from_being_overwritten() {
     let namespace = memory(BLOCKS);
-    put(&namespace, &digest(1), &payload(1, 0, 900)).unwrap();
+    put(&namespace, &digest(1), &payload_of(1, 0, 900)).unwrap();
     let seen = namespace.get(&digest(1), |entry| {
         for version in 1..2_000 {
-            put(&namespace, &digest(1), &payload(1, version, 900)).unwrap();
+            put(&namespace, &digest(1), &payload_of(1, version, 900)).unwrap();
         }
         namespace.maintain().unwrap();
         entry.payload().to_vec()
     });
-    assert_eq!(seen.unwrap(), Some(payload(1, 0, 900)));
+    assert_eq!(seen.unwrap(), Some(payload_of(1, 0, 900)));
     assert_eq!(
         get(&namespace, &digest(1)).unwrap(),
-        Some(payload(1, 1_999, 900))
+        Some(payload_of(1, 1_999, 900))
     );
 }
 
@@ -284,7 +246,7 @@ fn a_tombstone_stays_while_an_older_version_may_be_found() {
     put(&namespace, &digest(0), b"to be deleted").unwrap();
     // Its block stays mostly live, so that nothing moves it.
     for record in 1..100 {
-        put(&namespace, &digest(record), &payload(record, 0, LARGE)).unwrap();
+        put(&namespace, &digest(record), &payload_of(record, 0, LARGE)).unwrap();
     }
     namespace.sync().unwrap();
     assert!(delete(&namespace, &digest(0)).unwrap());
@@ -325,7 +287,11 @@ fn deleted_records_never_return_whatever_is_moved_forgotten_and_restarted() {
             assert_eq!(delete(&namespace, &digest(record)).unwrap(), was);
         } else {
             let bytes = chance.below(20_000) as usize;
-            match put(&namespace, &digest(record), &payload(record, step, bytes)) {
+            match put(
+                &namespace,
+                &digest(record),
+                &payload_of(record, step, bytes),
+            ) {
                 Ok(()) => {
                     model.insert(record, (step, bytes));
                 }
@@ -352,7 +318,7 @@ fn deleted_records_never_return_whatever_is_moved_forgotten_and_restarted() {
             for record in 0..300 {
                 let expected = model
                     .get(&record)
-                    .map(|(step, bytes)| payload(record, *step, *bytes));
+                    .map(|(step, bytes)| payload_of(record, *step, *bytes));
                 assert!(
                     get(&namespace, &digest(record)).unwrap() == expected,
                     "{record} at {step}"
@@ -378,7 +344,7 @@ fn maintenance_ends_although_large_records_leave_much_of_each_block_unused() {
         );
         for record in 0..count {
             assert!(
-                get(&namespace, &digest(record)).unwrap().unwrap() == payload(record, 0, bytes)
+                get(&namespace, &digest(record)).unwrap().unwrap() == payload_of(record, 0, bytes)
             );
         }
     }
@@ -438,7 +404,7 @@ fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
     let namespace = open();
     let count = 300;
     for record in 0..count {
-        put(&namespace, &digest(record), &payload(record, 0, LARGE)).unwrap();
+        put(&namespace, &digest(record), &payload_of(record, 0, LARGE)).unwrap();
     }
     namespace.sync().unwrap();
     drop(namespace);
@@ -449,7 +415,7 @@ fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
         .unwrap();
     let device = std::fs::read(dir.path().join("device-0")).unwrap();
     let victim = 10;
-    let needle = &payload(victim, 0, 32);
+    let needle = &payload_of(victim, 0, 32);
     let at = device
         .windows(32)
         .position(|window| window == needle)
@@ -465,7 +431,9 @@ fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
     for record in (0..count).step_by(10) {
         match get(&namespace, &digest(record)) {
             Err(Error::Damaged { offset, .. }) => assert!(record == victim && offset < at),
-            found => assert!(record != victim && found.unwrap() == Some(payload(record, 0, LARGE))),
+            found => {
+                assert!(record != victim && found.unwrap() == Some(payload_of(record, 0, LARGE)))
+            }
         }
     }
     // Written anew it holds nothing back any more.
@@ -492,7 +460,7 @@ fn a_closed_namespace_is_not_maintained() {
         put(
             &namespace,
             &digest(version % 10),
-            &payload(1, version, LARGE),
+            &payload_of(1, version, LARGE),
         )
         .unwrap();
         namespace.sync().unwrap();
@@ -507,68 +475,8 @@ fn a_closed_namespace_is_not_maintained() {
     assert!(opening.from_snapshot);
     assert_eq!(
         get(&namespace, &digest(9)).unwrap(),
-        Some(payload(1, 199, LARGE))
+        Some(payload_of(1, 199, LARGE))
     );
-}
-
-#[test]
-fn short_lives_do_not_fill_a_device_with_a_block_each() {
-    for closes in [true, false] {
-        let dir = tempfile::tempdir().unwrap();
-        let live = |background| {
-            Namespace::open(Options {
-                background,
-                ..options(files(dir.path(), 1), BLOCKS)
-            })
-            .unwrap()
-            .0
-        };
-        // As a program does that is started, writes two records, and ends.
-        for life in 1..=4 * BLOCKS {
-            let namespace = live(true);
-            for record in [0, life] {
-                put(&namespace, &digest(record), &payload(record, life, 100))
-                    .unwrap_or_else(|error| panic!("life {life}: {error}"));
-            }
-            if closes {
-                namespace.close().unwrap();
-            }
-        }
-        let namespace = live(false);
-        assert!(!namespace.stats().stop_writes);
-        for record in 0..=4 * BLOCKS {
-            let life = if record == 0 { 4 * BLOCKS } else { record };
-            assert!(
-                get(&namespace, &digest(record)).unwrap().unwrap() == payload(record, life, 100)
-            );
-        }
-    }
-}
-
-#[test]
-fn blocks_that_openings_ended_early_are_joined_when_space_is_short() {
-    const EACH: u64 = 20;
-    const LIVES: u64 = 15;
-    let mut disks = simulated(1, BLOCKS);
-    for life in 0..LIVES {
-        let (namespace, _) = Namespace::open(options(devices(&disks), BLOCKS)).unwrap();
-        for record in life * EACH..(life + 1) * EACH {
-            // Some 2 MB a life, all of it live.
-            let bytes = payload(record, 1, LARGE);
-            let refused = put(&namespace, &digest(record), &bytes).is_err();
-            if refused {
-                namespace.maintain().unwrap();
-                put(&namespace, &digest(record), &bytes)
-                    .unwrap_or_else(|error| panic!("life {life}: {error}"));
-            }
-        }
-        disks = vec![Arc::new(disks[0].kill().unwrap())];
-    }
-    let (namespace, _) = Namespace::open(options(devices(&disks), BLOCKS)).unwrap();
-    for record in 0..LIVES * EACH {
-        let found = get(&namespace, &digest(record)).unwrap();
-        assert!(found == Some(payload(record, 1, LARGE)), "record {record}");
-    }
 }
 
 #[test]
@@ -578,14 +486,14 @@ fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
         ..options(Storage::Memory, 12)
     };
     let (namespace, _) = Namespace::open(wanted).unwrap();
-    put(&namespace, &digest(1_000_000), &payload(7, 0, LARGE)).unwrap();
+    put(&namespace, &digest(1_000_000), &payload_of(7, 0, LARGE)).unwrap();
     let read = namespace.get(&digest(1_000_000), |entry| {
         let before = entry.payload().to_vec();
         let writer = namespace.clone();
         // Five times what the device holds, written while this reader stays.
         std::thread::spawn(move || {
             for write in 0..5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 {
-                put(&writer, &digest(write % 200), &payload(write, 1, LARGE)).unwrap();
+                put(&writer, &digest(write % 200), &payload_of(write, 1, LARGE)).unwrap();
             }
         })
         .join()
@@ -607,7 +515,7 @@ fn a_group_waits_for_space_as_a_single_write_does() {
     // Five times what the device holds, in groups; what is live fits.
     let groups = 5 * 12 * (BLOCK_BYTES as usize / LARGE) as u64 / 4;
     for group in 0..groups {
-        let payload = payload(group, 1, LARGE);
+        let payload = payload_of(group, 1, LARGE);
         let members = (0..4).map(|member| {
             let record = (group * 4 + member) % 200;
             let lock = namespace.lock(&digest(record), None).unwrap();
@@ -623,7 +531,7 @@ fn a_group_waits_for_space_as_a_single_write_does() {
         let newest = (0..groups).rev();
         let mut newest =
             newest.filter(|group| (group * 4..group * 4 + 4).any(|n| n % 200 == record));
-        let expected = payload(newest.next().unwrap(), 1, LARGE);
+        let expected = payload_of(newest.next().unwrap(), 1, LARGE);
         assert!(get(&namespace, &digest(record)).unwrap().unwrap() == expected);
     }
 }

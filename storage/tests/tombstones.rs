@@ -5,9 +5,12 @@ mod common;
 
 use common::{delete, devices, digest, get, options, put, simulated};
 use spikelet_storage::{BLOCK_BYTES, Namespace, Options, SimulatedDevice};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const BLOCKS: u64 = 16;
+
+/// Readers of the process, those of other tests included, make a pass look at more blocks.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn on(device: &Arc<SimulatedDevice>) -> Options {
     options(devices(&[Arc::clone(device)]), BLOCKS)
@@ -27,6 +30,7 @@ fn filled(device: &Arc<SimulatedDevice>) -> (Namespace, u64) {
 
 #[test]
 fn blocks_without_superseded_bytes_are_not_read_and_of_others_the_directory_alone() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);
     // In the middle of the second of four full blocks.
@@ -51,6 +55,7 @@ fn blocks_without_superseded_bytes_are_not_read_and_of_others_the_directory_alon
 
 #[test]
 fn tombstones_go_once_the_blocks_with_older_versions_are_gone_and_nothing_returns() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);
     for record in (0..records).filter(|record| record % 8 > 0) {
@@ -71,6 +76,7 @@ fn tombstones_go_once_the_blocks_with_older_versions_are_gone_and_nothing_return
 
 #[test]
 fn a_block_whose_directory_is_damaged_is_looked_at_entry_by_entry() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);
     let deleted = records * 3 / 8;

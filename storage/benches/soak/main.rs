@@ -11,6 +11,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 #![allow(missing_docs)]
 
+#[path = "../../tests/common/chance.rs"]
+mod chance;
 mod chart;
 mod expected;
 mod latencies;

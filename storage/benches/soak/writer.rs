@@ -1,6 +1,7 @@
 //! A thread of the soak that writes, and what it expects to find.
 
-use crate::expected::{Chance, EDITS_MAX, Expected, describe};
+use crate::chance::Chance;
+use crate::expected::{EDITS_MAX, Expected, describe};
 use crate::latencies::Latencies;
 use crate::support::digest;
 use crate::{Outcome, WRITERS};

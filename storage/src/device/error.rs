@@ -1,6 +1,6 @@
 //! What can go wrong with a device.
 
-use super::header::FORMAT_VERSION;
+use super::FORMAT_VERSION;
 use crate::location::DEVICES_MAX;
 
 /// Why there is no space on a device.

@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,11 @@ use super::header::{STATIC_AT, STATIC_BYTES, StaticBytes, boot_id, write_header}
 use super::memory::{
     address_space, base_of, check_maximum, check_range, no_staging, populate, total_len,
 };
-use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, ReadPattern, read_state};
+use super::{Device, DeviceError, HEADER_BYTES, Header, ReadPattern, read_state};
+use allocation::{allocate, allocated_bytes, is_in_memory, ok_if_unsupported, refused};
 use staging::Staging;
 
+mod allocation;
 mod staging;
 
 /// The parts that one call of the system writes.
@@ -419,31 +421,6 @@ fn write_parts(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts disk space behind a range; does nothing where the file system cannot.
-fn allocate(file: &File, offset: u64, len: u64) -> io::Result<()> {
-    if len == 0 {
-        return Ok(());
-    }
-    let allocate = || fallocate(file, FallocateFlags::empty(), offset, len);
-    ok_if_unsupported(rustix::io::retry_on_intr(allocate))
-}
-
-/// Whether the file system keeps its files in memory (`tmpfs`).
-fn is_in_memory(file: &File) -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        /// As `statfs` of Linux tells it.
-        const TMPFS_MAGIC: i64 = 0x0102_1994;
-        #[allow(clippy::unnecessary_cast, reason = "of other width on some systems")]
-        rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type as i64 == TMPFS_MAGIC)
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = file;
-        false
-    }
-}
-
 /// Gives the disk space of a range back; does nothing where the file system cannot.
 fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -454,42 +431,6 @@ fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
     }
     let _ = (file, offset, len);
     Ok(())
-}
-
-fn ok_if_unsupported(done: rustix::io::Result<()>) -> io::Result<()> {
-    match done {
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
-        done => Ok(done?),
-    }
-}
-
-/// Returns the disk space that a file takes, in bytes; 0 if the system does not tell.
-fn allocated_bytes(file: &File) -> u64 {
-    // `blocks` counts 512 bytes whatever the file system.
-    file.metadata()
-        .map_or(0, |metadata| metadata.blocks() * 512)
-}
-
-/// For `map_err`: the error of what may need disk space for the bytes `from..to`.
-fn refused(
-    path: &str,
-    action: &'static str,
-    from: u64,
-    to: u64,
-) -> impl FnOnce(io::Error) -> DeviceError {
-    move |source| {
-        let cause = match source.kind() {
-            io::ErrorKind::StorageFull => FullCause::Disk,
-            io::ErrorKind::QuotaExceeded => FullCause::Quota,
-            _ => return DeviceError::io(path, action)(source),
-        };
-        DeviceError::Full {
-            path: path.to_owned(),
-            len_bytes: from,
-            wanted_bytes: to,
-            cause,
-        }
-    }
 }
 
 /// Makes the name of a new file durable.

@@ -35,12 +35,10 @@ use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::state::{STATE_AT, STATE_BYTES_MAX, State, read_copy, write_state};
-use super::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES};
+use super::{BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES};
+use crate::bytes::{put, take};
 use crate::location::{DEVICE_BYTES_MAX, DEVICES_MAX};
 use crate::log::bit_repair::before_one_flip;
-
-/// The version of the format that this program writes. It reads this one and those before it.
-pub const FORMAT_VERSION: u32 = 2;
 
 /// The longest name of a namespace, in bytes; Aerospike's limit.
 pub const NAMESPACE_BYTES_MAX: usize = 31;
@@ -445,25 +443,6 @@ fn static_checksum(bytes: &StaticBytes) -> [u8; 8] {
     // The magic number is left out: if it alone is changed, the file is still known for a device.
     let content: [u8; CHECKSUM_AT - VERSION_AT] = take(bytes, VERSION_AT);
     xxh3_64(&content).to_le_bytes()
-}
-
-/// Copies `value` to `at`; both are constants of the layout.
-pub(super) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    bytes
-        .iter_mut()
-        .skip(at)
-        .zip(value)
-        .for_each(|(to, from)| *to = *from);
-}
-
-/// The `N` bytes at `at`; both are constants of the layout.
-pub(super) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut value = [0; N];
-    value
-        .iter_mut()
-        .zip(bytes.iter().skip(at))
-        .for_each(|(to, from)| *to = *from);
-    value
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ mod state;
 pub use error::{DeviceError, FullCause};
 pub use file::FileDevice;
 pub(crate) use fork::ForkGuard;
-pub use header::{FORMAT_VERSION, Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
+pub use header::{Header, Member, NAMESPACE_BYTES_MAX, new_device_id, read_header};
 pub(crate) use header::{count_damaged_copies, damaged_parts, upgrade};
 pub use memory::MemoryDevice;
 pub use simulated::{Atomicity, SECTOR_BYTES, SimulatedDevice};
@@ -39,6 +39,9 @@ pub use state::{DurableExtent, OPEN_EXTENTS_MAX, State, read_state, write_state}
 
 use std::fmt::Debug;
 use std::ptr::NonNull;
+
+/// The version of the format that this program writes. It reads this one and those before it.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What the header takes at the start of a device; the first block begins here. A multiple of every
 /// page size in use, so that blocks are aligned to pages.

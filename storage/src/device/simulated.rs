@@ -30,11 +30,9 @@ use super::memory::{
 };
 use super::{Device, DeviceError, FullCause, HEADER_BYTES, Header, STAGING_BYTES};
 use chance::Coin;
+pub use disk::SECTOR_BYTES;
 use disk::{Counts, Disk, Page, SECTORS_A_PAGE, ZEROS, pages_of, sectors_of, touched_sectors};
 use mapping::{fill_zeros, load, load_page, store, store_changes};
-
-/// The smallest unit that a disk writes whole or not at all.
-pub const SECTOR_BYTES: u64 = 512;
 
 /// What a disk writes whole or not at all when the power fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,8 +12,9 @@
 //!
 //! What they apply to is the body of a whole record without its group: key and payload.
 
+use crate::bytes::{Varint, slice, take_varint};
 use crate::location::Location;
-use crate::log::entry::{Lsn, take_varint, varint};
+use crate::log::entry::Lsn;
 use crate::sets::Reader;
 
 const FIXED_BYTES: usize = 16;
@@ -326,8 +327,7 @@ pub(crate) fn encode(
         push_varint(&mut body, splice.at - last + skipped);
         push_varint(&mut body, splice.removed);
         push_varint(&mut body, splice.inserted * 2 + is_raised);
-        let inserted = new.get(splice.from..splice.from + splice.inserted);
-        body.extend_from_slice(inserted.unwrap_or_default());
+        body.extend_from_slice(slice(new, splice.from..splice.from + splice.inserted));
         if let Some(raised) = splice.raised {
             push_varint(&mut body, raised.count);
             body.push(raised.width as u8);
@@ -339,8 +339,7 @@ pub(crate) fn encode(
 }
 
 fn push_varint(body: &mut Vec<u8>, number: usize) {
-    let (bytes, used) = varint(number);
-    body.extend(bytes.into_iter().take(used));
+    body.extend_from_slice(Varint::new(number).bytes());
 }
 
 /// A delta as it was read.

@@ -5,9 +5,9 @@
 //! the namespace's budget goes. Images are a cache: evicting one drops the image and keeps the chain, and whoever reads a
 //! chain leaves an image behind. A chain that grows too long is *folded*: the record is written whole again.
 //!
-//! Read `delta.rs` (what an edit writes), this file (where images are kept), `chain.rs` (from chains to images and back).
+//! Read `delta.rs` (what an edit writes), and this file (where images are kept); `log/chain.rs` has the
+//! chains, `imaged.rs` goes from chains to images and back.
 
-pub(crate) mod chain;
 pub(crate) mod delta;
 
 use crate::digest::Digest;

@@ -70,6 +70,8 @@ const _: () = assert!(size_of::<HeldLocks>() == 32);
 struct More {
     /// Held beside the first, in no order.
     held: Vec<Digest>,
+    /// Held, while the owners wait for space and look at nothing, in no order.
+    resting: Vec<Digest>,
     /// All who wait in this partition, in the order in which they came. One queue for all records:
     /// it is no longer than there are threads that wait here, and mostly for one record.
     queue: VecDeque<(Digest, Arc<Waiter>)>,
@@ -151,6 +153,28 @@ impl HeldLocks {
             .iter()
             .position(|(_, queued)| Arc::ptr_eq(queued, waiter));
         place.and_then(|place| more.queue.remove(place)).is_some()
+    }
+
+    /// Notes that the owner of a lock waits for space: until [`HeldLocks::resume`] others may move
+    /// the record. Without, records of waiting writers would keep blocks from being emptied, and so
+    /// the space away that they wait for.
+    pub(crate) fn rest(&mut self, digest: &Digest) {
+        debug_assert!(self.is_held(digest), "{digest} rests but is not held");
+        self.more.get_or_insert_default().resting.push(*digest);
+    }
+
+    /// Notes that the owner of a lock goes on.
+    pub(crate) fn resume(&mut self, digest: &Digest) {
+        if let Some(more) = &mut self.more {
+            more.resting.retain(|resting| resting != digest);
+        }
+    }
+
+    /// Returns whether the lock is held by an owner that waits for space.
+    pub(crate) fn is_resting(&self, digest: &Digest) -> bool {
+        self.more
+            .as_ref()
+            .is_some_and(|more| more.resting.contains(digest))
     }
 
     pub(crate) fn is_held(&self, digest: &Digest) -> bool {

@@ -8,25 +8,25 @@
 mod acquire;
 mod fold;
 mod group;
-mod space_wait;
+pub(crate) mod space_wait;
 
+use crate::bytes::Varint;
+use crate::core::Core;
 use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::image::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, HeldImage, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::Appended;
+use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
+use crate::log::entry::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header, varint,
+    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
 };
 use crate::log::space::Purpose;
 use crate::log::volume::{Entry, OwnedEntry};
-use crate::namespace::Core;
 use crate::sync::atomic::Ordering;
-use space_wait::Patience;
 use std::cell::OnceCell;
 
 /// A new version of a record.
@@ -147,22 +147,6 @@ impl<'n> RecordLock<'n> {
         }
     }
 
-    fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
-        let core = self.core;
-        let mut patience = Patience::default();
-        loop {
-            match self.try_put(version) {
-                // Another writer may take the space that this one has waited for.
-                Err(full @ Error::StopWrites { .. }) => {
-                    if !patience.wait(core, &mut [&mut self]) {
-                        return Err(full);
-                    }
-                }
-                result => return result,
-            }
-        }
-    }
-
     fn try_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Write)?;
@@ -257,11 +241,10 @@ impl<'n> RecordLock<'n> {
                     });
                 }
                 let key = version.key.unwrap_or_default();
-                let (length, used) = varint(key.len());
-                let length = if version.key.is_some() {
-                    length.get(..used).unwrap_or_default()
-                } else {
-                    &[]
+                let length = Varint::new(key.len());
+                let length = match version.key {
+                    Some(_) => length.bytes(),
+                    None => &[],
                 };
                 flags |= if version.key.is_some() { FLAG_KEYED } else { 0 };
                 if self.seen.is_some_and(|slot| slot.set_id != version.set_id) {
@@ -389,8 +372,7 @@ impl<'n> RecordLock<'n> {
         parts.push(part);
         let mut body = Vec::with_capacity(body_bytes);
         if let Some(key) = version.key {
-            let (length, used) = varint(key.len());
-            body.extend_from_slice(length.get(..used).unwrap_or_default());
+            body.extend_from_slice(Varint::new(key.len()).bytes());
             body.extend_from_slice(key);
         }
         body.extend_from_slice(version.payload);
@@ -531,7 +513,7 @@ impl<'n> RecordLock<'n> {
 
 /// What the key takes in front of the payload.
 fn prefix_bytes(key: Option<&[u8]>) -> usize {
-    key.map_or(0, |key| varint(key.len()).1 + key.len())
+    key.map_or(0, |key| Varint::new(key.len()).len() + key.len())
 }
 
 impl Drop for RecordLock<'_> {

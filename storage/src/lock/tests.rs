@@ -11,6 +11,20 @@ use super::harness::{Partition, Refused, digest};
 use super::*;
 
 #[test]
+fn a_lock_whose_owner_waits_for_space_stays_held_and_says_so_until_it_resumes() {
+    let mut locks = HeldLocks::default();
+    assert!(locks.try_acquire(&digest(1)) && locks.try_acquire(&digest(2)));
+    locks.rest(&digest(1));
+    assert!(locks.is_held(&digest(1)) && locks.is_resting(&digest(1)));
+    assert!(!locks.is_resting(&digest(2)));
+    assert!(!locks.try_acquire(&digest(1)), "nobody else may write it");
+    locks.resume(&digest(1));
+    assert!(locks.is_held(&digest(1)) && !locks.is_resting(&digest(1)));
+    assert!(locks.release(&digest(1)).is_none());
+    assert!(!locks.is_held(&digest(1)));
+}
+
+#[test]
 fn an_uncontended_lock_allocates_nothing() {
     let mut locks = HeldLocks::default();
     assert!(matches!(locks.acquire(&digest(1), 20), Acquire::Granted));

@@ -19,6 +19,9 @@ const BACKED_BLOCK_FROM_BYTES: u64 = 4 * BLOCK_BYTES;
 /// A block that is being filled is worth emptying once it holds this many bytes.
 const DEAD_LANE_BYTES_MIN: u64 = 1 << 20;
 
+/// A block with less room than this is closed although its lane gets no other one.
+const ROOM_BYTES_MIN: u64 = 128 << 10;
+
 /// What processors map by one entry of the page table at most.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 
@@ -67,7 +70,16 @@ impl Log {
                     self.keep_backed_block()
                         .map_err(|error| self.refused(purpose, error))?;
                 }
-                let next = self.take_block(purpose)?;
+                let is_full = !open.fits(ROOM_BYTES_MIN);
+                let next = match self.take_block(purpose) {
+                    Err(refused) if is_full => {
+                        // What is dead in it can be won back once it is closed.
+                        self.close_block(number, state, volume)
+                            .map_err(|error| self.refused(purpose, error))?;
+                        return Err(refused);
+                    }
+                    next => next?,
+                };
                 let closed = self
                     .back_block(next)
                     .and_then(|()| self.close_block(number, state, volume));

@@ -1,31 +1,14 @@
 //! Syncing the devices of the log, and noting in their headers how far they are durable.
 
-use crate::device::{DeviceError, DurableExtent, State, write_state};
+use crate::device::{DeviceError, DurableExtent, write_state};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
 use crate::log::durability::Horizon;
 use crate::log::entry::Lsn;
-use crate::log::lane::LockedLane;
+use crate::log::states::{Reach, States};
 use crate::sync::atomic::Ordering;
-
-/// What the devices' headers say of how far they are durable.
-#[derive(Debug, Default)]
-pub(super) struct States {
-    /// As noted last, one for each device.
-    pub(super) noted: Vec<State>,
-    /// What the sync under way will make durable.
-    pub(super) syncing: Reach,
-}
-
-/// How far the log reached when a sync began.
-#[derive(Debug, Default)]
-pub(super) struct Reach {
-    pub(super) next_block: u64,
-    /// For each device: blocks that had a header, and how far the open ones were filled.
-    pub(super) devices: Vec<(u32, Vec<DurableExtent>)>,
-}
 
 impl Log {
     /// Everything appended before this call is on stable storage when it returns, and the devices' headers say so (which
@@ -59,31 +42,16 @@ impl Log {
             .iter()
             .map(|used| (used.load(Ordering::SeqCst), Vec::new()))
             .collect();
-        for (number, lane) in self.lanes.iter().enumerate() {
-            let mut state = lane.state.lock();
-            let Some(id) = state.open.as_ref().map(|open| open.id) else {
-                continue;
-            };
-            let volume = self.volume_of(id).map_err(|error| error.to_string())?;
-            LockedLane {
-                number,
-                state: &mut state,
-                volume,
-                staging: self.staging(),
-            }
-            .flush()
-            .map_err(|error| error.to_string())?;
-            if let Some(open) = &state.open {
-                // A block that is not among the extents counts as durable to its end.
-                let device = devices.get_mut(id.device);
-                let (_, extents) = device.ok_or_else(|| no_device(id.device).to_string())?;
-                extents.push(DurableExtent {
-                    block: open.id.index,
-                    incarnation: open.incarnation,
-                    durable_units: unit_of(open.flushed),
-                    entries: open.directory.entries() as u32,
-                });
-            }
+        for filled in self.flush_lanes().map_err(|error| error.to_string())? {
+            // A block that is not among the extents counts as durable to its end.
+            let device = devices.get_mut(filled.id.device);
+            let (_, extents) = device.ok_or_else(|| no_device(filled.id.device).to_string())?;
+            extents.push(DurableExtent {
+                block: filled.id.index,
+                incarnation: filled.incarnation,
+                durable_units: unit_of(filled.end),
+                entries: filled.entries as u32,
+            });
         }
         self.states.lock().syncing = Reach {
             next_block,

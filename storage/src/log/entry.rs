@@ -15,8 +15,9 @@
 //! All integers are little-endian. The head check is written last, so a header that a killed process left behind
 //! always has its whole body.
 
+use crate::bytes::take_varint;
 use crate::digest::Digest;
-use crate::location::UNIT_BYTES;
+use crate::location::{Location, UNIT_BYTES};
 use crate::log::bit_repair::before_one_flip;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -471,32 +472,12 @@ impl<'a> EntryView<'a> {
     }
 }
 
-/// Up to five bytes of LEB128.
-pub(crate) fn varint(value: usize) -> ([u8; 5], usize) {
-    let mut bytes = [0u8; 5];
-    let mut rest = value as u32;
-    let mut length = 0;
-    for byte in &mut bytes {
-        length += 1;
-        *byte = (rest & 0x7f) as u8;
-        rest >>= 7;
-        if rest == 0 {
-            break;
-        }
-        *byte |= 0x80;
-    }
-    (bytes, length)
-}
-
-pub(crate) fn take_varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let mut value = 0u32;
-    for (at, byte) in bytes.iter().take(5).enumerate() {
-        value |= u32::from(byte & 0x7f).checked_shl(7 * at as u32)?;
-        if byte & 0x80 == 0 {
-            return Some((value as usize, bytes.get(at + 1..)?));
-        }
-    }
-    None
+/// Where an entry was put.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Appended {
+    pub(crate) location: Location,
+    pub(crate) units: u32,
+    pub(crate) lsn: Lsn,
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! The members carry the group's number (the first bytes of their bodies); a commit entry with the same number and the
 //! count of members follows them. It must stay as long as a member counts, or recovery would not believe the member.
 
-use crate::log::Appended;
+use crate::log::entry::Appended;
 use crate::sets::Reader;
 use std::collections::HashMap;
 

@@ -4,6 +4,7 @@
 //! straight to the device otherwise. A full buffer is flushed by whoever finds it full. Under the lock everything happens
 //! in the order of the bytes, so a block never has a gap.
 
+use crate::bytes::slice;
 use crate::device::{BLOCK_BYTES, DeviceError};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, ENTRIES_AT, Phase};
@@ -47,19 +48,18 @@ const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Assembled {
     /// Room for the header, then the body from its parts.
-    pub(crate) fn new(parts: &[&[u8]], body_bytes: usize) -> Self {
+    pub(crate) fn new(parts: &[&[u8]]) -> Self {
+        let body_bytes = parts.iter().map(|part| part.len()).sum();
         let mut words = ASSEMBLED.take();
         let units = Header::span_for(body_bytes) as usize;
         // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
         words.clear();
         words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
-        let bytes = words.as_flattened_mut();
-        let mut at = ENTRY_HEADER_BYTES;
+        let (_, mut rest) = words.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES);
         for part in parts {
-            if let Some(target) = bytes.get_mut(at..at + part.len()) {
-                target.copy_from_slice(part);
-                at += part.len();
-            }
+            let (target, behind) = rest.split_at_mut(part.len());
+            target.copy_from_slice(part);
+            rest = behind;
         }
         Self { words, body_bytes }
     }
@@ -69,10 +69,8 @@ impl Assembled {
     }
 
     fn body(&self) -> &[u8] {
-        let behind = self.words.as_flattened().get(ENTRY_HEADER_BYTES..);
-        behind
-            .and_then(|rest| rest.get(..self.body_bytes))
-            .unwrap_or_default()
+        let body = ENTRY_HEADER_BYTES..ENTRY_HEADER_BYTES + self.body_bytes;
+        slice(self.words.as_flattened(), body)
     }
 }
 
@@ -269,7 +267,7 @@ impl LockedLane<'_> {
             } else if self.state.reserved_bytes < self.state.buffer_bytes {
                 self.restart()?;
             }
-        } else {
+        } else if self.staging.is_some() {
             self.flush()?;
         }
         let Some(open) = self.state.open.as_mut() else {

@@ -3,11 +3,12 @@
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
 //! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `durability.rs`,
-//! `durable_state.rs` (syncs, and what the devices' headers say of them), in this order.
+//! `states.rs`, `durable_state.rs` (syncs, and what the devices' headers say of them), in this order.
 
 pub(crate) mod bit_repair;
 pub(crate) mod block;
 mod block_life;
+pub(crate) mod chain;
 pub(crate) mod directory;
 pub(crate) mod durability;
 mod durable_state;
@@ -16,22 +17,23 @@ pub(crate) mod group;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
+mod states;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
-use crate::device::{Device, DeviceError, STAGING_LANES_MAX, read_state};
+use crate::device::{BLOCK_BYTES, Device, DeviceError, STAGING_LANES_MAX, read_state};
 use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
-use crate::image::chain::content_of;
 use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
+use crate::log::chain::content_of;
 use crate::log::durability::Syncer;
-use crate::log::durable_state::States;
-use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
+use crate::log::entry::{Appended, ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
+use crate::log::states::States;
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -39,19 +41,12 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// Where an entry was put.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Appended {
-    pub(crate) location: Location,
-    pub(crate) units: u32,
-    pub(crate) lsn: Lsn,
-}
-
 /// How far a block that a lane is filling has come.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilledBlock {
     pub(crate) id: BlockId,
-    /// The first byte behind its entries, from its start.
+    pub(crate) incarnation: u64,
+    /// The first byte behind its entries, from its start: the device has all before it.
     pub(crate) end: u64,
     /// How many lines its directory has.
     pub(crate) entries: usize,
@@ -221,7 +216,7 @@ impl Log {
         if let Some(content) = image.read() {
             return Some(Entry::Image(content));
         }
-        let built = content_of(self, image.newest(), guard)?;
+        let built = content_of(&self.volumes, image.newest(), guard)?;
         Some(Entry::Owned(OwnedEntry::Built(Box::new(built))))
     }
 
@@ -273,17 +268,13 @@ impl Log {
         location: Location,
         entry: &EntryView<'_>,
     ) -> Option<Header> {
-        let (volume, incarnation) = self.life_of(location)?;
-        Header::decode_checked(
-            entry.raw(),
-            volume.place(incarnation, location.offset_bytes()),
-        )
+        self.volume(location)?.checked_header(location, entry)
     }
 
     /// Whether both checks of the entry at a location hold.
     pub(crate) fn holds(&self, location: Location, entry: &EntryView<'_>) -> bool {
-        self.checked_header(location, entry)
-            .is_some_and(|header| header.body_holds(entry.raw(), entry.body()))
+        let volume = self.volume(location);
+        volume.is_some_and(|volume| volume.holds(location, entry))
     }
 
     /// Refuses new versions while space is down to the reserve, and everything after a failed sync.
@@ -319,7 +310,7 @@ impl Log {
                 limit,
             });
         }
-        let mut entry = Assembled::new(parts, body_bytes);
+        let mut entry = Assembled::new(parts);
         let (number, mut state) = self.lane(purpose)?;
         let volume = self.open_block_for(number, &mut state, entry.bytes(), purpose)?;
         let mut lane = LockedLane {
@@ -375,12 +366,6 @@ impl Log {
         }
     }
 
-    fn life_of(&self, location: Location) -> Option<(&Volume, u64)> {
-        let volume = self.volume(location)?;
-        let id = BlockId::containing(location.device(), location.offset_bytes());
-        Some((volume, volume.block(id.index)?.incarnation()))
-    }
-
     /// A lane for this thread, locked: the one it had last, or else the first that nobody holds. So threads that never
     /// meet share the first lane, and further lanes come into use when writers collide.
     fn lane(&self, purpose: Purpose) -> Result<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
@@ -415,7 +400,7 @@ impl Log {
         ))
     }
 
-    /// Brings what is staged to the devices. Returns how far the blocks that lanes are filling have come.
+    /// Writes what is staged to the devices. Returns how far the blocks that lanes fill have come.
     pub(crate) fn flush_lanes(&self) -> Result<Vec<FilledBlock>> {
         let mut filled = Vec::new();
         for (number, lane) in self.lanes.iter().enumerate() {
@@ -434,7 +419,8 @@ impl Log {
             .map_err(Error::Device)?;
             filled.extend(state.open.as_ref().map(|open| FilledBlock {
                 id: open.id,
-                end: open.tail,
+                incarnation: open.incarnation,
+                end: open.flushed,
                 entries: open.directory.entries(),
             }));
         }
@@ -452,6 +438,19 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Returns how many bytes are left in the block that others are emptied into: the whole of it while it is being filled
+    /// at this moment.
+    pub(crate) fn defrag_room_bytes(&self) -> u64 {
+        let Some(lane) = self.lanes.last() else {
+            return 0;
+        };
+        let Some(state) = lane.state.try_lock() else {
+            return BLOCK_BYTES;
+        };
+        let open = state.open.as_ref();
+        open.map_or(0, |open| BLOCK_BYTES.saturating_sub(open.tail))
     }
 
     /// How many blocks hold entries.

@@ -12,6 +12,9 @@ use std::time::Instant;
 const EXTEND_BLOCKS: u32 = 8;
 /// Reserved beside a block for each lane's deletes: one that only defragmentation may take, and one it is filling.
 const EXTRA_RESERVE_BLOCKS: usize = 2;
+/// Limit on the default number of lanes, and the blocks that the devices must have for each. A lane keeps two: 8 % of 24.
+const LANES_DEFAULT_MAX: usize = 8;
+const BLOCKS_A_DEFAULT_LANE: usize = 24;
 /// With so many blocks beside the reserve space is short.
 const TIGHT_BLOCKS: u64 = 2;
 /// For this many blocks in use one free block may stay backed by disk space, up to 512 MiB: it will be used again soon, and
@@ -100,9 +103,17 @@ fn take_one(
     })
 }
 
-/// How many lanes devices with so many blocks can feed: each keeps a block open, dead or alive, and has one reserved for
-/// its deletes; defragmentation keeps one open, too, and there must be one left to write to.
+/// Returns how many lanes `blocks` can feed: each keeps a block open, dead or alive, and has one reserved for its deletes;
+/// defragmentation keeps one open, too, and there must be one left to write to. `wanted` 0: one for each core, unless
+/// what they keep would weigh on the devices.
 pub(crate) fn lanes_for(blocks: usize, wanted: usize) -> usize {
+    let wanted = match wanted {
+        0 => std::thread::available_parallelism()
+            .map_or(2, usize::from)
+            .min(LANES_DEFAULT_MAX)
+            .min(blocks / BLOCKS_A_DEFAULT_LANE),
+        wanted => wanted,
+    };
     wanted
         .min(blocks.saturating_sub(EXTRA_RESERVE_BLOCKS + 2) / 2)
         .max(1)

@@ -1,5 +1,6 @@
 //! A device with the state of its blocks: the one place where device memory is read.
 
+use crate::bytes::slice;
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
 use crate::epoch::Guard;
 use crate::image::{Content, HeldImage, ImageRef};
@@ -109,9 +110,7 @@ impl CopiedEntry {
     fn view(&self) -> EntryView<'_> {
         let bytes = self.words.as_flattened();
         match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
-            Some((raw, rest)) => {
-                EntryView::new(raw, rest.get(..self.body_bytes).unwrap_or_default())
-            }
+            Some((raw, rest)) => EntryView::new(raw, slice(rest, ..self.body_bytes)),
             None => EntryView::new(&[0; ENTRY_HEADER_BYTES], &[]),
         }
     }
@@ -200,6 +199,26 @@ impl Volume {
             device: self.number,
             index,
         }
+    }
+
+    /// Returns the header of the entry at a location, if its check holds.
+    pub(crate) fn checked_header(
+        &self,
+        location: Location,
+        entry: &EntryView<'_>,
+    ) -> Option<Header> {
+        let id = BlockId::containing(location.device(), location.offset_bytes());
+        let incarnation = self.block(id.index)?.incarnation();
+        Header::decode_checked(
+            entry.raw(),
+            self.place(incarnation, location.offset_bytes()),
+        )
+    }
+
+    /// Returns whether both checks of the entry at a location hold.
+    pub(crate) fn holds(&self, location: Location, entry: &EntryView<'_>) -> bool {
+        self.checked_header(location, entry)
+            .is_some_and(|header| header.body_holds(entry.raw(), entry.body()))
     }
 
     pub(crate) fn place(&self, incarnation: u64, offset: u64) -> Place {

@@ -1,6 +1,7 @@
 //! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
+use crate::core::{Core, Counters};
 use crate::device::BLOCK_BYTES;
 use crate::epoch::{self, Guard};
 use crate::error::Result;
@@ -8,14 +9,13 @@ use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
 use crate::log::block::{BlockId, BlockState, Phase};
+use crate::log::entry::Appended;
 use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
-use crate::log::{Appended, Log};
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::namespace::{Core, Counters};
-use std::collections::HashMap;
+use crate::maintenance::defrag_state::{Defrag, Emptied};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +29,9 @@ const ENTRIES_AHEAD: usize = 16;
 /// when space is short or the durability's own period is over.
 const BLOCKS_A_CHECKPOINT: usize = 64;
 const BLOCKS_A_CHECKPOINT_MIN: usize = 8;
+
+/// Dead bytes beyond a block that cleaning needs to win one: entries that move do not fill blocks to the last byte.
+const SPARE_DEAD_BYTES: u64 = 1 << 20;
 
 /// A block with no more live than this (1 MiB), in units, is what a short life of the store has left.
 const LEFTOVER_UNITS: u32 = (1 << 20) / UNIT_BYTES as u32;
@@ -47,40 +50,6 @@ const GATHERED_BLOCKS_MAX: usize = 64;
 const LEFTOVERS_MIN: usize = 8;
 /// With fewer blocks beside the reserve, two leftovers are one too many.
 const LEFTOVERS_MAX: u64 = 24;
-
-/// What is under way.
-#[derive(Debug, Default)]
-pub(crate) struct Defrag {
-    emptied: Vec<Emptied>,
-    /// Blocks that could not be emptied (damage, or a write that was under way), with the live units they had: not tried
-    /// again before that has changed, or somebody has asked for it.
-    stuck: HashMap<BlockId, u32>,
-    /// The partition with which the next look at tombstones begins.
-    pub(crate) tombstones_from: usize,
-    /// The memory that blocks are read into.
-    pub(crate) walk: BlockWalk,
-}
-
-#[derive(Debug)]
-struct Emptied {
-    id: BlockId,
-    /// All readers that could see it are gone.
-    unseen: Arc<AtomicBool>,
-    /// The last sequence number when it was empty: what superseded its entries has no higher one.
-    last_lsn: u64,
-    /// Its header says that it is free.
-    noted: bool,
-}
-
-impl Emptied {
-    /// Once true, it stays so: nobody finds the block in the index any more.
-    fn is_unseen(&self, log: &Log) -> bool {
-        if !self.unseen.load(Ordering::SeqCst) && epoch::is_unseen(log.watched(self.id)) {
-            self.unseen.store(true, Ordering::SeqCst);
-        }
-        self.unseen.load(Ordering::SeqCst)
-    }
-}
 
 impl Core {
     /// Has the blocks tried again that could not be emptied.
@@ -176,14 +145,22 @@ impl Core {
     }
 
     /// Whether cleaning can make room for new versions, or just has: a block is being emptied or waits to be given back,
-    /// or enough is dead for two blocks. Takes no lock that is held while a block is emptied.
+    /// or enough is dead for a block, together with what the block that others are emptied into has left: emptying all
+    /// wins as many blocks as they hold dead bytes. Takes no lock that is held while a block is emptied.
     pub(crate) fn can_win_space(&self) -> bool {
         let (live, filled) = self.fill();
-        let dead = filled.saturating_sub(live) * UNIT_BYTES;
-        let mut blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        dead >= 2 * BLOCK_BYTES
-            || blocks.any(|block| block.phase() == Phase::Draining)
-            // What was being emptied a moment ago may be free by now.
+        let dead = filled.saturating_sub(live) * UNIT_BYTES + self.log.defrag_room_bytes();
+        if dead >= BLOCK_BYTES + SPARE_DEAD_BYTES {
+            return true;
+        }
+        let (mut draining, mut free) = (false, 0);
+        for block in self.log.volumes().iter().flat_map(Volume::blocks) {
+            draining |= block.phase() == Phase::Draining;
+            free += u64::from(block.phase() == Phase::Free);
+        }
+        // A block that was emptied may be free already and not yet to be had.
+        draining
+            || free > self.log.space().usage().available_blocks
             || !self.log.space().writes_are_stopped()
     }
 
@@ -452,9 +429,10 @@ impl Core {
         let new = self.log.append(Purpose::Defrag, header, &[body], None)?;
         let replaced = {
             let mut partition = self.index.lock(&header.digest);
-            // Who has it locked may be writing a delta against it where it is.
-            let is_held = partition.held().is_held(&header.digest);
-            let at = partition.find(tag, current).filter(|_| !is_held);
+            // Who has it locked may be writing a delta against it where it is, unless it waits for space.
+            let held = partition.held();
+            let may_move = !held.is_held(&header.digest) || held.is_resting(&header.digest);
+            let at = partition.find(tag, current).filter(|_| may_move);
             if let Some(at) = at {
                 let slot = partition.get(at);
                 let moved = Slot {
@@ -507,7 +485,7 @@ impl Core {
             return Ok(0);
         }
         // Whoever has it locked writes it anew, or the next look at this block finds it again.
-        RecordLock::try_acquire(self, &header.digest).map_or(Ok(0), RecordLock::fold)
+        RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 
     /// Whether a power failure cannot undo a group any more.

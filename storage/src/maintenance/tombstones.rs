@@ -1,5 +1,6 @@
 //! Forgetting tombstones of which no older version is on any device.
 
+use crate::core::{Core, Counters};
 use crate::device::BLOCK_BYTES;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
@@ -12,8 +13,7 @@ use crate::log::directory::{SECTOR_BYTES, directory_bytes, identity_of};
 use crate::log::entry::{Kind, Lsn};
 use crate::log::volume::Volume;
 use crate::maintenance::block_walk::{BlockWalk, WalkedBlock};
-use crate::maintenance::defrag::Defrag;
-use crate::namespace::{Core, Counters};
+use crate::maintenance::defrag_state::Defrag;
 use crate::recovery::block_reader::is_version;
 use crate::sync::atomic::{AtomicBool, Ordering};
 use std::collections::HashMap;

@@ -12,6 +12,7 @@ pub(crate) mod recovered_entries;
 pub(crate) mod repair;
 pub(crate) mod scan;
 mod scan_format_1;
+pub(crate) mod sighting;
 pub(crate) mod snapshot;
 mod snapshot_reader;
 pub(crate) mod verify;
@@ -22,28 +23,26 @@ use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
 use crate::error::{Error, Result};
 use crate::image::Part;
-use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::location::{Location, UNIT_BYTES};
+use crate::log::Log;
 use crate::log::block::{
     BlockHeader, BlockId, BlockState, BlockUse, ENTRIES_AT, Format, HeaderCopy, Phase,
 };
+use crate::log::chain::parts_of;
 use crate::log::directory::Line;
+use crate::log::entry::Appended;
 use crate::log::entry::{Kind, Lsn};
 use crate::log::group::Groups;
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
-use crate::log::{Appended, Log};
 use crate::options::{Opening, OpeningProgress};
 use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, is_version, lost_at};
 use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
 use crate::recovery::repair::Repair;
-use crate::recovery::scan::UsedBlock;
+use crate::recovery::sighting::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
 use std::collections::{HashMap, HashSet};
-
-/// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
-pub(crate) const METADATA_COPIES: usize = 2;
 
 /// Fewer records are counted before another thread has started.
 const RECORDS_A_THREAD: u64 = 50_000;
@@ -198,7 +197,7 @@ fn chains(
         if !is_current {
             continue;
         }
-        match parts_of(log, *location, &guard) {
+        match parts_of(log.volumes(), *location, &guard) {
             Some(parts) => chains.push(Chain {
                 digest: *digest,
                 parts,

@@ -1,5 +1,7 @@
 //! Opening and closing a namespace.
 
+use crate::core::METADATA_COPIES;
+use crate::core::{Core, Counters};
 use crate::device::{
     Device, DeviceError, FORMAT_VERSION, FileDevice, ForkGuard, HEADER_BYTES, Header, Member,
     MemoryDevice, State, count_damaged_copies, new_device_id, read_header, read_state, upgrade,
@@ -11,12 +13,12 @@ use crate::lock::hot_keys::HotKeys;
 use crate::log::staging::Staging;
 use crate::log::volume::Volume;
 use crate::log::{Log, staging_of};
-use crate::maintenance::Background;
-use crate::namespace::{Core, Counters, Namespace};
+use crate::maintenance::background::Background;
+use crate::namespace::Namespace;
 use crate::options::{Opening, Options, ReadMode, Storage};
 use crate::recovery::repair::Repair;
 use crate::recovery::snapshot;
-use crate::recovery::{Known, METADATA_COPIES, Recovered, count_chains, count_live, recover};
+use crate::recovery::{Known, Recovered, count_chains, count_live, recover};
 use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;

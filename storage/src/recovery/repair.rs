@@ -12,7 +12,7 @@ use crate::log::directory::{directory_bytes, unit_of};
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, filler};
 use crate::log::lane::OpenBlock;
 use crate::log::volume::Volume;
-use crate::recovery::scan::{BlockEnd, UsedBlock};
+use crate::recovery::sighting::{BlockEnd, UsedBlock};
 use std::ops::Range;
 
 /// How much is written again at a time.

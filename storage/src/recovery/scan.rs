@@ -6,84 +6,20 @@
 
 use crate::device::BLOCK_BYTES;
 use crate::location::UNIT_BYTES;
-use crate::log::bit_repair::before_one_flip;
-use crate::log::block::{BlockId, ENTRIES_AT, Format};
+use crate::log::block::{ENTRIES_AT, Format};
 use crate::log::directory::{Line, ReadDirectory, SECTOR_BYTES, directory_bytes, unit_of};
-use crate::log::entry::{
-    ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, RawHeader, corrected,
-};
+use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn, Place, corrected};
 use crate::log::group::{COMMIT_BODY_BYTES, read_commit};
 use crate::log::staging::{BUFFER_BYTES_MAX, Staging};
 use crate::log::volume::Volume;
 use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::scan_format_1::scan_format_1;
+use crate::recovery::sighting::{
+    BlockEnd, Sighting, UsedBlock, body_of, corrected_commit, fits, zero_units,
+};
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// What was met in a block. Offsets are those of the device.
-#[derive(Debug)]
-pub(crate) enum Sighting<'a> {
-    /// A whole entry, of any kind but a filler.
-    Entry {
-        offset: u64,
-        header: &'a Header,
-        entry: EntryView<'a>,
-    },
-    /// An entry that was whole once, and whose bytes have changed since. The header is what it was; so is what a commit
-    /// entry says (group, members), if a single flipped bit accounts for the damage.
-    Damaged {
-        offset: u64,
-        header: &'a Header,
-        commit: Option<(u64, u32)>,
-    },
-    /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
-    /// damaged bytes and is this entry's alone.
-    Lost { offset: u64, line: Line },
-    /// Bytes that held entries once. `unknown`: the directory does not say whose.
-    Damage {
-        offset: u64,
-        bytes: u64,
-        unknown: bool,
-    },
-}
-
-/// A block in use, and what is known of it before it is read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct UsedBlock {
-    pub(crate) id: BlockId,
-    pub(crate) format: Format,
-    pub(crate) incarnation: u64,
-    /// The number under which it was opened.
-    pub(crate) sequence: u64,
-    /// Up to here, in bytes from its start, it was durable.
-    pub(crate) durable_to: u64,
-    /// How many entries lie there; `None` if the whole block was durable, and closed.
-    pub(crate) durable_entries: Option<u32>,
-    /// The lane whose staging buffer may continue it, and where the buffer begins in the block.
-    pub(crate) staged: Option<(usize, u64)>,
-}
-
-/// How a block ends.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BlockEnd {
-    /// The first byte behind its entries.
-    pub(crate) end: u64,
-    /// From there on it is closed: a filler spans the rest.
-    pub(crate) sealed: bool,
-    /// From here on the entries were found in staging memory alone.
-    pub(crate) staged_from: Option<u64>,
-    /// Entries of unknown owners are lost.
-    pub(crate) unknown: bool,
-    /// No entry has a higher number, as the filler says that ends the block. 0: nothing says so.
-    pub(crate) last_lsn: u64,
-    /// Where the directory begins, as far as it can be read, if entries are lost.
-    pub(crate) directory_at: u64,
-    /// The directory as it should be: for each entry its line, and the unit in which it begins. Empty if the block was
-    /// durable as a whole.
-    pub(crate) lines: Vec<(Line, u32)>,
-    /// Of a block of format 1: ranges that hold no entry, or one that was torn.
-    pub(crate) gaps: Vec<Range<u64>>,
-}
 /// How far ahead of an entry its memory is fetched: a cache miss takes about as long as checking ten small entries.
 const AHEAD_BYTES: usize = 2 << 10;
 
@@ -488,10 +424,6 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
     }
 }
 
-pub(super) fn fits(at: u64, header: &Header) -> bool {
-    at + u64::from(header.span_units) * UNIT_BYTES <= BLOCK_BYTES
-}
-
 /// Asks the processor for as many lines as an entry takes, some entries ahead. Large ones need no help: it guesses how
 /// their lines follow each other.
 fn prefetch(after: &[u8], span_units: u32) {
@@ -507,31 +439,4 @@ fn prefetch(after: &[u8], span_units: u32) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (after, span_units);
-}
-
-/// How many units at the beginning are zero, as where nothing was ever written: no header begins so.
-pub(super) fn zero_units(bytes: &[u8]) -> u64 {
-    let (units, _) = bytes.as_chunks::<{ UNIT_BYTES as usize }>();
-    units
-        .iter()
-        .take_while(|unit| u128::from_ne_bytes(**unit) == 0)
-        .count() as u64
-}
-
-pub(super) fn body_of<'a>(after: &'a [u8], header: &Header) -> &'a [u8] {
-    after.get(..header.body_bytes as usize).unwrap_or_default()
-}
-
-pub(super) fn corrected_commit(
-    raw: &RawHeader,
-    header: &Header,
-    body: &[u8],
-) -> Option<(u64, u32)> {
-    let body: &[u8; COMMIT_BODY_BYTES] = body.try_into().ok()?;
-    before_one_flip(body, |trial| {
-        header
-            .body_holds(raw, trial)
-            .then(|| read_commit(trial))
-            .flatten()
-    })
 }

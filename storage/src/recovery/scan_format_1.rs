@@ -6,7 +6,7 @@ use crate::log::block::Format;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Kind, RawHeader, corrected};
 use crate::log::group::read_commit;
 use crate::log::volume::Volume;
-use crate::recovery::scan::{Sighting, UsedBlock, body_of, corrected_commit, fits, zero_units};
+use crate::recovery::sighting::{Sighting, UsedBlock, body_of, corrected_commit, fits, zero_units};
 use std::ops::Range;
 
 /// Walks over a block of format 1, in which slots were recycled in place. Entries up to `durable_lsn` were whole once;

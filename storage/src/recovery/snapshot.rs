@@ -12,6 +12,7 @@
 //! place: u64 location, u32 units, u64 log sequence number
 //! ```
 
+use crate::core::Core;
 use crate::digest::{Digest, PARTITIONS};
 use crate::epoch;
 use crate::error::{Error, Result};
@@ -19,11 +20,11 @@ use crate::image::Part;
 use crate::index::{Index, Slot};
 use crate::location::Location;
 use crate::lock::hot_keys::HotKey;
+use crate::log::Log;
 use crate::log::block::{BlockHeader, Format, Phase};
+use crate::log::entry::Appended;
 use crate::log::entry::Lsn;
 use crate::log::group::Groups;
-use crate::log::{Appended, Log};
-use crate::namespace::Core;
 use crate::options::{OpeningProgress, OpeningStep};
 use crate::recovery::Chain;
 use crate::recovery::snapshot_reader::SnapshotReader;

@@ -1,5 +1,6 @@
 //! Reads a snapshot in pieces and sums it up meanwhile: what is decoded counts only if the sum at the end holds.
 
+use crate::bytes::slice;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -59,7 +60,7 @@ impl SnapshotReader {
     fn fill(&mut self, target: &mut [u8]) -> Option<()> {
         let mut target = target;
         while !target.is_empty() {
-            let rest = self.piece.get(self.taken..).unwrap_or_default();
+            let rest = slice(&self.piece, self.taken..);
             if rest.is_empty() {
                 if !self.read_piece() {
                     return None;
@@ -77,7 +78,7 @@ impl SnapshotReader {
     /// Takes the next `N` bytes. `None` if fewer are left.
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let mut bytes = [0; N];
-        let rest = self.piece.get(self.taken..).unwrap_or_default();
+        let rest = slice(&self.piece, self.taken..);
         if let Some(own) = rest.first_chunk::<N>() {
             bytes = *own;
             self.taken += N;

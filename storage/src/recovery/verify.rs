@@ -4,10 +4,10 @@ use crate::device::{ReadPattern, damaged_parts, read_header};
 use crate::digest::PARTITIONS;
 use crate::epoch;
 use crate::error::Result;
-use crate::image::chain::parts_of;
 use crate::index::{Index, Slot};
 use crate::log::Log;
 use crate::log::block::{BLOCK_HEADER_BYTES, BlockId, BlockUse};
+use crate::log::chain::parts_of;
 use crate::log::directory::SECTOR_BYTES;
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::log::volume::Volume;
@@ -17,7 +17,8 @@ use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
 use crate::recovery::recover;
-use crate::recovery::scan::{Sighting, damaged_directory, scan_block};
+use crate::recovery::scan::{damaged_directory, scan_block};
+use crate::recovery::sighting::Sighting;
 use crate::recovery::snapshot;
 use crate::sets::Sets;
 
@@ -302,7 +303,7 @@ fn is_superseded(log: &Log, index: &Index, header: &Header) -> bool {
             && entry.is_some_and(|entry| {
                 let entry = entry.view();
                 // A chain needs the versions before.
-                let is_whole = || parts_of(log, slot.location, &guard).is_some();
+                let is_whole = || parts_of(log.volumes(), slot.location, &guard).is_some();
                 entry.has_digest(&header.digest)
                     && entry.lsn() >= header.lsn
                     && (!entry.kind_is(Kind::Delta) || is_whole())

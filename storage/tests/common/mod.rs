@@ -1,11 +1,13 @@
 //! What the black-box tests of the storage engine share.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod chance;
 pub mod damage;
 pub mod history;
 pub mod power;
 pub mod small;
 
+pub use chance::Chance;
 use spikelet_storage::{
     BLOCK_BYTES, Device, Digest, Error, HEADER_BYTES, Header, ManualClock, Member, Namespace,
     NewVersion, Options, PARTITIONS, Result, SimulatedDevice, Storage,
@@ -34,28 +36,6 @@ pub fn digest(number: u64) -> Digest {
         chunk.copy_from_slice(&word[..chunk.len()]);
     }
     Digest::new(bytes)
-}
-
-/// Seeded chance (the SplitMix64 sequence).
-#[derive(Clone, Copy, Debug)]
-pub struct Chance(pub u64);
-
-impl Chance {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
 }
 
 /// The size of a device of so many blocks.
@@ -139,6 +119,27 @@ pub fn delete(namespace: &Namespace, digest: &Digest) -> Result<bool> {
 
 pub fn get(namespace: &Namespace, digest: &Digest) -> Result<Option<Vec<u8>>> {
     namespace.get(digest, |entry| entry.payload().to_vec())
+}
+
+/// A payload of `bytes` that tells record and version.
+pub fn payload_of(record: u64, version: u64, bytes: usize) -> Vec<u8> {
+    let mut payload = [record.to_le_bytes(), version.to_le_bytes()]
+        .concat()
+        .repeat(bytes.div_ceil(16));
+    payload.truncate(bytes);
+    payload
+}
+
+/// Puts records `0..`, until the namespace refuses. Returns how many there are.
+pub fn fill(namespace: &Namespace, bytes: usize) -> u64 {
+    for record in 0.. {
+        match put(namespace, &digest(record), &payload_of(record, 0, bytes)) {
+            Ok(()) => {}
+            Err(Error::StopWrites { .. }) => return record,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    unreachable!()
 }
 
 /// How many records a scan of all partitions lends, and how many damaged ones it reports.

@@ -53,6 +53,20 @@ const BLOCKS: u64 = 12;
 /// Records of zeros.
 const LARGE: std::ops::Range<u64> = 400..500;
 
+/// Opens the device three times, writes each time, and compares what it holds before and after.
+fn check_openings(device: &Arc<SimulatedDevice>, records: &mut Records) {
+    for round in 0..3 {
+        let what = format!("opening {round}");
+        let (namespace, opening) = Namespace::open(on(device)).unwrap();
+        check_undamaged(&opening, &what);
+        check(&namespace, records, &what);
+        put(&namespace, records, 600);
+        namespace.sync().unwrap();
+        drop(namespace);
+        check_sound(&on(device), &what);
+    }
+}
+
 #[test]
 fn a_store_of_format_1_is_read_and_verified_without_being_changed() {
     for (packed, text) in [CLOSED, KILLED] {
@@ -237,16 +251,7 @@ fn an_entry_that_a_power_failure_has_torn_is_no_damage_after_the_conversion_eith
     device.zero(head..head + 20);
     records.remove(&502);
     check_sound(&on(&device), "torn");
-    for round in 0..3 {
-        let what = format!("opening {round}");
-        let (namespace, opening) = Namespace::open(on(&device)).unwrap();
-        check_undamaged(&opening, &what);
-        check(&namespace, &records, &what);
-        put(&namespace, &mut records, 600);
-        namespace.sync().unwrap();
-        drop(namespace);
-        check_sound(&on(&device), &what);
-    }
+    check_openings(&device, &mut records);
 }
 
 #[test]
@@ -442,16 +447,7 @@ fn a_block_that_format_1_never_used_is_not_taken_for_a_lost_one() {
         let offset = HEADER_BYTES + block * BLOCK_BYTES;
         device.zero(offset..offset + 4096);
     }
-    for round in 0..3 {
-        let what = format!("opening {round}");
-        let (namespace, opening) = Namespace::open(on(&device)).unwrap();
-        check_undamaged(&opening, &what);
-        check(&namespace, &records, &what);
-        put(&namespace, &mut records, 600);
-        namespace.sync().unwrap();
-        drop(namespace);
-        check_sound(&on(&device), &what);
-    }
+    check_openings(&device, &mut records);
 }
 
 #[test]

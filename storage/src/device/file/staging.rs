@@ -13,7 +13,7 @@ use memmap2::MmapRaw;
 
 use super::super::memory::{base_of, map_anonymous};
 use super::super::{DeviceError, STAGING_BYTES};
-use super::{allocate, allocated_bytes, refused};
+use super::allocation::{allocate, allocated_bytes, refused};
 
 /// What is read at a time.
 const READ_BYTES: usize = 64 << 10;

@@ -1,6 +1,7 @@
 //! Files as they are created, opened again, copied, cut off and locked.
 
 use super::*;
+use crate::device::FullCause;
 use crate::device::testing::{self, get};
 use crate::device::{BLOCK_BYTES, State, read_header, read_state, write_state};
 

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::SECTOR_BYTES;
 use super::chance::Coin;
 use crate::device::memory::PAGE_BYTES;
+
+/// The smallest unit that a disk writes whole or not at all.
+pub const SECTOR_BYTES: u64 = 512;
 
 pub(super) const PAGE_LEN: usize = PAGE_BYTES as usize;
 

@@ -1,14 +1,14 @@
 //! Locking a record, and finding what the index holds of it.
 
 use super::RecordLock;
+use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
-use crate::index::PartitionGuard;
+use crate::index::{PartitionGuard, Slot};
 use crate::lock::Acquire;
 use crate::log::entry::Kind;
-use crate::namespace::{Core, Counters};
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
@@ -87,21 +87,42 @@ impl<'n> RecordLock<'n> {
                 .checked_entry(seen.location, seen.unverified, &self.guard)
                 .is_ok();
             if checked {
-                self.find_again();
+                let partition = core.index.lock(&self.digest);
+                self.seen = self.slot_in(&partition);
             }
         }
         self
     }
 
-    /// Looks up what the index holds of the record now: the same version, perhaps in another place.
+    /// For defragmentation: as [`RecordLock::try_acquire`], and a record whose owner waits for space is lent, not locked.
+    pub(crate) fn try_borrow(core: &'n Core, digest: &Digest) -> Option<Self> {
+        if let Some(lock) = Self::try_acquire(core, digest) {
+            return Some(lock);
+        }
+        let guard = epoch::pin();
+        let mut partition = core.index.lock(digest);
+        if core.check_open().is_err() || !partition.held().is_resting(digest) {
+            return None;
+        }
+        let mut lock = Self::granted(core, digest, guard, &partition);
+        lock.held = false;
+        drop(partition);
+        Some(lock.with_image())
+    }
+
+    /// Looks up what the index holds of the record now: the same version, perhaps at another location. From here on nobody
+    /// moves it.
     pub(super) fn find_again(&mut self) {
         let core = self.core;
-        let partition = core.index.lock(&self.digest);
-        self.seen = partition
-            .find(self.digest.tag(), |slot| {
-                core.is_of(slot, &self.digest, &self.guard)
-            })
-            .map(|at| partition.get(at));
+        let mut partition = core.index.lock(&self.digest);
+        partition.held().resume(&self.digest);
+        self.seen = self.slot_in(&partition);
+    }
+
+    fn slot_in(&self, partition: &PartitionGuard<'_>) -> Option<Slot> {
+        let is_of = |slot: &Slot| self.core.is_of(slot, &self.digest, &self.guard);
+        let at = partition.find(self.digest.tag(), is_of);
+        at.map(|at| partition.get(at))
     }
 
     fn granted(

@@ -8,7 +8,7 @@ use crate::log::space::Purpose;
 
 impl RecordLock<'_> {
     /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is damaged.
+    /// the span of the entry; 0: it has no chain any more, or is damaged, or its owner, from whom it was borrowed, goes on.
     pub(crate) fn fold(mut self) -> Result<u32> {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
@@ -33,9 +33,12 @@ impl RecordLock<'_> {
             .log
             .append(Purpose::Defrag, header, &[entry.record_body()], None)?;
         let mut partition = core.index.lock(&self.digest);
+        let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {
             core.is_of(slot, &self.digest, &self.guard)
         });
+        // The owner of a borrowed record may have edited it in between: that adds to its size.
+        let at = at.filter(|at| may_replace && (self.held || partition.get(*at) == seen));
         let old = at.map(|at| {
             let old = partition.get(at);
             let whole = Slot {
@@ -47,12 +50,8 @@ impl RecordLock<'_> {
             partition.replace(at, whole);
             old
         });
-        let next = partition.held().release(&self.digest);
-        self.held = false;
         drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.unlock();
         let Some(old) = old else {
             core.log.release(appended.location, appended.units);
             return Ok(0);

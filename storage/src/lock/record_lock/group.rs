@@ -2,12 +2,12 @@
 
 use super::space_wait::Patience;
 use super::{Change, RecordLock};
+use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::log::Appended;
+use crate::log::entry::Appended;
 use crate::log::entry::{Header, Kind, Lsn, blank_header};
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
-use crate::namespace::Core;
 use crate::sync::atomic::Ordering;
 
 /// A group in the log that is not published yet.

@@ -1,8 +1,10 @@
 //! Waiting for space with records locked.
 
-use super::RecordLock;
+use super::{NewVersion, RecordLock};
+use crate::core::{Core, Counters};
 use crate::epoch::{self, Guard};
-use crate::namespace::{Core, Counters};
+use crate::error::{Error, Result};
+use crate::log::entry::Lsn;
 use std::cell::OnceCell;
 use std::time::Instant;
 
@@ -15,8 +17,8 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits while space is short and can be won. Returns false if none can be, or if the namespace's
-    /// patience is over. The records stay locked, but what was seen of them is let go: blocks are not
-    /// freed while somebody looks.
+    /// patience is over. The records stay locked, but what was seen of them is let go, and they may be
+    /// moved: blocks are not freed while somebody looks.
     #[cold]
     pub(super) fn wait(&mut self, core: &Core, locks: &mut [&mut RecordLock<'_>]) -> bool {
         let patience = core.options.max_space_wait;
@@ -30,12 +32,36 @@ impl Patience {
         if ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
         }
-        locks
-            .iter_mut()
-            .for_each(|lock| lock.copy = OnceCell::new());
-        let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
-        epoch::without_guards(&mut guards, || core.log.space().wait_for_room(ends));
-        locks.iter_mut().for_each(|lock| lock.find_again());
+        rest(core, locks, || core.log.space().wait_for_room(ends));
         true
     }
+}
+
+impl RecordLock<'_> {
+    pub(super) fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+        let core = self.core;
+        let mut patience = Patience::default();
+        loop {
+            match self.try_put(version) {
+                // Another writer may take the space that this one has waited for.
+                Err(full @ Error::StopWrites { .. }) => {
+                    if !patience.wait(core, &mut [&mut self]) {
+                        return Err(full);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Runs `pause` with the records still locked, but nothing looked at: others may move them meanwhile.
+pub(crate) fn rest(core: &Core, locks: &mut [&mut RecordLock<'_>], pause: impl FnOnce()) {
+    for lock in locks.iter_mut() {
+        lock.copy = OnceCell::new();
+        core.index.lock(&lock.digest).held().rest(&lock.digest);
+    }
+    let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
+    epoch::without_guards(&mut guards, pause);
+    locks.iter_mut().for_each(|lock| lock.find_again());
 }

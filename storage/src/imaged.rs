@@ -1,133 +1,32 @@
-//! From chains to images and back.
+//! Records with chains of deltas: their images, built and dropped, and the entries that they consist of.
 
+use crate::core::Core;
 use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::Result;
-use crate::image::delta::Delta;
-use crate::image::{Content, Image, Images, Part};
+use crate::image::{Image, Images, Part};
 use crate::index::Slot;
-use crate::location::{Location, UNIT_BYTES};
-use crate::log::Log;
-use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader};
+use crate::location::Location;
+use crate::log::chain::{content_of, parts_of};
+use crate::log::entry::Kind;
 use crate::log::volume::{Entry, OwnedEntry};
-use crate::namespace::Core;
 use std::sync::atomic::Ordering;
-
-/// Deltas of a chain at most.
-pub(crate) const DELTAS_MAX: usize = 254;
-/// A record is folded after so many deltas if its image was lost meanwhile, if it is small, and if it is large.
-const DELTAS_WITHOUT_IMAGE: usize = 16;
-const DELTAS_OF_SMALL: usize = 64;
-const LARGE_BYTES: usize = 64 << 10;
-
-/// Records from this size on are edited by deltas.
-pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
-/// A delta takes at most one part in so many of its record.
-pub(crate) const DELTA_SHARE: usize = 8;
 
 /// Images that one read or write evicts at most.
 const EVICTIONS: usize = 8;
-
-/// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
-pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
-    let body_bytes = content.body.len();
-    let most = match () {
-        () if !had_image => DELTAS_WITHOUT_IMAGE,
-        () if body_bytes >= LARGE_BYTES => DELTAS_MAX,
-        () => DELTAS_OF_SMALL,
-    };
-    content.parts.len() > most || u64::from(content.delta_units) * UNIT_BYTES > body_bytes as u64
-}
-
-/// The header of an image: that of the newest version, for a whole record.
-pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
-    let whole = Header {
-        kind: Kind::Record,
-        flags: header.flags & !FLAG_GROUPED,
-        span_units: Header::span_for(body_bytes),
-        body_bytes: body_bytes as u32,
-        ..header
-    };
-    whole.encode_unchecked()
-}
-
-/// Walks a chain from its newest entry to the whole record, and offers each entry. None: an entry of it is missing or
-/// damaged.
-fn walk(
-    log: &Log,
-    newest: Location,
-    guard: &Guard,
-    mut seen: impl FnMut(Part, EntryView<'_>),
-) -> Option<()> {
-    let mut at = newest;
-    let mut expected: Option<(Lsn, Digest)> = None;
-    for _ in 0..=DELTAS_MAX + 1 {
-        let entry = log.entry(at, guard)?;
-        let view = entry.view();
-        let is_it =
-            expected.is_none_or(|(lsn, digest)| view.lsn() == lsn && view.has_digest(&digest));
-        if !is_it || !log.holds(at, &view) {
-            return None;
-        }
-        let part = Part {
-            location: at,
-            units: view.span_units(),
-        };
-        seen(part, view);
-        if view.kind_is(Kind::Record) {
-            return Some(());
-        }
-        if !view.kind_is(Kind::Delta) {
-            return None;
-        }
-        let delta = Delta::decode(view.body())?;
-        expected = Some((delta.before_lsn, view.digest()));
-        at = delta.before;
-    }
-    None
-}
-
-/// The parts of a chain, the whole record first. None: an entry of it is missing or damaged.
-pub(crate) fn parts_of(log: &Log, newest: Location, guard: &Guard) -> Option<Vec<Part>> {
-    let mut parts = Vec::new();
-    walk(log, newest, guard, |part, _| parts.push(part))?;
-    parts.reverse();
-    Some(parts)
-}
-
-/// What the image of a chain holds. None: an entry of it is missing or damaged.
-pub(crate) fn content_of(log: &Log, newest: Location, guard: &Guard) -> Option<Content> {
-    let (mut parts, mut bodies) = (Vec::new(), Vec::new());
-    let mut header = None;
-    walk(log, newest, guard, |part, view| {
-        parts.push(part);
-        header = header.or_else(|| Header::decode(view.raw()));
-        bodies.push(match view.kind_is(Kind::Record) {
-            true => view.record_body().to_vec(),
-            false => view.body().to_vec(),
-        });
-    })?;
-    let mut body = bodies.pop()?;
-    while let Some(delta) = bodies.pop() {
-        body = Delta::decode(&delta)?.apply(&body)?;
-    }
-    parts.reverse();
-    let raw = image_header(header?, body.len());
-    Some(Content::new(raw, body, parts))
-}
 
 impl Core {
     /// The record whose newest version is the delta at this location, from an image that stays behind.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if an entry of the chain does not hold.
+    /// [`Error::Damaged`](crate::Error::Damaged) if an entry of the chain does not hold.
     pub(crate) fn imaged<'a>(
         &'a self,
         digest: &Digest,
         newest: Location,
         guard: &'a Guard,
     ) -> Result<Entry<'a>> {
-        let Some(content) = content_of(&self.log, newest, guard) else {
+        let Some(content) = content_of(self.log.volumes(), newest, guard) else {
             return Err(self.damaged(newest));
         };
         self.evict(guard);
@@ -202,7 +101,7 @@ impl Core {
             };
             return match image.read() {
                 Some(content) => content.content().parts.clone(),
-                None => parts_of(&self.log, image.newest(), guard).unwrap_or_default(),
+                None => parts_of(self.log.volumes(), image.newest(), guard).unwrap_or_default(),
             };
         }
         if !self.any_deltas.load(Ordering::Relaxed) {
@@ -213,7 +112,7 @@ impl Core {
             .entry(slot.location, guard)
             .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
         match is_delta {
-            true => parts_of(&self.log, slot.location, guard).unwrap_or_else(alone),
+            true => parts_of(self.log.volumes(), slot.location, guard).unwrap_or_else(alone),
             false => alone(),
         }
     }

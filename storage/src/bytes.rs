@@ -1,0 +1,105 @@
+//! Ranges of bytes that hold by construction, and numbers of variable length (LEB128).
+
+use std::slice::SliceIndex;
+
+/// Returns `bytes[range]`, which the caller has made sure of: a range outside stops a debug build,
+/// and is empty in a release build.
+#[inline]
+pub(crate) fn slice<R>(bytes: &[u8], range: R) -> &[u8]
+where
+    R: SliceIndex<[u8], Output = [u8]>,
+{
+    bytes.get(range).unwrap_or_else(|| {
+        debug_assert!(false, "a range outside of {} bytes", bytes.len());
+        &[]
+    })
+}
+
+/// Copies `value` to `at`; both are constants of the layout.
+pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes
+        .iter_mut()
+        .skip(at)
+        .zip(value)
+        .for_each(|(to, from)| *to = *from);
+}
+
+/// The `N` bytes at `at`; both are constants of the layout.
+pub(crate) fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut value = [0; N];
+    value
+        .iter_mut()
+        .zip(bytes.iter().skip(at))
+        .for_each(|(to, from)| *to = *from);
+    value
+}
+
+/// A number of up to 32 bits in LEB128: one to five bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Varint {
+    bytes: [u8; 5],
+    len: usize,
+}
+
+impl Varint {
+    pub(crate) fn new(value: usize) -> Self {
+        let mut bytes = [0u8; 5];
+        let mut rest = value as u32;
+        let mut len = 0;
+        for byte in &mut bytes {
+            len += 1;
+            *byte = (rest & 0x7f) as u8;
+            rest >>= 7;
+            if rest == 0 {
+                break;
+            }
+            *byte |= 0x80;
+        }
+        Self { bytes, len }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        slice(&self.bytes, ..self.len)
+    }
+}
+
+/// Splits `bytes` into the number they begin with and the rest. `None`: they end within it, or it
+/// has more than 32 bits.
+pub(crate) fn take_varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut value = 0u32;
+    for (at, byte) in bytes.iter().take(5).enumerate() {
+        value |= u32::from(byte & 0x7f).checked_shl(7 * at as u32)?;
+        if byte & 0x80 == 0 {
+            return Some((value as usize, bytes.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn varints_round_trip_and_refuse_what_is_cut() {
+        for value in [
+            0usize,
+            1,
+            127,
+            128,
+            16_383,
+            16_384,
+            1 << 23,
+            u32::MAX as usize,
+        ] {
+            let varint = Varint::new(value);
+            let bytes = varint.bytes();
+            assert_eq!(take_varint(bytes), Some((value, &[][..])));
+            assert_eq!(take_varint(&bytes[..bytes.len() - 1]), None);
+        }
+    }
+}

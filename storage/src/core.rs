@@ -1,0 +1,170 @@
+//! What the handles of a namespace and its background threads share.
+
+use crate::device::ForkGuard;
+use crate::digest::Digest;
+use crate::epoch::{self, Guard};
+use crate::error::{Error, Result};
+use crate::index::{Candidate, Index, Slot};
+use crate::location::UNIT_BYTES;
+use crate::lock::hot_keys::HotKeys;
+use crate::log::Log;
+use crate::log::durability::Durability;
+use crate::log::entry::{Appended, Header, Kind, Lsn, blank_header};
+use crate::log::group::Groups;
+use crate::log::space::Purpose;
+use crate::maintenance::defrag_state::Defrag;
+use crate::options::Options;
+use crate::sets::Sets;
+use crate::stats::Traffic;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
+pub(crate) const METADATA_COPIES: usize = 2;
+
+/// What the handles and the background threads share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) name: String,
+    /// Tells the process that has opened the namespace from a fork of it.
+    pub(crate) fork: ForkGuard,
+    pub(crate) options: Options,
+    pub(crate) log: Log,
+    pub(crate) index: Index,
+    pub(crate) sets: Sets,
+    pub(crate) groups: Mutex<Groups>,
+    /// Whether there was a group since the opening, or one is left from before.
+    pub(crate) any_groups: AtomicBool,
+    /// Whether there may be chains of deltas.
+    pub(crate) any_deltas: AtomicBool,
+    /// Bytes of the log are lost, and it is unknown whose they were: an entry whose number is not above this may be stale.
+    /// 0 if no such bytes are lost.
+    pub(crate) unknown_below_lsn: u64,
+    pub(crate) hot_keys: HotKeys,
+    pub(crate) counters: Counters,
+    /// Where the copies of the metadata entry lie.
+    pub(crate) metadata: Mutex<Vec<Appended>>,
+    pub(crate) defrag: Mutex<Defrag>,
+    /// What was written before this opening.
+    pub(crate) earlier_traffic: Traffic,
+    pub(crate) closed: AtomicBool,
+    /// Whether the close has succeeded. Held during it, and by what must not run beside it.
+    pub(crate) close_done: Mutex<bool>,
+}
+
+/// What has happened since the namespace was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) key_busy: AtomicU64,
+    pub(crate) waits: AtomicU64,
+    pub(crate) timeouts: AtomicU64,
+    pub(crate) space_waits: AtomicU64,
+    pub(crate) damaged: AtomicU64,
+    pub(crate) expired: AtomicU64,
+    pub(crate) defragmented_blocks: AtomicU64,
+    pub(crate) dropped_tombstones: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn add(counter: &AtomicU64, count: u64) {
+        counter.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Since the namespace was created.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let (writers, defrag) = self.log.counters();
+        self.earlier_traffic.plus(Traffic {
+            requested_bytes: writers.requested_bytes,
+            appended_bytes: writers.appended_units * UNIT_BYTES,
+            moved_bytes: defrag.appended_units * UNIT_BYTES,
+        })
+    }
+
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.fork.is_child() {
+            return Err(Error::Forked {
+                namespace: self.name.clone(),
+            });
+        }
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::Closed {
+                namespace: self.name.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Counts a wait for a record's lock, or a `KeyBusy`.
+    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
+        let now_ms = self.options.clock.now_ms();
+        self.hot_keys.note(digest, busy, now_ms);
+    }
+
+    /// Has the entry fetched that is likely this record's, while the caller goes for the locks.
+    pub(crate) fn prefetch_entry(&self, digest: &Digest, guard: &Guard) {
+        let fetch = |candidate: Candidate| -> Option<()> {
+            self.log.prefetch_start(candidate.location);
+            None
+        };
+        self.index.lookup(digest, guard, fetch);
+    }
+
+    pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
+        self.index.lock_partition(partition).iter().collect()
+    }
+
+    /// Waits until what was published under this number is as durable as the namespace promises.
+    pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
+        match self.options.durability {
+            Durability::Commit => self.log.sync_to(lsn),
+            Durability::Process | Durability::Interval(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything up to this number is durable.
+    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.log.syncer().durable_lsn() {
+            return Ok(());
+        }
+        // Its threads are not there, and what it syncs the parent may be writing.
+        if self.fork.is_child() {
+            return self.check_open();
+        }
+        if lsn.0 > self.log.last_lsn() {
+            return Err(Error::BadOption {
+                option: "lsn",
+                value: lsn.to_string(),
+                rule: "a number that a write of this namespace has returned",
+            });
+        }
+        self.log.sync_to(lsn)
+    }
+
+    /// Writes the metadata entries anew. Their predecessors live until the new ones are there.
+    pub(crate) fn store_metadata(&self, metadata: &[u8]) -> Result<()> {
+        let mut current = self.metadata.lock();
+        // Like every writer: emptied blocks are not given back while one is under way (see `Groups`).
+        let _guard = epoch::pin();
+        self.check_open()?;
+        self.log.check_writable(Purpose::Delete)?;
+        let header = Header {
+            kind: Kind::Metadata,
+            ..blank_header()
+        };
+        let mut copies = Vec::with_capacity(METADATA_COPIES);
+        for _ in 0..METADATA_COPIES {
+            match self.log.append(Purpose::Delete, header, &[metadata], None) {
+                Ok(copy) => copies.push(copy),
+                // One copy is as good as two, as long as it is not damaged: the next opening writes the other.
+                Err(_) if !copies.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        for old in std::mem::replace(&mut *current, copies) {
+            self.log.release(old.location, old.units);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,258 @@
+//! What the scenarios share: a disk that is watched, versions with a number, and what must hold at the end.
+
+use crate::device::{
+    BLOCK_BYTES, Device, DeviceError, FORMAT_VERSION, HEADER_BYTES, Header as DeviceHeader, Member,
+    SimulatedDevice,
+};
+use crate::digest::Digest;
+use crate::location::UNIT_BYTES;
+use crate::lock::record_lock::NewVersion;
+use crate::log::block::{ENTRIES_AT, Phase};
+use crate::log::entry::EntryView;
+use crate::namespace::Namespace;
+use crate::options::{Options, Storage};
+use crate::sync::{Arc, Mutex, thread};
+use std::ptr::NonNull;
+
+pub(super) const BLOCKS: u64 = 10;
+/// Enough for the entries of a test at the start of a block.
+pub(super) const WATCHED_BYTES: u64 = 4096;
+/// Small payloads are staged.
+pub(super) const SMALL: usize = 40;
+/// A payload that goes straight to the device: what is staged is flushed before, and the buffer begun anew behind.
+pub(super) const LARGE: usize = 20 << 10;
+/// Written whole and edited by deltas.
+pub(super) const EDITED: usize = 4 << 10;
+
+/// Random schedules, and ones with few but well-placed switches.
+pub(super) fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
+    let config = || {
+        let mut config = shuttle::Config::default();
+        // Opening a namespace takes more stack than the model's threads have by default.
+        config.stack_size = 256 << 10;
+        config
+    };
+    let random = shuttle::scheduler::RandomScheduler::new(runs);
+    shuttle::Runner::new(random, config()).run(scenario.clone());
+    let few_switches = shuttle::scheduler::PctScheduler::new(3, runs);
+    shuttle::Runner::new(few_switches, config()).run(scenario);
+}
+
+/// What a device held when a sync of it began: of each block, where it lies and how its entries begin.
+pub(super) type Seen = Vec<(u64, Vec<u8>)>;
+
+/// A disk that keeps what its blocks began with when a sync began, and lets others run during it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) disk: SimulatedDevice,
+    pub(super) at_sync: Mutex<Seen>,
+}
+
+impl Watched {
+    fn starts_of_blocks(&self) -> Seen {
+        let blocks = (0..BLOCKS).map(|block| HEADER_BYTES + block * BLOCK_BYTES + ENTRIES_AT);
+        let reachable = blocks.filter(|at| at + WATCHED_BYTES <= self.disk.len_bytes());
+        reachable
+            .map(|at| (at, self.disk.snapshot_range(at..at + WATCHED_BYTES)))
+            .collect()
+    }
+}
+
+// SAFETY: all that is promised is promised by the disk.
+unsafe impl Device for Watched {
+    fn base(&self) -> NonNull<u8> {
+        self.disk.base()
+    }
+
+    fn max_bytes(&self) -> u64 {
+        self.disk.max_bytes()
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.disk.len_bytes()
+    }
+
+    fn extend(&self, wanted_bytes: u64) -> Result<(), DeviceError> {
+        self.disk.extend(wanted_bytes)
+    }
+
+    fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.disk.reserve(offset, len)
+    }
+
+    fn release(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.disk.release(offset, len)
+    }
+
+    fn write(&self, offset: u64, parts: &[&[u8]]) -> Result<(), DeviceError> {
+        self.disk.write(offset, parts)
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.disk.read(offset, into)
+    }
+
+    fn populate(&self, _offset: u64, _len: u64) {}
+
+    fn sync(&self) -> Result<(), DeviceError> {
+        *self.at_sync.lock() = self.starts_of_blocks();
+        thread::yield_now();
+        self.disk.sync()
+    }
+
+    fn staging(&self) -> Option<NonNull<u8>> {
+        self.disk.staging()
+    }
+
+    fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.disk.reserve_staging(offset, len)
+    }
+
+    fn allocated_bytes(&self) -> u64 {
+        self.disk.allocated_bytes()
+    }
+
+    fn boot(&self) -> u64 {
+        self.disk.boot()
+    }
+
+    fn describe(&self) -> String {
+        "watched".to_owned()
+    }
+}
+
+/// Returns an empty namespace with this number of lanes, and the device under it.
+pub(super) fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
+    let member = Member {
+        namespace: "test".into(),
+        index: 0,
+        count: 1,
+        key_hash: 0,
+    };
+    let header = DeviceHeader {
+        version: FORMAT_VERSION,
+        device_id: 7,
+        member,
+        max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        created_unix_ms: 1,
+    };
+    let device = Arc::new(Watched {
+        disk: SimulatedDevice::new(&header).unwrap(),
+        at_sync: Mutex::default(),
+    });
+    let storage = Storage::Devices(vec![Arc::clone(&device) as Arc<dyn Device>]);
+    let options = Options {
+        background: false,
+        defrag_threshold_percent: 95,
+        write_lanes,
+        ..Options::new("test", storage)
+    };
+    (Namespace::open(options).unwrap().0, device)
+}
+
+pub(super) fn open() -> Namespace {
+    open_with(1).0
+}
+
+/// Records 0 and 2 share a partition.
+pub(super) fn digest(record: u8) -> Digest {
+    Digest::new([record; Digest::LEN])
+}
+
+/// A version of a record: its number fills the payload.
+pub(super) fn version(payload: &[u8]) -> NewVersion<'_> {
+    NewVersion {
+        generation: u16::from(payload[0]),
+        void_time: 0,
+        last_update_ms: 1,
+        set_id: 0,
+        key: None,
+        payload,
+    }
+}
+
+pub(super) fn put(namespace: &Namespace, record: u8, number: u8) {
+    namespace
+        .lock(&digest(record), None)
+        .unwrap()
+        .put(&version(&[number; SMALL]))
+        .unwrap();
+}
+
+pub(super) fn delete(namespace: &Namespace, record: u8, now_ms: u64) -> bool {
+    let lock = namespace.lock(&digest(record), None).unwrap();
+    lock.delete(now_ms).unwrap().is_some()
+}
+
+/// Puts the version after the one that is there.
+pub(super) fn increment(namespace: &Namespace, record: u8) {
+    let lock = namespace.lock(&digest(record), None).unwrap();
+    let old = lock.entry().unwrap().map_or(0, |entry| number_of(&entry));
+    lock.put(&version(&[old + 1; SMALL])).unwrap();
+}
+
+/// The number of a version, which must be whole, be it looked at late.
+pub(super) fn number_of(entry: &EntryView<'_>) -> u8 {
+    let number = entry.payload()[0];
+    for _ in 0..4 {
+        assert!(
+            [SMALL, 200, LARGE].contains(&entry.payload().len())
+                && entry.payload().iter().all(|byte| *byte == number),
+            "torn"
+        );
+        assert_eq!(entry.generation(), u16::from(number), "torn");
+        thread::yield_now();
+    }
+    number
+}
+
+pub(super) fn read(namespace: &Namespace, record: u8) -> Option<u8> {
+    namespace
+        .get(&digest(record), |entry| {
+            assert_eq!(entry.digest(), digest(record), "another record's bytes");
+            number_of(&entry)
+        })
+        .unwrap()
+}
+
+pub(super) fn spawn(
+    namespace: &Namespace,
+    run: impl FnOnce(&Namespace) + Send + 'static,
+) -> thread::JoinHandle<()> {
+    let namespace = namespace.clone();
+    thread::spawn(move || run(&namespace))
+}
+
+/// The index, the counts of blocks, and the sets tell the same.
+pub(super) fn assert_consistent(namespace: &Namespace) {
+    let core = &namespace.core;
+    let slots: Vec<_> = (0..crate::PARTITIONS)
+        .flat_map(|partition| core.slots_of(partition))
+        .collect();
+    let units: u32 = slots.iter().map(|(_, slot)| slot.size_units).sum();
+    let commits: u32 = core
+        .groups
+        .lock()
+        .iter()
+        .map(|(_, _, commit)| commit.units)
+        .sum();
+    let stats = namespace.stats();
+    assert_eq!(
+        stats.live_bytes,
+        u64::from(units + commits) * UNIT_BYTES,
+        "live bytes"
+    );
+    assert_eq!(
+        stats.records,
+        slots.iter().filter(|(_, slot)| !slot.tombstone).count() as u64
+    );
+    for volume in core.log.volumes() {
+        for block in volume
+            .blocks()
+            .iter()
+            .filter(|block| block.phase() == Phase::Free)
+        {
+            assert_eq!(block.live_units(), 0, "live units in a free block");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Chains of deltas in the log: which entries a record consists of, and what they come to.
+
+use crate::digest::Digest;
+use crate::epoch::Guard;
+use crate::image::delta::Delta;
+use crate::image::{Content, Part};
+use crate::location::{Location, UNIT_BYTES};
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn, RawHeader};
+use crate::log::volume::Volume;
+
+/// Deltas of a chain at most.
+pub(crate) const DELTAS_MAX: usize = 254;
+/// Deltas after which a record is folded, if its image was lost meanwhile, or if it is small.
+const DELTAS_WITHOUT_IMAGE: usize = 16;
+const DELTAS_OF_SMALL: usize = 64;
+const LARGE_BYTES: usize = 64 << 10;
+
+/// Records from this size on are edited by deltas.
+pub(crate) const DELTA_RECORD_BYTES_MIN: usize = 1 << 10;
+/// A delta takes at most one part in this many of its record.
+pub(crate) const DELTA_SHARE: usize = 8;
+
+/// Whether a record with this image should be written whole. `had_image`: it was not built for this edit.
+pub(crate) fn should_fold(content: &Content, had_image: bool) -> bool {
+    let body_bytes = content.body.len();
+    let most = match () {
+        () if !had_image => DELTAS_WITHOUT_IMAGE,
+        () if body_bytes >= LARGE_BYTES => DELTAS_MAX,
+        () => DELTAS_OF_SMALL,
+    };
+    content.parts.len() > most || u64::from(content.delta_units) * UNIT_BYTES > body_bytes as u64
+}
+
+/// The header of an image: that of the newest version, for a whole record.
+pub(crate) fn image_header(header: Header, body_bytes: usize) -> RawHeader {
+    let whole = Header {
+        kind: Kind::Record,
+        flags: header.flags & !FLAG_GROUPED,
+        span_units: Header::span_for(body_bytes),
+        body_bytes: body_bytes as u32,
+        ..header
+    };
+    whole.encode_unchecked()
+}
+
+/// Walks a chain from its newest entry to the whole record, and offers each entry. None: an entry of it is missing or
+/// damaged.
+fn walk(
+    volumes: &[Volume],
+    newest: Location,
+    guard: &Guard,
+    mut seen: impl FnMut(Part, EntryView<'_>),
+) -> Option<()> {
+    let mut at = newest;
+    let mut expected: Option<(Lsn, Digest)> = None;
+    for _ in 0..=DELTAS_MAX + 1 {
+        let volume = volumes.get(at.device())?;
+        let entry = volume.entry(at, guard)?;
+        let view = entry.view();
+        let is_it =
+            expected.is_none_or(|(lsn, digest)| view.lsn() == lsn && view.has_digest(&digest));
+        if !is_it || !volume.holds(at, &view) {
+            return None;
+        }
+        let part = Part {
+            location: at,
+            units: view.span_units(),
+        };
+        seen(part, view);
+        if view.kind_is(Kind::Record) {
+            return Some(());
+        }
+        if !view.kind_is(Kind::Delta) {
+            return None;
+        }
+        let delta = Delta::decode(view.body())?;
+        expected = Some((delta.before_lsn, view.digest()));
+        at = delta.before;
+    }
+    None
+}
+
+/// The parts of a chain, the whole record first. None: an entry of it is missing or damaged.
+pub(crate) fn parts_of(volumes: &[Volume], newest: Location, guard: &Guard) -> Option<Vec<Part>> {
+    let mut parts = Vec::new();
+    walk(volumes, newest, guard, |part, _| parts.push(part))?;
+    parts.reverse();
+    Some(parts)
+}
+
+/// What the image of a chain holds. None: an entry of it is missing or damaged.
+pub(crate) fn content_of(volumes: &[Volume], newest: Location, guard: &Guard) -> Option<Content> {
+    let (mut parts, mut bodies) = (Vec::new(), Vec::new());
+    let mut header = None;
+    walk(volumes, newest, guard, |part, view| {
+        parts.push(part);
+        header = header.or_else(|| Header::decode(view.raw()));
+        bodies.push(match view.kind_is(Kind::Record) {
+            true => view.record_body().to_vec(),
+            false => view.body().to_vec(),
+        });
+    })?;
+    let mut body = bodies.pop()?;
+    while let Some(delta) = bodies.pop() {
+        body = Delta::decode(&delta)?.apply(&body)?;
+    }
+    parts.reverse();
+    let raw = image_header(header?, body.len());
+    Some(Content::new(raw, body, parts))
+}
