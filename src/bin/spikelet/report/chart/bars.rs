@@ -1,0 +1,273 @@
+//! Bars: a histogram, with a band of what is good and lines at limits.
+
+use super::PATTERNS;
+use super::axis::{Axis, Ruler, Unit};
+use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT};
+use crate::report::number::short;
+use crate::report::table::{Cell, Table};
+
+/// The height of the plot.
+const PLOT: f64 = 250.0;
+/// A bar that stands for something is at least so high.
+const BAR_MIN: f64 = 2.0;
+/// Groups that are narrower have no room for numbers.
+const NUMBERS_FROM: f64 = 26.0;
+/// The most labels on the x axis.
+const LABELS_MAX: usize = 12;
+
+/// A chart of bars, one group a bucket.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BarChart {
+    /// What it shows.
+    pub(crate) title: String,
+    /// What the chart shows, for those who cannot see it.
+    pub(crate) description: String,
+    /// What the buckets are.
+    pub(crate) x_label: String,
+    /// The name of each bucket.
+    pub(crate) buckets: Vec<String>,
+    /// Where buckets begin and end, one more than there are buckets; empty: buckets are labelled
+    /// with their names.
+    pub(crate) edges: Vec<String>,
+    /// What the bars measure.
+    pub(crate) y: Axis,
+    /// The bars.
+    pub(crate) series: Vec<BarSeries>,
+    /// What is good, shaded.
+    pub(crate) band: Option<Band>,
+    /// Limits.
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// The bars of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct BarSeries {
+    /// What they are.
+    pub(crate) name: String,
+    /// One for each bucket.
+    pub(crate) values: Vec<f64>,
+}
+
+/// A range of values that is shaded. In a bar chart its places are counted in buckets from the
+/// left.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Band {
+    /// Where it begins.
+    pub(crate) from: f64,
+    /// Where it ends.
+    pub(crate) to: f64,
+    /// What it is.
+    pub(crate) label: String,
+}
+
+/// A place that is marked by a line. In a bar chart it is counted in buckets from the left.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mark {
+    /// The place.
+    pub(crate) at: f64,
+    /// What it is.
+    pub(crate) label: String,
+}
+
+impl BarChart {
+    pub(super) fn to_table(&self) -> Table {
+        let mut heading = vec![self.x_label.as_str()];
+        heading.extend(self.series.iter().map(|series| series.name.as_str()));
+        let mut table = Table::new(&self.title, &heading);
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            let value = |series: &BarSeries| {
+                let value = series.values.get(place);
+                value.map_or_else(Cell::missing, |value| match self.y.unit {
+                    Unit::Number if value.fract() == 0.0 && *value >= 0.0 => {
+                        Cell::count(*value as u64)
+                    }
+                    unit => unit.cell(*value),
+                })
+            };
+            let cells = self.series.iter().map(value);
+            table.row(std::iter::once(Cell::text(bucket)).chain(cells));
+        }
+        table
+    }
+}
+
+/// Draws it.
+pub(super) fn draw(chart: &BarChart, id: &str) -> String {
+    let (top, bottom) = (ABOVE, ABOVE + PLOT);
+    let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
+    let values = chart.series.iter().flat_map(|series| &series.values);
+    // Room for the labels on top of the bars.
+    let reach = values.copied().fold(0.0, f64::max) * 1.06;
+    let ruler = Ruler::new(&chart.y, std::iter::once(reach), true, (bottom, top));
+    let width = (RIGHT - LEFT) / chart.buckets.len().max(1) as f64;
+    let edge = |place: f64| LEFT + place.clamp(0.0, chart.buckets.len() as f64) * width;
+    if let Some(band) = &chart.band {
+        let (from, to) = (edge(band.from), edge(band.to));
+        canvas.rect("band", (from, top), (to - from, PLOT));
+        canvas.text(
+            "bl",
+            f64::midpoint(from, to),
+            top + 20.0,
+            "middle",
+            &band.label,
+        );
+    }
+    canvas.y_axis(&chart.y, &ruler, top, bottom);
+    bars(chart, &mut canvas, &ruler, width, bottom);
+    numbers(chart, &mut canvas, &ruler, width, bottom);
+    let marks = chart.marks.iter();
+    let marks = marks.map(|mark| (edge(mark.at), mark.label.as_str()));
+    canvas.marks(marks, (top, bottom), top + 44.0);
+    labels(chart, &mut canvas, width, bottom);
+    canvas.x_name(&chart.x_label, bottom);
+    canvas.finish()
+}
+
+fn bars(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom: f64) {
+    let each = width * 0.84 / chart.series.len().max(1) as f64;
+    for (place, series) in chart.series.iter().enumerate() {
+        for (bucket, value) in series.values.iter().enumerate() {
+            let Some(y) = ruler.at(*value).filter(|_| *value > 0.0) else {
+                continue;
+            };
+            let x = LEFT + bucket as f64 * width + width * 0.08 + place as f64 * each;
+            let height = (bottom - y).max(BAR_MIN);
+            let class = format!("b s{}", place % PATTERNS);
+            canvas.rect(&class, (x, bottom - height), (each - 1.0, height));
+        }
+    }
+}
+
+/// Writes the number of its first bar above each group: as a part of the whole for counts.
+fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom: f64) {
+    let Some(first) = chart.series.first().filter(|_| width >= NUMBERS_FROM) else {
+        return;
+    };
+    let total: f64 = first.values.iter().sum();
+    for (bucket, value) in first.values.iter().enumerate() {
+        let bars = chart
+            .series
+            .iter()
+            .filter_map(|series| series.values.get(bucket));
+        let highest = bars.copied().fold(0.0, f64::max);
+        let Some(y) = ruler.at(highest).filter(|_| *value > 0.0) else {
+            continue;
+        };
+        let text = match chart.y.unit {
+            Unit::Number if total > 0.0 => share(*value / total),
+            unit => unit.write(*value),
+        };
+        let middle = LEFT + (bucket as f64 + 0.5) * width;
+        canvas.text(
+            "v m",
+            middle,
+            y.min(bottom - BAR_MIN) - 5.0,
+            "middle",
+            &text,
+        );
+    }
+}
+
+/// Writes a part of the whole in percent. Only 0 is shown as 0.
+fn share(part: f64) -> String {
+    match part * 100.0 {
+        percent if percent >= 9.95 => format!("{percent:.0}%"),
+        percent if percent >= 0.1 => format!("{}%", short((percent * 10.0).round() / 10.0)),
+        _ => "<0.1%".to_owned(),
+    }
+}
+
+fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
+    let at_edges = !chart.edges.is_empty();
+    let names = if at_edges {
+        &chart.edges
+    } else {
+        &chart.buckets
+    };
+    let every = names.len().div_ceil(LABELS_MAX).max(1);
+    let shift = if at_edges { 0.0 } else { 0.5 };
+    for (place, name) in names.iter().enumerate().step_by(every) {
+        let x = LEFT + (place as f64 + shift) * width;
+        let class = if (place / every) % 3 == 0 {
+            "t x"
+        } else {
+            "t x m"
+        };
+        canvas.x_tick(class, x, bottom, name);
+        if at_edges {
+            canvas.path("a", &format!("M{x:.1} {bottom}v5"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> BarChart {
+        BarChart {
+            title: "Sizes <&>".into(),
+            description: "Most are small.".into(),
+            x_label: "bytes".into(),
+            buckets: ["[64-128)", "[128-256)", "[256-512)"]
+                .map(Into::into)
+                .to_vec(),
+            edges: ["64", "128", "256", "512"].map(Into::into).to_vec(),
+            y: Axis::new("records", Unit::Number),
+            series: vec![
+                BarSeries {
+                    name: "stored".into(),
+                    values: vec![10_000.0, 0.0, 1.0],
+                },
+                BarSeries {
+                    name: "counted".into(),
+                    values: vec![9_000.0, 1_001.0, 0.0],
+                },
+            ],
+            band: Some(Band {
+                from: 1.0,
+                to: 2.0,
+                label: "good".into(),
+            }),
+            marks: vec![Mark {
+                at: 3.0,
+                label: "cap".into(),
+            }],
+        }
+    }
+
+    #[test]
+    fn there_is_a_bar_for_everything_but_nothing() {
+        let svg = draw(&chart(), "c");
+        assert_eq!(svg.matches("class=\"b s0\"").count(), 2, "{svg}");
+        assert_eq!(svg.matches("class=\"b s1\"").count(), 2, "{svg}");
+        assert!(
+            svg.contains("height=\"2.0\""),
+            "the one record is to be seen: {svg}"
+        );
+        for part in [
+            "class=\"band\"",
+            "class=\"mark\"",
+            ">cap<",
+            ">good<",
+            "&lt;0.1%",
+            "Sizes &lt;&amp;&gt;",
+        ] {
+            assert!(svg.contains(part), "{part}: {svg}");
+        }
+    }
+
+    #[test]
+    fn its_table_has_a_row_for_each_bucket() {
+        let csv = chart().to_table().to_csv();
+        assert_eq!(
+            csv,
+            "bytes,stored,counted\r\n[64-128),10000,9000\r\n[128-256),0,1001\r\n[256-512),1,0\r\n"
+        );
+    }
+
+    #[test]
+    fn an_empty_chart_is_drawn() {
+        assert!(draw(&BarChart::default(), "c").ends_with("</svg>"));
+    }
+}

@@ -1,0 +1,120 @@
+//! Charts, drawn as SVG that takes its colours, dash patterns and sizes of type from the page's
+//! style.
+//!
+//! `axis`: from values to places, with ticks. `plot`: the frame that all charts share. `bars`: a
+//! histogram. `lines`: lines on two axes, and lanes of them one above the other along one time.
+
+mod axis;
+mod bars;
+mod lines;
+mod plot;
+
+pub(crate) use axis::{Axis, Unit};
+pub(crate) use bars::{Band, BarChart, BarSeries, Mark};
+pub(crate) use lines::{Lane, LineChart, LineSeries, Timeline};
+
+use super::table::Table;
+
+/// Series with patterns of their own; further ones repeat them.
+pub(super) const PATTERNS: usize = 8;
+
+/// A chart of any kind.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Chart {
+    /// Bars.
+    Bars(BarChart),
+    /// Lines on two axes.
+    Lines(LineChart),
+    /// What happened over a time, in several lanes.
+    Timeline(Timeline),
+}
+
+impl From<BarChart> for Chart {
+    fn from(chart: BarChart) -> Self {
+        Self::Bars(chart)
+    }
+}
+
+impl From<LineChart> for Chart {
+    fn from(chart: LineChart) -> Self {
+        Self::Lines(chart)
+    }
+}
+
+impl From<Timeline> for Chart {
+    fn from(chart: Timeline) -> Self {
+        Self::Timeline(chart)
+    }
+}
+
+impl Chart {
+    /// Returns what the chart shows, in a few words.
+    #[must_use]
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Self::Bars(chart) => &chart.title,
+            Self::Lines(chart) => &chart.title,
+            Self::Timeline(chart) => &chart.title,
+        }
+    }
+
+    /// Returns the numbers of the chart.
+    #[must_use]
+    pub(crate) fn to_table(&self) -> Table {
+        match self {
+            Self::Bars(chart) => chart.to_table(),
+            Self::Lines(chart) => lines::table(&chart.title, &chart.x, &[&chart.series]),
+            Self::Timeline(chart) => {
+                let lanes: Vec<&[LineSeries]> = chart
+                    .lanes
+                    .iter()
+                    .map(|lane| lane.series.as_slice())
+                    .collect();
+                lines::table(&chart.title, &chart.x, &lanes)
+            }
+        }
+    }
+
+    /// Returns the chart as an `svg` element. `id` must be unique on the page.
+    ///
+    /// Colours, patterns and sizes of type come from the page's style: it is made to stand in one.
+    #[must_use]
+    pub(crate) fn to_svg(&self, id: &str) -> String {
+        match self {
+            Self::Bars(chart) => bars::draw(chart, id),
+            Self::Lines(chart) => lines::draw(chart, id),
+            Self::Timeline(chart) => lines::draw_timeline(chart, id),
+        }
+    }
+
+    /// Returns the names of the series, with the numbers of their patterns, and whether they are
+    /// bars.
+    pub(super) fn legend(&self) -> Vec<(&str, usize, bool)> {
+        match self {
+            Self::Bars(chart) => names(chart.series.iter().map(|series| &series.name), true),
+            Self::Lines(chart) => names(chart.series.iter().map(|series| &series.name), false),
+            Self::Timeline(chart) => {
+                let series = chart.lanes.iter().flat_map(|lane| &lane.series);
+                names(series.map(|series| &series.name), false)
+            }
+        }
+    }
+}
+
+fn names<'a>(series: impl Iterator<Item = &'a String>, bars: bool) -> Vec<(&'a str, usize, bool)> {
+    let pattern = |(place, name): (usize, &'a String)| (name.as_str(), place % PATTERNS, bars);
+    series.enumerate().map(pattern).collect()
+}
+
+/// Draws a small picture of a series for the legend.
+pub(super) fn swatch(pattern: usize, bars: bool) -> String {
+    let inside = if bars {
+        format!("<rect class=\"b s{pattern}\" x=\"4\" y=\"2\" width=\"20\" height=\"12\"/>")
+    } else {
+        let marker = plot::marker(14.0, 8.0, pattern);
+        format!("<path class=\"l s{pattern}\" d=\"M0 8H28\"/>{marker}")
+    };
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 28 16\" width=\"28\" height=\"16\" aria-hidden=\"true\">{inside}</svg>"
+    )
+}

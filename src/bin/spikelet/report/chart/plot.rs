@@ -1,0 +1,179 @@
+//! The frame that all charts share: size, title, ticks, labels, markers.
+
+use std::fmt::Write as _;
+
+use super::axis::{Axis, Ruler};
+use crate::report::html::escape;
+
+/// The width of a chart in its own units; the page scales it.
+pub(super) const WIDTH: f64 = 720.0;
+/// Where the plot begins and ends from left to right. The left margin holds a label in the large
+/// type of narrow windows.
+pub(super) const LEFT: f64 = 96.0;
+pub(super) const RIGHT: f64 = WIDTH - 28.0;
+/// What a letter is wide at most, in the large type of narrow windows.
+const LETTER: f64 = 15.0;
+/// From one line of text to the next in that type.
+const LINE: f64 = 28.0;
+/// Above a plot: the name of its y axis.
+pub(super) const ABOVE: f64 = 52.0;
+/// Below the last plot: ticks, and the name of the x axis.
+pub(super) const BELOW: f64 = 80.0;
+
+/// An `svg` element, being written.
+pub(super) struct Canvas {
+    svg: String,
+}
+
+impl Canvas {
+    /// Begins a chart of a height.
+    pub(super) fn new(id: &str, title: &str, description: &str, height: f64) -> Self {
+        let id = escape(id);
+        let mut svg = String::new();
+        let _ = write!(
+            svg,
+            "<svg id=\"{id}\" class=\"chart\" role=\"img\" viewBox=\"0 0 {WIDTH} {height}\" \
+             aria-labelledby=\"{id}-t {id}-d\"><title id=\"{id}-t\">{}</title><desc id=\"{id}-d\">{}</desc>",
+            escape(title),
+            escape(description)
+        );
+        Self { svg }
+    }
+
+    /// Adds elements as they are.
+    pub(super) fn raw(&mut self, elements: &str) {
+        self.svg.push_str(elements);
+    }
+
+    /// Adds text. `anchor` is `start`, `middle` or `end`.
+    pub(super) fn text(&mut self, class: &str, x: f64, y: f64, anchor: &str, text: &str) {
+        let _ = write!(
+            self.svg,
+            "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            escape(text)
+        );
+    }
+
+    /// Adds a line of several corners, or a figure.
+    pub(super) fn path(&mut self, class: &str, d: &str) {
+        let _ = write!(self.svg, "<path class=\"{class}\" d=\"{d}\"/>");
+    }
+
+    /// Adds a rectangle.
+    pub(super) fn rect(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        let _ = write!(
+            self.svg,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>"
+        );
+    }
+
+    /// Draws the y axis of a plot between two heights: its name, grid lines, ticks.
+    pub(super) fn y_axis(&mut self, axis: &Axis, ruler: &Ruler, top: f64, bottom: f64) {
+        self.text("n", 4.0, top - 26.0, "start", &axis.label);
+        let mut grid = String::new();
+        for (value, minor) in ruler.ticks() {
+            let Some(y) = ruler.at(value) else { continue };
+            let _ = write!(grid, "M{LEFT} {y:.1}H{RIGHT}");
+            let class = if minor { "t m" } else { "t" };
+            // Down by a third of the type, whatever its size.
+            let _ = write!(
+                self.svg,
+                "<text class=\"{class}\" x=\"{}\" y=\"{y:.1}\" dy=\".34em\" text-anchor=\"end\">{}</text>",
+                LEFT - 8.0,
+                escape(&axis.unit.write(value))
+            );
+        }
+        self.path("g", &grid);
+        self.path("a", &format!("M{LEFT} {bottom:.1}H{RIGHT}"));
+    }
+
+    /// Draws ticks and name of the x axis below a plot.
+    pub(super) fn x_axis(&mut self, axis: &Axis, ruler: &Ruler, bottom: f64) {
+        let mut grid = String::new();
+        for (value, minor) in ruler.ticks() {
+            let Some(x) = ruler.at(value) else { continue };
+            let _ = write!(grid, "M{x:.1} {bottom:.1}v5");
+            let class = if minor { "t x m" } else { "t x" };
+            self.x_tick(class, x, bottom, &axis.unit.write(value));
+        }
+        self.path("a", &grid);
+        self.x_name(&axis.label, bottom);
+    }
+
+    /// Writes a label below the x axis, moved if it would be cut off at the right end.
+    pub(super) fn x_tick(&mut self, class: &str, x: f64, bottom: f64, label: &str) {
+        let half = width(label) / 2.0;
+        let (x, anchor) = if x + half > WIDTH {
+            (WIDTH, "end")
+        } else {
+            (x, "middle")
+        };
+        self.text(class, x, bottom + 26.0, anchor, label);
+    }
+
+    /// Draws vertical lines from `top` to `bottom`, from left to right, with their names beside
+    /// them: the first line of text at `label_at`, and further down where it would run into the
+    /// name before.
+    pub(super) fn marks<'m>(
+        &mut self,
+        marks: impl IntoIterator<Item = (f64, &'m str)>,
+        (top, bottom): (f64, f64),
+        label_at: f64,
+    ) {
+        let mut taken = f64::NEG_INFINITY;
+        let mut row = 0.0;
+        for (x, name) in marks {
+            self.path("mark", &format!("M{x:.1} {top:.1}V{bottom:.1}"));
+            let right = x + 6.0 + width(name) > WIDTH;
+            let (anchor, at) = if right {
+                ("end", x - 6.0)
+            } else {
+                ("start", x + 6.0)
+            };
+            let (from, to) = if right {
+                (at - width(name), at)
+            } else {
+                (at, at + width(name))
+            };
+            row = if from < taken { row + 1.0 } else { 0.0 };
+            taken = taken.max(to);
+            self.text("ml", at, label_at + row * LINE, anchor, name);
+        }
+    }
+
+    /// Writes the name of the x axis.
+    pub(super) fn x_name(&mut self, name: &str, bottom: f64) {
+        self.text(
+            "n x",
+            f64::midpoint(LEFT, RIGHT),
+            bottom + 56.0,
+            "middle",
+            name,
+        );
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.svg.push_str("</svg>");
+        self.svg
+    }
+}
+
+/// Estimates how wide a text is in the large type of narrow windows.
+fn width(text: &str) -> f64 {
+    text.chars().count() as f64 * LETTER
+}
+
+/// Returns the marker of a series' points: each series has a form of its own.
+pub(super) fn marker(x: f64, y: f64, pattern: usize) -> String {
+    let form = match pattern {
+        0 => "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+        1 => "m-4 -4h8v8h-8z",
+        2 => "m0 -5l5 9h-10z",
+        3 => "m0 -5.5l5.5 5.5l-5.5 5.5l-5.5 -5.5z",
+        4 => "m0 5l5 -9h-10z",
+        5 => "m-2 -5h4v3h3v4h-3v3h-4v-3h-3v-4h3z",
+        6 => "m-6 -2.5h12v5h-12z",
+        _ => "m-2.5 -6h5v12h-5z",
+    };
+    format!("<path class=\"p s{pattern}\" d=\"M{x:.1} {y:.1}{form}\"/>")
+}

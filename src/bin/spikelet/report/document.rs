@@ -1,0 +1,157 @@
+//! What a report says, before it has a form.
+
+use super::chart::Chart;
+use super::table::Table;
+use super::{html, text};
+
+/// How something was judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Level {
+    /// As it should be.
+    Good,
+    /// Worth watching.
+    Watch,
+    /// To be acted upon.
+    Bad,
+}
+
+/// A judgement: one word, one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// How good or bad it is.
+    pub(crate) level: Level,
+    /// The word for it, such as `OK` or `SHARD`.
+    pub(crate) word: String,
+    /// What was judged.
+    pub(crate) subject: String,
+    /// Why, with the number that decided.
+    pub(crate) sentence: String,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Block {
+    /// Plain words.
+    Paragraph(String),
+    /// What is so: names and values.
+    Facts(Vec<(String, String)>),
+    /// A judgement.
+    Verdict(Verdict),
+    /// A table.
+    Table(Table),
+    /// A chart; its numbers come with it as a table.
+    Chart(Chart),
+}
+
+/// A section of a report, with an entry in its menu.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Section {
+    /// The heading.
+    pub(crate) title: String,
+    /// What stands below it.
+    pub(crate) blocks: Vec<Block>,
+}
+
+impl Section {
+    /// Returns an empty section.
+    #[must_use]
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            blocks: Vec::new(),
+        }
+    }
+
+    /// Adds a paragraph.
+    #[must_use]
+    pub(crate) fn paragraph(self, words: impl Into<String>) -> Self {
+        self.block(Block::Paragraph(words.into()))
+    }
+
+    /// Adds a name and its value; those that follow each other stand together.
+    #[must_use]
+    pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let fact = (name.into(), value.into());
+        if let Some(Block::Facts(facts)) = self.blocks.last_mut() {
+            facts.push(fact);
+            return self;
+        }
+        self.block(Block::Facts(vec![fact]))
+    }
+
+    /// Adds a judgement.
+    #[must_use]
+    pub(crate) fn verdict(self, verdict: Verdict) -> Self {
+        self.block(Block::Verdict(verdict))
+    }
+
+    /// Adds a table.
+    #[must_use]
+    pub(crate) fn table(self, table: Table) -> Self {
+        self.block(Block::Table(table))
+    }
+
+    /// Adds a chart.
+    #[must_use]
+    pub(crate) fn chart(self, chart: impl Into<Chart>) -> Self {
+        self.block(Block::Chart(chart.into()))
+    }
+
+    /// Adds a block.
+    #[must_use]
+    pub(crate) fn block(mut self, block: Block) -> Self {
+        self.blocks.push(block);
+        self
+    }
+}
+
+/// A report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    /// What it is about.
+    pub(crate) title: String,
+    /// Under which circumstances it came to be: name and value.
+    pub(crate) facts: Vec<(String, String)>,
+    /// Its sections.
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Report {
+    /// Returns an empty report.
+    #[must_use]
+    pub(crate) fn new(title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds a circumstance.
+    #[must_use]
+    pub(crate) fn fact(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.facts.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds a section.
+    #[must_use]
+    pub(crate) fn section(mut self, section: Section) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// Writes the report for a terminal. Ends with a line feed.
+    #[must_use]
+    pub(crate) fn to_text(&self) -> String {
+        text::write(self)
+    }
+
+    /// Writes the report as one HTML page that loads nothing. Ends with a line feed.
+    ///
+    /// A block that would make it larger than [`super::html::HTML_BYTES_MAX`] is left out, and its
+    /// section says so.
+    #[must_use]
+    pub(crate) fn to_html(&self) -> String {
+        html::write(self)
+    }
+}

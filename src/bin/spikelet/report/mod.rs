@@ -1,0 +1,37 @@
+//! Reports: one document, written as text for a terminal, as one HTML page, as JSON, and its tables
+//! as CSV.
+//!
+//! A [`Report`] is sections of blocks: facts, paragraphs, verdicts, tables, charts. Whoever has
+//! something to report builds one and asks for a form of it. `document`, `table` and `chart` are
+//! what it is made of; `text`, `html` and `json` its forms; `number` writes numbers and keys for
+//! people.
+//!
+//! * **Text** is ASCII but for what users have named, at most [`text::TEXT_COLUMNS`] wide also
+//!   where letters take two columns, and has no colour, so `NO_COLOR` holds.
+//! * **HTML** is one file without a script and without anything to load: it can be mailed, and
+//!   opened years later. It is light or dark as the reader's system is, works from 360 pixels of
+//!   width on, and by keyboard and screen reader: colour never says anything alone, and every chart
+//!   has its numbers in a table below it. It is well-formed XML, too.
+//! * **JSON** has a `schema_version`, which grows when a field changes its meaning or goes.
+//!
+//! Charts are drawn here and not by a crate. `charming` draws SVG with an embedded JavaScript
+//! engine; `charts-rs` writes the colours of one of its themes into it, where a page in two schemes
+//! needs variables; `poloto` takes colours from the page, but has had no release since 2023. What
+//! is needed, bars and lines on two axes, is small, and made here it carries a title, a
+//! description, dash patterns and markers.
+
+mod chart;
+mod document;
+mod html;
+mod json;
+mod number;
+mod table;
+mod text;
+
+pub(crate) use chart::{
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
+};
+pub(crate) use document::{Level, Report, Section, Verdict};
+pub(crate) use json::to_json;
+pub(crate) use number::{bytes, count, decimal, duration, key};
+pub(crate) use table::{Cell, Table};

@@ -1,0 +1,204 @@
+//! Numbers as people read them, and the keys of records.
+
+use std::time::Duration;
+
+use spikelet::Key;
+
+/// Longer keys are shortened to this many characters.
+const KEY_CHARS: usize = 64;
+
+/// Writes `1234567` as `1,234,567`.
+#[must_use]
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Writes `1234567` as `1.2 MiB`; below 1,024 as `123 B`.
+#[must_use]
+pub(crate) fn bytes(number: u64) -> String {
+    if number < 1024 {
+        return format!("{number} B");
+    }
+    scaled(
+        number as f64,
+        1024.0,
+        &["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"],
+    )
+}
+
+/// Writes a number with this many decimals, grouped by thousands; `-` for NaN and infinities.
+#[must_use]
+pub(crate) fn decimal(number: f64, decimals: usize) -> String {
+    if !number.is_finite() {
+        return "-".to_owned();
+    }
+    let text = format!("{:.decimals$}", number.abs());
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let whole = whole.parse().map_or_else(|_| whole.to_owned(), count);
+    let sign = if number < 0.0 && text.bytes().any(|digit| matches!(digit, b'1'..=b'9')) {
+        "-"
+    } else {
+        ""
+    };
+    let point = if fraction.is_empty() { "" } else { "." };
+    format!("{sign}{whole}{point}{fraction}")
+}
+
+/// Writes a time in the unit that fits, with three digits: `7.5 us`, `28.1 ms`, `2 s`.
+#[must_use]
+pub(crate) fn duration(time: Duration) -> String {
+    micros(time.as_secs_f64() * 1e6)
+}
+
+/// Writes a key: text escaped so that it cannot break a line, bytes as hexadecimal digits;
+/// shortened if it is long.
+#[must_use]
+pub(crate) fn key(key: &Key<'_>) -> String {
+    let text = match key {
+        Key::Integer(value) => return value.to_string(),
+        Key::String(text) => text
+            .chars()
+            .flat_map(char::escape_debug)
+            .collect::<String>(),
+        Key::Blob(bytes) => bytes
+            .iter()
+            .fold("0x".to_owned(), |hex, byte| format!("{hex}{byte:02x}")),
+    };
+    match text.char_indices().nth(KEY_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}
+
+/// Writes a number in the largest unit of which there is at least one, with one decimal.
+fn scaled(number: f64, step: f64, units: &[&str]) -> String {
+    let mut value = number;
+    let mut name = "";
+    for unit in units {
+        // What would be rounded to a whole step belongs to the next unit.
+        if !name.is_empty() && value < step - 0.05 {
+            break;
+        }
+        value /= step;
+        name = unit;
+    }
+    format!("{value:.1} {name}")
+}
+
+/// Writes a number with as few decimals as leave three digits: `1234`, `12.3`, `0.0012`.
+pub(super) fn short(number: f64) -> String {
+    let size = number.abs();
+    let decimals = match size {
+        _ if size >= 100.0 || size == 0.0 => 0,
+        _ if size >= 10.0 => 1,
+        _ if size >= 1.0 => 2,
+        _ => (2 - size.log10().floor() as i32).clamp(0, 9) as usize,
+    };
+    let text = decimal(number, decimals);
+    if text.contains('.') {
+        let text = text.trim_end_matches('0');
+        return text.trim_end_matches('.').to_owned();
+    }
+    text
+}
+
+/// Writes microseconds in the unit that fits.
+pub(super) fn micros(number: f64) -> String {
+    match number {
+        _ if number >= 1e6 => format!("{} s", short(number / 1e6)),
+        _ if number >= 1e3 => format!("{} ms", short(number / 1e3)),
+        _ => format!("{} us", short(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(count(number), text);
+        }
+    }
+
+    #[test]
+    fn sizes_stand_in_the_unit_that_fits() {
+        for (number, text) in [
+            (0, "0 B"),
+            (1_023, "1023 B"),
+            (1_024, "1.0 KiB"),
+            (131_072, "128.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn decimals_are_grouped_and_nonsense_is_a_dash() {
+        for (number, decimals, text) in [
+            (1234.567, 1, "1,234.6"),
+            (-1234.0, 0, "-1,234"),
+            (-0.001, 1, "0.0"),
+            (f64::NAN, 1, "-"),
+            (f64::INFINITY, 1, "-"),
+        ] {
+            assert_eq!(decimal(number, decimals), text);
+        }
+    }
+
+    #[test]
+    fn short_numbers_keep_three_digits() {
+        for (number, text) in [
+            (0.0, "0"),
+            (1234.5, "1,234"),
+            (12.34, "12.3"),
+            (2.0, "2"),
+            (0.00123, "0.00123"),
+        ] {
+            assert_eq!(short(number), text);
+        }
+    }
+
+    #[test]
+    fn times_stand_in_the_unit_that_fits() {
+        for (nanos, text) in [
+            (0, "0 us"),
+            (90, "0.09 us"),
+            (7_500, "7.5 us"),
+            (28_100_000, "28.1 ms"),
+            (2_000_000_000, "2 s"),
+        ] {
+            assert_eq!(duration(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn keys_are_shown_so_that_they_cannot_break_a_line() {
+        let table = [
+            (Key::from(-7), "-7".to_owned()),
+            ("ada".into(), "ada".to_owned()),
+            ("a\nb\u{1b}".into(), "a\\nb\\u{1b}".to_owned()),
+            (vec![0u8, 255].into(), "0x00ff".to_owned()),
+            ("ö".repeat(80).into(), format!("{}...", "ö".repeat(64))),
+        ];
+        for (one, text) in table {
+            assert_eq!(key(&one), text);
+        }
+    }
+}

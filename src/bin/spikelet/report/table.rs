@@ -1,0 +1,210 @@
+//! Tables: cells that know what is shown and its plain value.
+
+use super::number::{bytes, count, decimal};
+
+/// On which side of its column a cell stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Align {
+    /// Words.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Column {
+    /// Its heading.
+    pub(crate) name: String,
+    /// The side of its cells.
+    pub(crate) align: Align,
+}
+
+/// A cell. Equal cells show the same and mean the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cell {
+    text: String,
+    /// What JSON and CSV say, where that differs from the text.
+    value: Option<String>,
+}
+
+impl Cell {
+    /// Shows words.
+    #[must_use]
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            value: None,
+        }
+    }
+
+    /// Shows a whole number, grouped by thousands.
+    #[must_use]
+    pub(crate) fn count(number: u64) -> Self {
+        Self::shown(count(number), number.to_string())
+    }
+
+    /// Shows a size in bytes, in the unit that fits.
+    #[must_use]
+    pub(crate) fn bytes(number: u64) -> Self {
+        Self::shown(bytes(number), number.to_string())
+    }
+
+    /// Shows a number with this many decimals; a dash for NaN and infinities.
+    #[must_use]
+    pub(crate) fn decimal(number: f64, decimals: usize) -> Self {
+        if number.is_finite() {
+            Self::shown(decimal(number, decimals), number.to_string())
+        } else {
+            Self::missing()
+        }
+    }
+
+    /// Shows a part of one as a percentage with this many decimals; its value is the part.
+    #[must_use]
+    pub(crate) fn share(part: f64, decimals: usize) -> Self {
+        if part.is_finite() {
+            Self::shown(
+                format!("{} %", decimal(part * 100.0, decimals)),
+                part.to_string(),
+            )
+        } else {
+            Self::missing()
+        }
+    }
+
+    /// Shows a dash: the value is not known, or does not apply.
+    #[must_use]
+    pub(crate) fn missing() -> Self {
+        Self::shown("-".to_owned(), String::new())
+    }
+
+    /// Shows a text with its plain value.
+    #[must_use]
+    pub(crate) fn shown(text: String, value: String) -> Self {
+        let value = (value != text).then_some(value);
+        Self { text, value }
+    }
+
+    /// Returns what people see.
+    #[must_use]
+    pub(crate) fn as_text(&self) -> &str {
+        &self.text
+    }
+
+    /// Returns what programs read: numbers without grouping and unit; empty where nothing is known.
+    #[must_use]
+    pub(crate) fn as_value(&self) -> &str {
+        self.value.as_deref().unwrap_or(&self.text)
+    }
+
+    pub(super) fn hidden_value(&self) -> Option<&str> {
+        self.value.as_deref()
+    }
+}
+
+/// A table. The first cell of a row names the row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Table {
+    /// What it shows.
+    pub(crate) caption: String,
+    /// Its columns.
+    pub(crate) columns: Vec<Column>,
+    /// Its rows, each with a cell for every column; missing ones are shown empty.
+    pub(crate) rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// Returns an empty table: its first column holds words, all others numbers.
+    #[must_use]
+    pub(crate) fn new(caption: impl Into<String>, columns: &[&str]) -> Self {
+        let column = |(place, name): (usize, &&str)| Column {
+            name: (*name).to_owned(),
+            align: if place == 0 {
+                Align::Left
+            } else {
+                Align::Right
+            },
+        };
+        Self {
+            caption: caption.into(),
+            columns: columns.iter().enumerate().map(column).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Makes the columns of these names hold words.
+    #[must_use]
+    pub(crate) fn words(mut self, names: &[&str]) -> Self {
+        for column in &mut self.columns {
+            if names.contains(&column.name.as_str()) {
+                column.align = Align::Left;
+            }
+        }
+        self
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// Writes comma-separated values, a heading first: plain values, quoted where they need it (RFC
+    /// 4180).
+    #[must_use]
+    pub(crate) fn to_csv(&self) -> String {
+        let mut csv = String::new();
+        let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+            for (place, cell) in cells.enumerate() {
+                if place > 0 {
+                    csv.push(',');
+                }
+                if cell.contains(['"', ',', '\n', '\r']) {
+                    csv.push('"');
+                    csv.push_str(&cell.replace('"', "\"\""));
+                    csv.push('"');
+                } else {
+                    csv.push_str(cell);
+                }
+            }
+            csv.push_str("\r\n");
+        };
+        line(&mut self.columns.iter().map(|column| column.name.as_str()));
+        for row in &self.rows {
+            line(&mut row.iter().map(Cell::as_value));
+        }
+        csv
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_shows_one_thing_and_says_the_value() {
+        let table = [
+            (Cell::count(1234), "1,234", "1234"),
+            (Cell::bytes(131_072), "128.0 KiB", "131072"),
+            (Cell::decimal(1234.5, 0), "1,234", "1234.5"),
+            (Cell::share(0.1234, 1), "12.3 %", "0.1234"),
+            (Cell::decimal(f64::NAN, 1), "-", ""),
+            (Cell::missing(), "-", ""),
+            (Cell::text("a"), "a", "a"),
+        ];
+        for (cell, text, value) in table {
+            assert_eq!((cell.as_text(), cell.as_value()), (text, value));
+        }
+    }
+
+    #[test]
+    fn csv_quotes_what_would_break_a_line() {
+        let mut table = Table::new("people", &["name", "bytes"]);
+        table.row([Cell::text("a \"b\", c"), Cell::bytes(2048)]);
+        table.row([Cell::text("d\ne"), Cell::missing()]);
+        assert_eq!(
+            table.to_csv(),
+            "name,bytes\r\n\"a \"\"b\"\", c\",2048\r\n\"d\ne\",\r\n"
+        );
+    }
+}

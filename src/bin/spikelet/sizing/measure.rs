@@ -1,0 +1,301 @@
+//! What one record takes, part by part.
+
+use serde::Serialize;
+use spikelet::{
+    BinName, Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef,
+};
+
+use crate::report;
+
+/// The header of a record in the log.
+const HEADER_BYTES: u64 = 56;
+/// Records are padded to a multiple of this many bytes.
+const PADDING_BYTES: u64 = 16;
+/// The bin by which a companion of a sharded collection describes itself.
+const COMPANION_BIN: &str = "shard_of";
+/// The name under which a bin is measured whose own is counted apart.
+const STAND_IN: &str = "b";
+
+/// A record, measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RecordMeasure {
+    /// Its key, as people write it; empty if it is not stored.
+    pub(super) key: String,
+    pub(super) digest: Option<String>,
+    /// Header, key and bins: what counts against the limit of a record's size.
+    pub(super) bytes: u64,
+    /// What it takes on the device; of a given record the least that it may take: the log rounds up
+    /// by a 32nd at most.
+    pub(super) stored_bytes: u64,
+    /// 0: not known.
+    pub(super) generation: u16,
+    /// In milliseconds since 2010-01-01; 0: not known.
+    pub(super) last_update_ms: u64,
+    pub(super) expires: bool,
+    /// Seconds from the last write to expiry; `None`: never expires, or not known when it was
+    /// written.
+    pub(super) time_to_live_s: Option<u64>,
+    pub(super) colon_in_key: bool,
+    /// A shard of a larger collection, made by the engine.
+    pub(super) is_companion: bool,
+    pub(super) bins: Vec<BinMeasure>,
+}
+
+/// A bin, measured.
+#[derive(Clone, Debug)]
+pub(super) struct BinMeasure {
+    pub(super) name: String,
+    pub(super) kind: BinKind,
+    /// With its name and head.
+    pub(super) bytes: u64,
+    pub(super) collection: Option<CollectionMeasure>,
+}
+
+/// A list or map, measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CollectionMeasure {
+    /// Elements of a list, entries of a map.
+    pub(super) count: u64,
+    /// What they take, without the collection's head and index.
+    pub(super) bytes: u64,
+    pub(super) indexed: bool,
+    /// Keys of a map that are no integer, text or bytes.
+    pub(super) odd_keys: u64,
+}
+
+/// The type of a bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub(super) struct BinKind(pub(super) &'static str);
+
+impl RecordMeasure {
+    /// Measures a record that a scan has met.
+    pub(super) fn scanned(record: &ScannedRecord<'_>) -> Self {
+        let mut measured = Self::viewed(record.digest, record.key().as_ref(), record.view)
+            .with_metadata(&record.metadata);
+        measured.stored_bytes = record.stored_bytes;
+        measured
+    }
+
+    /// Measures a record whose bins are in their stored form, as spikelet would store it.
+    pub(super) fn viewed(digest: Digest, key: Option<&Key<'_>>, view: RecordView<'_>) -> Self {
+        let bins = BinMeasure::of_view(view).collect();
+        let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
+        measured.digest = Some(digest.to_string());
+        measured
+    }
+
+    /// Measures a record of another source, as spikelet would store it. Names of bins may be longer
+    /// than a store takes, and bins more.
+    ///
+    /// # Errors
+    /// A value that cannot be stored.
+    pub(super) fn given(
+        key: Option<&Key<'_>>,
+        bins: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Self> {
+        let mut measured = Vec::new();
+        let mut body_bytes = 0;
+        let mut body = Vec::new();
+        for (name, value) in bins {
+            body.clear();
+            let mut bins = Bins::new();
+            bins.set(STAND_IN, value)?;
+            bins.write_body(&mut body)?;
+            // A bin without a value is none.
+            for mut bin in BinMeasure::of_view(RecordView::parse(&body)?) {
+                bin.bytes += name.len() as u64 - STAND_IN.len() as u64;
+                bin.name.clone_from(&name);
+                body_bytes += bin.bytes;
+                measured.push(bin);
+            }
+        }
+        body_bytes += varint_bytes(measured.len());
+        Ok(Self::new(key, body_bytes, measured))
+    }
+
+    /// Builds a record of its key and the size of its body.
+    fn new(key: Option<&Key<'_>>, body: u64, bins: Vec<BinMeasure>) -> Self {
+        let mut record = Self {
+            bytes: HEADER_BYTES + body,
+            ..Self::default()
+        };
+        let mut key_head = 0;
+        if let Some(key) = key {
+            let mut stored = Vec::new();
+            key.write_stored(&mut stored);
+            key_head = varint_bytes(stored.len());
+            record.bytes += stored.len() as u64;
+            record.key = report::key(key);
+            record.colon_in_key = stored.contains(&b':') && !matches!(key, Key::Integer(_));
+        }
+        // The log says how long the key is, which does not count against the limit.
+        record.stored_bytes = (record.bytes + key_head).next_multiple_of(PADDING_BYTES);
+        record.is_companion = bins.iter().any(|bin| bin.name == COMPANION_BIN);
+        record.bins = bins;
+        record
+    }
+
+    /// Adds generation and times.
+    pub(super) fn with_metadata(mut self, metadata: &Metadata) -> Self {
+        self.generation = metadata.generation;
+        self.last_update_ms = metadata.last_update_ms;
+        self.expires = metadata.void_time != 0;
+        let known = self.expires && metadata.last_update_ms > 0;
+        self.time_to_live_s = known
+            .then(|| u64::from(metadata.void_time).saturating_sub(metadata.last_update_ms / 1000));
+        self
+    }
+
+    /// Returns the bin that takes most.
+    pub(super) fn largest_bin(&self) -> Option<&BinMeasure> {
+        self.bins.iter().max_by_key(|bin| bin.bytes)
+    }
+}
+
+impl BinMeasure {
+    /// Measures the bins of a stored record, in their order.
+    fn of_view(view: RecordView<'_>) -> impl Iterator<Item = Self> {
+        let particles = view.particles();
+        view.iter()
+            .zip(particles)
+            .map(|((name, value), (_, kind, stored))| Self {
+                name: name.to_owned(),
+                kind: BinKind(kind.name()),
+                bytes: bin_bytes(name, stored.len()),
+                collection: CollectionMeasure::of(value),
+            })
+    }
+
+    /// Returns whether the name is longer than Aerospike and spikelet allow.
+    pub(super) fn has_long_name(&self) -> bool {
+        self.name.len() > BinName::MAX_BYTES
+    }
+}
+
+impl CollectionMeasure {
+    /// Measures a list or map; `None` for another value. O(1) for a list, O(entries) for a map,
+    /// whose keys are looked at.
+    fn of(value: ValueRef<'_>) -> Option<Self> {
+        match value {
+            ValueRef::List(list) => Some(Self {
+                count: list.len() as u64,
+                bytes: list.content_bytes() as u64,
+                indexed: list.is_indexed(),
+                odd_keys: 0,
+            }),
+            ValueRef::Map(map) => Some(Self {
+                count: map.len() as u64,
+                bytes: map.content_bytes() as u64,
+                indexed: map.is_indexed(),
+                odd_keys: map
+                    .iter()
+                    .flatten()
+                    .filter(|(key, _)| is_odd_key(key))
+                    .count() as u64,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// Returns whether a key of a map is of a type that clients of Aerospike should not use.
+const fn is_odd_key(key: &ValueRef<'_>) -> bool {
+    !matches!(
+        key,
+        ValueRef::Int(_) | ValueRef::String(_) | ValueRef::Blob(_)
+    )
+}
+
+/// Returns what a bin takes in the body of a record: length of the name, name, type, length of the
+/// value, value.
+fn bin_bytes(name: &str, value_bytes: usize) -> u64 {
+    (2 + name.len() + value_bytes) as u64 + varint_bytes(value_bytes)
+}
+
+/// Returns the bytes of a length that is written in groups of seven bits.
+fn varint_bytes(value: usize) -> u64 {
+    u64::from(value.max(1).ilog2() / 7 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use spikelet::{Map, MapOrder, Store};
+
+    fn given(name: &str, value: Value) -> RecordMeasure {
+        RecordMeasure::given(None, [(name.to_owned(), value)]).unwrap()
+    }
+
+    #[test]
+    fn what_is_told_of_given_bins_is_what_the_store_keeps() {
+        let values: [(&str, Value); 7] = [
+            ("int", 70_000.into()),
+            ("float", 1.5.into()),
+            ("text", "x".repeat(300).into()),
+            ("blob", vec![0_u8; 20_000].into()),
+            ("list", Value::List((0..500).collect())),
+            (
+                "map",
+                Value::Map(Map::new(vec![("a".into(), 1.into())], MapOrder::KeyOrdered)),
+            ),
+            ("yes", true.into()),
+        ];
+        let store = Store::in_memory().unwrap();
+        for count in 0..=values.len() {
+            for key in [Key::from(7), "a:b".into(), "k".repeat(200).into()] {
+                let bins = &values[..count];
+                let set = store.set(&format!("set-{count}")).unwrap();
+                if count == 0 {
+                    continue;
+                }
+                set.put(
+                    &key,
+                    bins.iter().map(|(name, value)| (*name, value.clone())),
+                )
+                .unwrap();
+                let given = bins
+                    .iter()
+                    .cloned()
+                    .map(|(name, value)| (name.to_owned(), value));
+                let given = RecordMeasure::given(Some(&key), given).unwrap();
+                let mut scanned = Vec::new();
+                let _: ControlFlow<()> = set.scan(|record| {
+                    scanned.push(RecordMeasure::scanned(&record.unwrap()));
+                    ControlFlow::Continue(())
+                });
+                let scanned = scanned.iter().find(|found| found.key == given.key).unwrap();
+                assert_eq!(given.bytes, scanned.bytes, "{count} {key:?}");
+                let rounded = given.stored_bytes..=given.stored_bytes * 33 / 32;
+                assert!(rounded.contains(&scanned.stored_bytes), "{count} {key:?}");
+                assert_eq!(given.colon_in_key, key == "a:b".into());
+                for (given, scanned) in given.bins.iter().zip(&scanned.bins) {
+                    assert_eq!(
+                        (given.bytes, given.kind),
+                        (scanned.bytes, scanned.kind),
+                        "{}",
+                        given.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn elements_are_counted_without_their_collections_head() {
+        let list: Value = Value::List((0..100).collect());
+        let record = given("l", list);
+        let found = record.bins[0].collection.unwrap();
+        assert_eq!((found.count, found.bytes, found.indexed), (100, 100, false));
+        assert_eq!(record.largest_bin().unwrap().name, "l");
+        assert!(given("n", Value::Int(1)).bins[0].collection.is_none());
+    }
+
+    #[test]
+    fn nil_is_no_bin() {
+        let record = given("n", Value::Nil);
+        assert_eq!((record.bins.len(), record.bytes), (0, 57));
+    }
+}

@@ -1,0 +1,73 @@
+//! Sizing: what records take, which collections to shard, and how.
+//!
+//! [`size`] looks at a store, a backup or JSON lines; [`plan()`] answers from numbers alone.
+//! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
+//! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
+//! each set gets a verdict (`verdict`), a number of shards (`recommendation`) and its lints
+//! (`lint`); together they make a [`Sizing`] (`model`, `summarize`). `present` shows it as a report
+//! or CSV.
+//!
+//! Percentiles are exact: sizes are counted in a histogram of exact values. Memory grows with sets,
+//! bins and different sizes, not with records; for JSON lines also with keys, since repeated ones
+//! are counted.
+
+mod lint;
+mod measure;
+mod model;
+mod plan;
+mod present;
+mod recommendation;
+mod sample;
+mod set_stats;
+mod size_histogram;
+mod source;
+mod summarize;
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+pub(crate) use model::Sizing;
+#[cfg(test)]
+pub(crate) use model::{Band, SetSizing};
+pub(crate) use plan::plan;
+pub(crate) use source::{SizingError, size};
+
+/// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// How a sizing is made.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// Writes a second to the hottest record of a set, 0 to [`plan::WRITES_PER_S_MAX`]. Default:
+    /// not known.
+    pub(crate) writes_per_s: Option<f64>,
+    /// How many of the largest and of the most written records are listed. Default: 10.
+    pub(crate) top: usize,
+    /// The largest record that is allowed, in bytes. Default: 1 MiB.
+    pub(crate) max_record_bytes: u64,
+    /// Only a sample is measured. Default: everything.
+    pub(crate) sample: Option<Sample>,
+    /// Only the set of this name is looked at; the empty name is "no set". Default: all.
+    pub(crate) set: Option<String>,
+}
+
+/// A sample of each set: every record has the same chance to be in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sample {
+    /// Records of each set at most. They are kept in memory until all have gone by.
+    pub(crate) records: usize,
+    /// The seed of the sample.
+    pub(crate) seed: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            writes_per_s: None,
+            top: 10,
+            max_record_bytes: 1 << 20,
+            sample: None,
+            set: None,
+        }
+    }
+}

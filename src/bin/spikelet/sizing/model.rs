@@ -1,0 +1,342 @@
+//! What a sizing comes to: the object that `--json` prints. Sizes are in bytes.
+
+use serde::Serialize;
+
+use super::sample::Intervals;
+use super::size_histogram::{Bucket, Distribution, Share};
+
+/// The sizing of everything that was looked at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Sizing {
+    /// What was looked at.
+    pub(crate) source: String,
+    /// `store`, `backup` or `json-lines`.
+    pub(crate) source_kind: &'static str,
+    /// Records in all sets.
+    pub(crate) records: u64,
+    /// Records of a store that are damaged on the device. They are in no other figure: nobody knows
+    /// which set they are of.
+    pub(crate) damaged: u64,
+    /// If only a sample was measured: how many records of a set at most, and by which seed.
+    pub(crate) sample: Option<SampleNote>,
+    /// The limit of a record's size that was assumed.
+    pub(crate) max_record_bytes: u64,
+    /// Writes a second to the hottest record of a set, as given.
+    pub(crate) writes_per_s: Option<f64>,
+    /// The rules of the verdicts.
+    pub(crate) thresholds: Thresholds,
+    /// The namespaces of a store.
+    pub(crate) namespaces: Vec<NamespaceSizing>,
+    /// The sets, those to be acted upon first, then by bytes.
+    pub(crate) sets: Vec<SetSizing>,
+    /// The largest records of all sets.
+    pub(crate) largest: Vec<RecordSizing>,
+    /// The records with the highest generation: those that were written most often since they were
+    /// created.
+    pub(crate) most_written: Vec<RecordSizing>,
+    /// The records over which writers fought, of a store that was closed cleanly.
+    pub(crate) contended: Vec<ContendedRecord>,
+    /// What else is worth knowing.
+    pub(crate) lints: Vec<Lint>,
+}
+
+/// How a sample was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct SampleNote {
+    /// The most records of each set.
+    pub(crate) records_per_set: usize,
+    /// The seed.
+    pub(crate) seed: u64,
+}
+
+/// From where on a set is watched, and from where on sharded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Thresholds {
+    /// A collection's count at its 99th percentile times its mean element: beyond it SHARD, beyond
+    /// half of it WATCH.
+    pub(crate) collection_bytes_p99: u64,
+    /// A record: at its 99th percentile beyond it SHARD, beyond half of it WATCH; at its maximum
+    /// beyond it WATCH.
+    pub(crate) record_bytes: u64,
+    /// Sustained writes a second to one record: beyond it SHARD, beyond half of it WATCH.
+    pub(crate) writes_per_s: f64,
+    /// The part of the limit of a record's size beyond which the largest record is for SHARD, and
+    /// for WATCH.
+    pub(crate) of_max_record: (f64, f64),
+}
+
+/// A namespace of a store.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct NamespaceSizing {
+    /// Its name.
+    pub(crate) namespace: String,
+    /// Live records.
+    pub(crate) records: u64,
+    /// Those of them that are damaged on the device.
+    pub(crate) damaged: u64,
+    /// The memory of its index, measured.
+    pub(crate) index_bytes: u64,
+    /// Bytes of the index for each record.
+    pub(crate) index_bytes_per_record: f64,
+    /// What its devices have allocated.
+    pub(crate) device_bytes: u64,
+    /// Bytes of log for each byte asked for, over its life; `None` where that is not known.
+    pub(crate) log_write_amplification: Option<f64>,
+}
+
+/// A set.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct SetSizing {
+    /// Its namespace; empty for JSON lines.
+    pub(crate) namespace: String,
+    /// Its name; empty for "no set".
+    pub(crate) set: String,
+    /// Records in it.
+    pub(crate) records: u64,
+    /// Records that were measured.
+    pub(crate) measured: u64,
+    /// The judgement.
+    pub(crate) verdict: SetVerdict,
+    /// What counts against the limit of a record's size: header, key, bins.
+    pub(crate) bytes: Distribution,
+    /// What records take on the device.
+    pub(crate) stored_bytes: Distribution,
+    /// How far the figures of a sample can be trusted.
+    pub(crate) intervals: Option<Intervals>,
+    /// Records by size.
+    pub(crate) shares: Vec<Share>,
+    /// Records by size, in buckets that double.
+    pub(crate) histogram: Vec<Bucket>,
+    /// Its bins, the heaviest first.
+    pub(crate) bins: Vec<BinSizing>,
+    /// How many shards.
+    pub(crate) advice: Recommendation,
+    /// What each number of shards would give.
+    pub(crate) what_if: Vec<ShardScenario>,
+    /// What its index takes.
+    pub(crate) index: IndexMemory,
+    /// What a change of one element writes.
+    pub(crate) rewrites: Vec<Rewrite>,
+}
+
+/// A judgement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct SetVerdict {
+    /// `OK`, `WATCH` or `SHARD`.
+    pub(crate) level: Band,
+    /// Which rule has decided.
+    pub(crate) decided_by: &'static str,
+    /// The number that has decided.
+    pub(crate) value: f64,
+    /// What it was compared with.
+    pub(crate) threshold: f64,
+    /// The bin it is about.
+    pub(crate) bin: Option<String>,
+    /// One sentence.
+    pub(crate) sentence: String,
+}
+
+/// How something is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub(crate) enum Band {
+    /// Leave it as it is.
+    Ok,
+    /// Look again when it has grown.
+    Watch,
+    /// Shard it.
+    Shard,
+}
+
+impl Band {
+    /// Returns its word.
+    #[must_use]
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Watch => "WATCH",
+            Self::Shard => "SHARD",
+        }
+    }
+}
+
+/// A bin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct BinSizing {
+    /// Its name.
+    pub(crate) bin: String,
+    /// Its types, the most frequent first.
+    pub(crate) types: Vec<&'static str>,
+    /// The part of the records that have it, 0 to 1.
+    pub(crate) presence: f64,
+    /// Its part of the bytes of all bins, 0 to 1.
+    pub(crate) bytes_share: f64,
+    /// What it takes, with its name.
+    pub(crate) bytes: Distribution,
+    /// Its lists and maps.
+    pub(crate) collection: Option<CollectionSizing>,
+}
+
+/// The lists and maps of a bin.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct CollectionSizing {
+    /// How many there are.
+    pub(crate) collections: u64,
+    /// Elements of a list, entries of a map.
+    pub(crate) count: Distribution,
+    /// The mean element.
+    pub(crate) element_bytes: f64,
+    /// `count.p99` times `element_bytes`, rounded: the number that decides whether it may live in
+    /// one record.
+    pub(crate) bytes_p99: u64,
+    /// Whether that is within 128 KiB.
+    pub(crate) fits: bool,
+    /// The part of them that has a persisted index, 0 to 1.
+    pub(crate) indexed: f64,
+    /// What a secondary index of Aerospike's over its elements would take.
+    pub(crate) aerospike_secondary_bytes: u64,
+}
+
+/// How many shards the largest record of a set asks for, or its largest list or map where most of
+/// that record is none.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Recommendation {
+    /// The largest record; or the elements of the largest list or map, where most of the largest
+    /// record is none.
+    pub(crate) total_bytes: u64,
+    /// The fewest shards by size.
+    pub(crate) shards_by_size: u64,
+    /// The fewest shards by rate.
+    pub(crate) shards_by_rate: u64,
+    /// The larger of both.
+    pub(crate) shards: u64,
+    /// The next power of two, which is what is made.
+    pub(crate) shards_pow2: u64,
+    /// What asked for that many: `size`, `rate`, or `nothing` for one.
+    pub(crate) bound_by: &'static str,
+    /// Shards for one at the 99th percentile.
+    pub(crate) shards_p99: u64,
+    /// How many elements fit into a shard of 128 KiB.
+    pub(crate) elements_per_shard: Option<u64>,
+    /// Buckets of time instead.
+    pub(crate) time: Option<TimeRecommendation>,
+    /// The median time to live of records that have one, in seconds.
+    pub(crate) time_to_live_s_p50: Option<u64>,
+    /// One sentence.
+    pub(crate) sentence: String,
+}
+
+/// Shards by time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct TimeRecommendation {
+    /// `hour`, `day` or `week`.
+    pub(crate) width: &'static str,
+    /// What a bucket takes at its 99th percentile, if every write adds an element.
+    pub(crate) bucket_bytes_p99: u64,
+    /// Hash shards within a bucket, since all writers are in the current one.
+    pub(crate) hash_shards: u64,
+}
+
+/// What each number of shards would give.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ShardScenario {
+    /// The number of shards.
+    pub(crate) shards: u64,
+    /// What each takes.
+    pub(crate) bytes_per_shard: u64,
+    /// Writes a second to each.
+    pub(crate) writes_per_s: Option<f64>,
+    /// Writes that fall into one window of 8 ms on average.
+    pub(crate) lambda: Option<f64>,
+    /// The chance that two or more do.
+    pub(crate) p2: Option<f64>,
+    /// How a shard would be judged.
+    pub(crate) band: Band,
+    /// Aerospike's index for the shards, with two copies.
+    pub(crate) aerospike_index_bytes: u64,
+    /// The index for them as measured here.
+    pub(crate) index_bytes: Option<u64>,
+    /// Records read to get the whole collection.
+    pub(crate) reads: u64,
+}
+
+/// What an index takes in memory.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct IndexMemory {
+    /// Aerospike's primary index with two copies: 64 bytes for each record and copy.
+    pub(crate) aerospike_bytes: u64,
+    /// The index of this store: measured for each record of the namespace, times the records of the
+    /// set.
+    pub(crate) bytes: Option<u64>,
+}
+
+/// What a change of one element writes, where the whole record is written.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Rewrite {
+    /// The bin, if it is a list or map.
+    pub(crate) bin: Option<String>,
+    /// What changes: the mean element, or an integer of 8 bytes.
+    pub(crate) changed_bytes: f64,
+    /// Bytes written for each byte changed, in a record of the median size.
+    pub(crate) factor_p50: f64,
+    /// That factor in a record at the 99th percentile.
+    pub(crate) factor_p99: f64,
+    /// Megabytes a second at the given rate, in a record at the 99th percentile.
+    pub(crate) megabytes_per_s: Option<f64>,
+}
+
+/// A record worth a look.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct RecordSizing {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its set.
+    pub(crate) set: String,
+    /// Its key, escaped and shortened; `None` if it is not stored.
+    pub(crate) key: Option<String>,
+    /// Its digest, where it is known.
+    pub(crate) digest: Option<String>,
+    /// What counts against the limit of a record's size.
+    pub(crate) bytes: u64,
+    /// What it takes on the device.
+    pub(crate) stored_bytes: u64,
+    /// The bin that takes most, and what it takes.
+    pub(crate) largest_bin: Option<(String, u64)>,
+    /// How often it was written since it was created (1 to 65,535, then 1 again); `None`: not
+    /// known.
+    pub(crate) generation: Option<u16>,
+    /// When it was last written, in milliseconds since 2010-01-01T00:00:00Z; `None`: not known.
+    pub(crate) last_update_ms: Option<u64>,
+}
+
+/// A record over which writers fought.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ContendedRecord {
+    /// Its namespace.
+    pub(crate) namespace: String,
+    /// Its key; `None` if it is not stored.
+    pub(crate) key: Option<String>,
+    /// Its digest.
+    pub(crate) digest: String,
+    /// How often a writer had to wait.
+    pub(crate) waits: u64,
+    /// How often a writer was refused.
+    pub(crate) key_busy: u64,
+}
+
+/// Something worth knowing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Lint {
+    /// Which rule.
+    pub(crate) code: &'static str,
+    /// The namespace.
+    pub(crate) namespace: String,
+    /// The set; `None` if it is not known.
+    pub(crate) set: Option<String>,
+    /// The bin, if it is about one.
+    pub(crate) bin: Option<String>,
+    /// How many records (of those measured) it is about.
+    pub(crate) records: u64,
+    /// What it is, and what to do.
+    pub(crate) sentence: String,
+}

@@ -1,0 +1,87 @@
+//! Histograms of sizes.
+
+use spikelet::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
+
+use crate::report::{Axis, Band, BarChart, BarSeries, Mark, Unit, bytes, count};
+use crate::sizing::model::{SetSizing, Sizing};
+use crate::sizing::size_histogram::{Bucket, edge};
+
+/// Draws the histogram of a set, from 64 bytes at least to the limit of a record's size, so that
+/// the distance to it shows.
+pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
+    let cap = sizing.max_record_bytes.max(1);
+    let first = set
+        .histogram
+        .first()
+        .map_or(64, |bucket| bucket.from.min(64));
+    let last = set
+        .histogram
+        .last()
+        .map_or(cap, |bucket| bucket.from.max(cap));
+    let powers = first.ilog2()..=last.ilog2();
+    // A limit that is a power of two is the end of the bucket before it.
+    let powers = match set.histogram.last() {
+        Some(bucket) if bucket.to <= cap && cap.is_power_of_two() => {
+            powers.start().to_owned()..=powers.end() - 1
+        }
+        _ => powers,
+    };
+    let start = f64::from(*powers.start());
+    let place = |size: u64| (size as f64).log2() - start;
+    let found = |power: u32| {
+        set.histogram
+            .iter()
+            .find(|bucket| bucket.from == 1 << power)
+    };
+    let series = |name: &str, value: fn(&Bucket) -> u64| BarSeries {
+        name: name.to_owned(),
+        values: powers
+            .clone()
+            .map(|power| found(power).map_or(0.0, |bucket| value(bucket) as f64))
+            .collect(),
+    };
+    let ends = *powers.start()..=powers.end() + 1;
+    let names: Vec<String> = ends
+        .map(|power| edge(1_u64.checked_shl(power).unwrap_or(u64::MAX)))
+        .collect();
+    let label = |pair: &[String]| pair.join("-");
+    BarChart {
+        title: format!("Records of {} by size", sizing.name(set)),
+        description: description(set),
+        x_label: "record size in bytes".to_owned(),
+        buckets: names
+            .windows(2)
+            .map(|pair| format!("[{})", label(pair)))
+            .collect(),
+        edges: names,
+        y: Axis::new("records", Unit::Number),
+        series: vec![
+            series("stored", |bucket| bucket.stored),
+            series("counted", |bucket| bucket.counted),
+        ],
+        band: Some(Band {
+            from: place(SWEET_SPOT_FROM_BYTES),
+            to: place(SWEET_SPOT_BYTES),
+            label: "1-128 KiB".to_owned(),
+        }),
+        marks: vec![Mark {
+            at: place(cap),
+            label: format!("limit {}", bytes(cap)),
+        }],
+    }
+}
+
+fn description(set: &SetSizing) -> String {
+    let inside = set.shares.get(1).map_or(0, |share| share.records);
+    let beyond: u64 = set.shares.iter().skip(2).map(|share| share.records).sum();
+    format!(
+        "Of {} records, half take at most {} and 99 of 100 at most {}; the largest takes {}. {} are between 1 and 128 KiB, \
+         {} are larger.",
+        count(set.measured),
+        bytes(set.bytes.p50),
+        bytes(set.bytes.p99),
+        bytes(set.bytes.max),
+        count(inside),
+        count(beyond)
+    )
+}

@@ -1,0 +1,299 @@
+//! A sizing as a report: its ten sections in their order. `tables` fills tables, `charts` draws
+//! histograms.
+
+mod charts;
+mod date;
+mod tables;
+
+pub(super) use tables::what_if_table;
+
+use spikelet::arithmetic::WRITES_PER_SECOND;
+
+use super::model::{Band, SetSizing, Sizing, TimeRecommendation};
+use super::recommendation::{COPIES, HOLD_MS};
+use crate::report::{Level, Report, Section, Verdict, bytes, count, decimal};
+
+/// The most sets with a verdict, charts and tables of their own. The tables of all sets go on.
+const SETS_SHOWN: usize = 12;
+/// The most rows of the tables over all sets or bins; JSON and CSV have them all.
+const ROWS_SHOWN: usize = 60;
+
+impl Sizing {
+    /// Builds the report of the sizing.
+    #[must_use]
+    pub(crate) fn to_report(&self) -> Report {
+        let mut report = Report::new(format!("Sizing of {}", self.source))
+            .fact("Looked at", self.looked_at())
+            .fact("A record may have", bytes(self.max_record_bytes));
+        if let Some(rate) = self.writes_per_s {
+            report = report.fact("Writes a second, as given", decimal(rate, 1));
+        }
+        report
+            .section(self.verdicts())
+            .section(self.sizes())
+            .section(self.distributions())
+            .section(self.bins())
+            .section(self.records())
+            .section(self.advice())
+            .section(self.what_if())
+            .section(self.index())
+            .section(self.rewrites())
+            .section(self.lints())
+    }
+
+    /// Returns a row for each set, as comma-separated values.
+    #[must_use]
+    pub(crate) fn to_csv(&self) -> String {
+        tables::csv(self).to_csv()
+    }
+
+    fn looked_at(&self) -> String {
+        let what = match self.source_kind {
+            "store" => "a store",
+            "backup" => "a backup, sized as a store would keep it",
+            _ => "JSON lines, sized as a store would keep them",
+        };
+        let records = format!(
+            "{what}; {}",
+            records_in_sets(self.records, self.sets.len() as u64)
+        );
+        self.sample.map_or_else(
+            || format!("{records}, every one measured"),
+            |sample| {
+                format!(
+                    "{records}, of which a sample was measured: {} of each set at most, seed {}",
+                    count(sample.records_per_set as u64),
+                    sample.seed
+                )
+            },
+        )
+    }
+
+    fn shown(&self) -> &[SetSizing] {
+        self.sets.get(..SETS_SHOWN).unwrap_or(&self.sets)
+    }
+
+    /// Says how many sets are not shown.
+    fn and_more(&self, section: Section, shown: usize) -> Section {
+        match self.sets.len().saturating_sub(shown) {
+            0 => section,
+            more => section.paragraph(format!(
+                "Not shown here, but in the JSON form: sets, {more} more."
+            )),
+        }
+    }
+
+    fn verdicts(&self) -> Section {
+        let mut section = Section::new("Verdict");
+        if self.damaged > 0 {
+            section = section.verdict(Verdict {
+                level: Level::Bad,
+                word: "DAMAGED".to_owned(),
+                subject: format!("{} of the records", count(self.damaged)),
+                sentence: "They could not be read, so they are in no other figure here: `spikelet verify` shows where they are."
+                    .to_owned(),
+            });
+        }
+        if self.sets.is_empty() {
+            section = section.paragraph("There is no record.");
+        }
+        for set in self.shown() {
+            let level = match set.verdict.level {
+                Band::Ok => Level::Good,
+                Band::Watch => Level::Watch,
+                Band::Shard => Level::Bad,
+            };
+            section = section.verdict(Verdict {
+                level,
+                word: set.verdict.level.word().to_owned(),
+                subject: self.name(set),
+                sentence: set.verdict.sentence.clone(),
+            });
+        }
+        let limit = bytes(self.thresholds.record_bytes);
+        self.and_more(section, SETS_SHOWN).paragraph(format!(
+            "The rules. SHARD: in 1 of 100, a collection's count times its mean element, or a record, is beyond {limit}; or the \
+             largest record is beyond {} % of what a record may have; or there are more than {WRITES_PER_SECOND} writes a \
+             second. WATCH: half of {limit}, {} % of what a record may have, or {} writes a second is passed; or any \
+             record is beyond {limit}; or large records hold no list or map that could be sharded.",
+            decimal(self.thresholds.of_max_record.0 * 100.0, 0),
+            decimal(self.thresholds.of_max_record.1 * 100.0, 0),
+            decimal(WRITES_PER_SECOND / 2.0, 0),
+        ))
+    }
+
+    fn sizes(&self) -> Section {
+        let section = Section::new("Sizes")
+            .table(tables::sizes(self))
+            .table(tables::shares(self));
+        let section = match tables::intervals(self) {
+            Some(table) => section.table(table).paragraph(
+                "A sample says nothing about the largest record: the maximum is that of the sample, and more is not claimed.",
+            ),
+            None => section,
+        };
+        self.and_more(section, ROWS_SHOWN)
+    }
+
+    fn distributions(&self) -> Section {
+        let section = Section::new("Distribution").paragraph(
+            "Each bucket is twice as wide as the one before. \"Counted\" is what a record's limit applies to: header, key and \
+             bins; \"stored\" is what it takes on the device.",
+        );
+        let section = self.shown().iter().fold(section, |section, set| {
+            section.chart(charts::histogram(self, set))
+        });
+        self.and_more(section, SETS_SHOWN)
+    }
+
+    fn bins(&self) -> Section {
+        let section = Section::new("Bins").table(tables::bins(self));
+        match tables::collections(self) {
+            Some(table) => section.table(table).paragraph(
+                "A collection may live in one record while its count at the 99th percentile times its mean element stays \
+                 within 128 KiB (131,072 bytes).",
+            ),
+            None => section.paragraph("There are no lists or maps."),
+        }
+    }
+
+    fn records(&self) -> Section {
+        let mut section = Section::new("Records").table(tables::records(
+            self,
+            "The largest records",
+            &self.largest,
+        ));
+        if !self.most_written.is_empty() {
+            section = section
+                .table(tables::records(self, "The records written most often", &self.most_written))
+                .paragraph(
+                    "By generation: the writes since a record was created. After 65,535 it begins again at 1.",
+                );
+        }
+        if !self.contended.is_empty() {
+            section = section.table(tables::contended(self));
+        }
+        section
+    }
+
+    fn advice(&self) -> Section {
+        let mut section = Section::new("Shard advice")
+            .paragraph(
+                "For the largest record of each set; where most of that is no list or map, for the largest list or map of the \
+                 set, since nothing else is spread.",
+            )
+            .table(tables::advice(self));
+        for set in self
+            .shown()
+            .iter()
+            .filter(|set| set.advice.bound_by != "nothing")
+        {
+            section = section.paragraph(format!("{}: {}", self.name(set), set.advice.sentence));
+            if let Some(time) = &set.advice.time {
+                section = section.paragraph(format!("{}: {}", self.name(set), time_sentence(time)));
+            }
+            if let Some(seconds) = set.advice.time_to_live_s_p50 {
+                section = section.paragraph(format!(
+                    "{}: half of the records that expire live for {} hours or less; a bucket of time should expire that long \
+                     after its end.",
+                    self.name(set),
+                    decimal(seconds as f64 / 3600.0, 1)
+                ));
+            }
+        }
+        section
+    }
+
+    fn what_if(&self) -> Section {
+        let mut section = Section::new("What if").paragraph(format!(
+            "What the advice is for in so many shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
+             average, P2 the chance that two or more do. Aerospike's index is for {COPIES} copies."
+        ));
+        let interesting = |set: &&SetSizing| set.verdict.level != Band::Ok;
+        let mut sets: Vec<&SetSizing> = self.shown().iter().filter(interesting).collect();
+        if sets.is_empty() {
+            sets.extend(self.sets.first());
+        }
+        for set in sets {
+            section = section.table(what_if_table(&self.name(set), &set.what_if));
+        }
+        section
+    }
+
+    fn index(&self) -> Section {
+        let section = Section::new("Index memory").table(tables::index(self)).paragraph(
+            "A secondary index of Aerospike's takes 14 bytes for each element of the largest lists or maps, and half as much \
+             again, since its nodes are not full.",
+        );
+        if self.namespaces.is_empty() {
+            return section.paragraph(
+                "What spikelet's own index takes is measured where a store is sized; a file has none.",
+            );
+        }
+        section.table(tables::namespaces(self))
+    }
+
+    fn rewrites(&self) -> Section {
+        Section::new("Write amplification")
+            .paragraph(
+                "A change of one element writes the whole record anew: the factor is the record's bytes for each byte changed. \
+                 Adding 8 bytes to a record of 26 KiB has a factor of 3,328.",
+            )
+            .table(tables::rewrites(self))
+    }
+
+    fn lints(&self) -> Section {
+        let section = Section::new("Lints");
+        if self.lints.is_empty() {
+            return section.paragraph("Nothing else was noticed.");
+        }
+        section.table(tables::lints(self))
+    }
+
+    /// Returns the name of a set, with its namespace if there are several.
+    fn name(&self, set: &SetSizing) -> String {
+        self.name_of(&set.namespace, &set.set)
+    }
+
+    fn name_of(&self, namespace: &str, set: &str) -> String {
+        let set = if set.is_empty() { "(no set)" } else { set };
+        let first = self.sets.first().map(|set| &set.namespace);
+        if self.sets.iter().all(|set| Some(&set.namespace) == first) {
+            set.to_owned()
+        } else {
+            format!("{namespace}.{set}")
+        }
+    }
+}
+
+/// Writes `1 record in 1 set`, `7 records in 2 sets`.
+fn records_in_sets(records: u64, sets: u64) -> String {
+    let plural = |number: u64| if number == 1 { "" } else { "s" };
+    format!(
+        "{} record{} in {sets} set{}",
+        count(records),
+        plural(records),
+        plural(sets)
+    )
+}
+
+/// Says what buckets of time would come to.
+pub(super) fn time_sentence(time: &TimeRecommendation) -> String {
+    let hashed = match time.hash_shards {
+        1 => String::new(),
+        shards => format!(
+            ", hashed into {} shards each, since all writers are in the current bucket",
+            count(shards)
+        ),
+    };
+    let by_hand = if time.width == "week" {
+        " (spikelet keeps hours and days by itself; weeks are kept by hand)"
+    } else {
+        ""
+    };
+    format!(
+        "By time instead, if every write adds an element: a bucket for each {}{by_hand}, of {} at the 99th percentile{hashed}.",
+        time.width,
+        bytes(time.bucket_bytes_p99)
+    )
+}

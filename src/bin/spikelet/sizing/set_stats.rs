@@ -1,0 +1,313 @@
+//! Set by set, what the records come to while they go by. Memory goes with sets, bins and different
+//! sizes, not with records; a sample keeps its records until all have gone by.
+
+use std::collections::BTreeMap;
+
+use spikelet::MAX_BINS;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Options;
+use super::measure::{BinKind, CollectionMeasure, RecordMeasure};
+use super::sample::Reservoir;
+use super::size_histogram::SizeHistogram;
+
+/// The most bins of a set that are counted apart; further ones are counted as one.
+const BINS_MAX: usize = 1000;
+/// What further bins are called.
+const FURTHER_BINS: &str = "(further bins)";
+
+/// All sets.
+#[derive(Debug)]
+pub(super) struct StatsBySet<'o> {
+    options: &'o Options,
+    /// Where each set is, by namespace and name.
+    places: BTreeMap<(String, String), usize>,
+    sets: Vec<SetStats>,
+}
+
+impl<'o> StatsBySet<'o> {
+    pub(super) const fn new(options: &'o Options) -> Self {
+        Self {
+            options,
+            places: BTreeMap::new(),
+            sets: Vec::new(),
+        }
+    }
+
+    /// Returns the number of a set, for [`StatsBySet::at`]; `None` if the set is not asked for.
+    pub(super) fn place(&mut self, namespace: &str, set: &str) -> Option<usize> {
+        let wanted = self.options.set.as_ref();
+        if wanted.is_some_and(|wanted| wanted != set) {
+            return None;
+        }
+        let names = (namespace.to_owned(), set.to_owned());
+        Some(*self.places.entry(names).or_insert_with(|| {
+            self.sets.push(SetStats::new(self.options, namespace, set));
+            self.sets.len() - 1
+        }))
+    }
+
+    /// Returns the statistics of a set by its number.
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut SetStats> {
+        self.sets.get_mut(place)
+    }
+
+    /// Returns the statistics of a set; `None` if it is not asked for.
+    pub(super) fn set(&mut self, namespace: &str, set: &str) -> Option<&mut SetStats> {
+        let place = self.place(namespace, set)?;
+        self.at(place)
+    }
+
+    /// Returns all sets that have records, by namespace and name, and counts the samples.
+    pub(super) fn finish(self) -> BTreeMap<(String, String), SetStats> {
+        let mut sets: Vec<Option<SetStats>> = self.sets.into_iter().map(Some).collect();
+        let places = self.places.into_iter();
+        places
+            .filter_map(|(names, place)| {
+                let mut set = sets.get_mut(place)?.take().filter(|set| set.records > 0)?;
+                if let Some(sample) = set.sample.take() {
+                    for record in sample.into_items() {
+                        set.take(record);
+                    }
+                }
+                Some((names, set))
+            })
+            .collect()
+    }
+}
+
+/// A set.
+#[derive(Debug)]
+pub(super) struct SetStats {
+    /// Records that went by.
+    pub(super) records: u64,
+    /// What counts against the limit of a record's size, record by record.
+    pub(super) counted: SizeHistogram,
+    /// What records take on the device.
+    pub(super) stored: SizeHistogram,
+    pub(super) expiring: u64,
+    pub(super) times_to_live_s: SizeHistogram,
+    pub(super) bins: BTreeMap<String, BinStats>,
+    pub(super) without_key: u64,
+    /// Records with the key of an earlier one.
+    pub(super) repeated_keys: u64,
+    pub(super) colon_in_key: u64,
+    pub(super) companions: u64,
+    pub(super) too_many_bins: u64,
+    pub(super) long_names: u64,
+    /// Whether most of the largest record is a list or map.
+    pub(super) largest_is_collection: bool,
+    pub(super) largest: Top,
+    pub(super) most_written: Top,
+    sample: Option<Reservoir<RecordMeasure>>,
+}
+
+/// A bin of a set.
+#[derive(Debug, Default)]
+pub(super) struct BinStats {
+    /// How many records have it with which type.
+    pub(super) kinds: BTreeMap<BinKind, u64>,
+    pub(super) sizes: SizeHistogram,
+    pub(super) collections: CollectionStats,
+}
+
+/// The lists and maps of a bin.
+#[derive(Debug, Default)]
+pub(super) struct CollectionStats {
+    pub(super) counts: SizeHistogram,
+    /// What all their elements take.
+    pub(super) bytes: u64,
+    /// What those of the largest take.
+    pub(super) largest_bytes: u64,
+    pub(super) indexed: u64,
+    /// Collections with keys that are no integer, text or bytes.
+    pub(super) with_odd_keys: u64,
+}
+
+impl SetStats {
+    fn new(options: &Options, namespace: &str, set: &str) -> Self {
+        // Each set draws its own numbers, so that its sample does not hang on what comes between.
+        let own = xxh3_64(format!("{namespace}\0{set}").as_bytes());
+        let reservoir = |sample: super::Sample| Reservoir::new(sample.records, sample.seed ^ own);
+        Self {
+            records: 0,
+            counted: SizeHistogram::default(),
+            stored: SizeHistogram::default(),
+            expiring: 0,
+            times_to_live_s: SizeHistogram::default(),
+            bins: BTreeMap::new(),
+            without_key: 0,
+            repeated_keys: 0,
+            colon_in_key: 0,
+            companions: 0,
+            too_many_bins: 0,
+            long_names: 0,
+            largest_is_collection: false,
+            largest: Top::new(options.top),
+            most_written: Top::new(options.top),
+            sample: options.sample.map(reservoir),
+        }
+    }
+
+    /// Counts a record, and measures it only if it is needed.
+    ///
+    /// # Errors
+    /// What measuring it returns.
+    pub(super) fn meet<E>(
+        &mut self,
+        measure: impl FnOnce() -> Result<RecordMeasure, E>,
+    ) -> Result<(), E> {
+        self.records += 1;
+        match &mut self.sample {
+            None => self.take(measure()?),
+            Some(sample) => {
+                if let Some(place) = sample.next_place() {
+                    sample.put(place, measure()?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, record: RecordMeasure) {
+        if record.bytes > self.counted.max() {
+            self.largest_is_collection = record
+                .largest_bin()
+                .is_some_and(|bin| bin.collection.is_some());
+        }
+        self.counted.add(record.bytes);
+        self.stored.add(record.stored_bytes);
+        if let Some(seconds) = record.time_to_live_s {
+            self.times_to_live_s.add(seconds);
+        }
+        self.expiring += u64::from(record.expires);
+        self.without_key += u64::from(record.key.is_empty());
+        self.companions += u64::from(record.is_companion);
+        self.colon_in_key += u64::from(record.colon_in_key && !record.is_companion);
+        self.too_many_bins += u64::from(record.bins.len() > MAX_BINS);
+        self.long_names += u64::from(record.bins.iter().any(|bin| bin.has_long_name()));
+        for bin in &record.bins {
+            let stats = bin_of(&mut self.bins, &bin.name);
+            *stats.kinds.entry(bin.kind).or_default() += 1;
+            stats.sizes.add(bin.bytes);
+            if let Some(collection) = &bin.collection {
+                stats.collections.add(collection);
+            }
+        }
+        if record.generation > 1 {
+            self.most_written
+                .offer(u64::from(record.generation), &record);
+        }
+        self.largest.offer(record.bytes, &record);
+    }
+}
+
+fn bin_of<'b>(bins: &'b mut BTreeMap<String, BinStats>, name: &str) -> &'b mut BinStats {
+    let name = if bins.contains_key(name) || bins.len() < BINS_MAX {
+        name
+    } else {
+        FURTHER_BINS
+    };
+    bins.entry(name.to_owned()).or_default()
+}
+
+impl CollectionStats {
+    fn add(&mut self, collection: &CollectionMeasure) {
+        self.counts.add(collection.count);
+        self.bytes += collection.bytes;
+        self.largest_bytes = self.largest_bytes.max(collection.bytes);
+        self.indexed += u64::from(collection.indexed);
+        self.with_odd_keys += u64::from(collection.odd_keys > 0);
+    }
+
+    /// Returns the mean size of an element; 0 if there is none.
+    pub(super) fn element_bytes(&self) -> f64 {
+        self.bytes as f64 / self.counts.total().max(1) as f64
+    }
+}
+
+/// The records of greatest weight.
+#[derive(Clone, Debug)]
+pub(super) struct Top {
+    most: usize,
+    /// The heaviest first.
+    records: Vec<(u64, RecordMeasure)>,
+}
+
+impl Top {
+    const fn new(most: usize) -> Self {
+        Self {
+            most,
+            records: Vec::new(),
+        }
+    }
+
+    /// Takes the record in if it is among the heaviest; of equals those whose key and digest come
+    /// first.
+    fn offer(&mut self, weight: u64, record: &RecordMeasure) {
+        let comes_before = |(other_weight, other): &(u64, RecordMeasure)| {
+            let names = |record: &RecordMeasure| (record.key.clone(), record.digest.clone());
+            *other_weight > weight || (*other_weight == weight && names(other) <= names(record))
+        };
+        let full = self.records.len() >= self.most;
+        if full && self.records.last().is_none_or(|(least, _)| *least > weight) {
+            return;
+        }
+        let place = self.records.partition_point(comes_before);
+        if place < self.most {
+            self.records.insert(place, (weight, record.clone()));
+            self.records.truncate(self.most);
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &RecordMeasure> {
+        self.records.iter().map(|(_, record)| record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(weight: u64, key: String) -> RecordMeasure {
+        RecordMeasure {
+            bytes: weight,
+            key,
+            ..RecordMeasure::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_heaviest_are_kept_in_any_order_of_arrival(weights in prop::collection::vec(0_u64..20, 0..60), most in 0_usize..12) {
+            let mut records: Vec<RecordMeasure> =
+                weights.iter().enumerate().map(|(n, weight)| record(*weight, format!("{n:03}"))).collect();
+            let mut top = Top::new(most);
+            for record in records.iter().rev() {
+                top.offer(record.bytes, record);
+            }
+            records.sort_by_key(|record| (std::cmp::Reverse(record.bytes), record.key.clone()));
+            let expected: Vec<_> = records.iter().take(most).map(|record| record.key.clone()).collect();
+            let found: Vec<_> = top.iter().map(|record| record.key.clone()).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn bins_beyond_number_are_counted_as_one() {
+        let options = Options::default();
+        let mut stats = StatsBySet::new(&options);
+        for n in 0..BINS_MAX + 5 {
+            let name = format!("bin{n}");
+            let value = 1.into();
+            let set = stats.set("ns", "set").unwrap();
+            set.meet(|| RecordMeasure::given(None, [(name, value)]))
+                .unwrap();
+        }
+        let sets = stats.finish();
+        let set = sets.values().next().unwrap();
+        assert_eq!((set.records, set.bins.len()), (1_005, BINS_MAX + 1));
+        assert_eq!(set.bins[FURTHER_BINS].sizes.count(), 5);
+    }
+}

@@ -1,0 +1,237 @@
+//! Records from JSON lines.
+
+use std::collections::HashSet;
+use std::io::{BufRead, Read};
+use std::path::Path;
+
+use spikelet::{Key, MAX_SET_NAME_BYTES, Value};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::{Progress, SizingError, open};
+use crate::sizing::measure::RecordMeasure;
+use crate::sizing::set_stats::StatsBySet;
+use crate::sizing::summarize::Origin;
+
+/// A longer line is no record: none has more than 8 MiB, and JSON makes of a byte six at most.
+const LINE_BYTES_MAX: u64 = 64 << 20;
+/// So much of what is wrong is quoted.
+const QUOTED_CHARS: usize = 60;
+/// Lines between reports of progress.
+const TELL_EVERY: u64 = 1024;
+
+/// A record as its line gives it.
+struct Line {
+    set: String,
+    key: Option<Key<'static>>,
+    bins: Vec<(String, Value)>,
+}
+
+/// Reads every line.
+pub(super) fn read(
+    path: &Path,
+    stats: &mut StatsBySet<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Origin, SizingError> {
+    let (mut file, length) = open(path)?;
+    let failed = SizingError::read(path);
+    let mut text = Vec::new();
+    let mut keys = HashSet::new();
+    let (mut number, mut done) = (0, 0);
+    loop {
+        text.clear();
+        let read = file
+            .by_ref()
+            .take(LINE_BYTES_MAX + 1)
+            .read_until(b'\n', &mut text)
+            .map_err(&failed)?;
+        if read == 0 {
+            break;
+        }
+        number += 1;
+        done += read as u64;
+        let malformed = |what: String| SizingError::Malformed {
+            path: path.to_owned(),
+            line: number,
+            what,
+        };
+        if read as u64 > LINE_BYTES_MAX {
+            return Err(malformed(format!(
+                "the line is longer than {LINE_BYTES_MAX} bytes"
+            )));
+        }
+        let text = text
+            .strip_prefix("\u{feff}".as_bytes())
+            .unwrap_or(&text)
+            .trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        let line = parse(text).map_err(malformed)?;
+        if let Some(set) = stats.set("", &line.set) {
+            set.meet(|| RecordMeasure::given(line.key.as_ref(), line.bins))
+                .map_err(|error| {
+                    malformed(format!(
+                        "no record can hold this: {error}, in {}",
+                        quoted(text)
+                    ))
+                })?;
+            let is_new = line
+                .key
+                .as_ref()
+                .is_none_or(|key| keys.insert(identity(&line.set, key)));
+            set.repeated_keys += u64::from(!is_new);
+        }
+        if number % TELL_EVERY == 0 {
+            progress(done, length);
+        }
+    }
+    Ok(Origin {
+        source: path.display().to_string(),
+        kind: "json-lines",
+        namespaces: Vec::new(),
+        contended: Vec::new(),
+        knows_indexes: false,
+    })
+}
+
+/// Returns the hash by which records are told apart.
+fn identity(set: &str, key: &Key<'_>) -> u64 {
+    let mut bytes = set.as_bytes().to_vec();
+    bytes.push(0);
+    key.write_stored(&mut bytes);
+    xxh3_64(&bytes)
+}
+
+/// Quotes the beginning of a text, so that it cannot break a line.
+fn quoted(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut quoted: String = text.chars().take(QUOTED_CHARS).collect();
+    if quoted.len() < text.len() {
+        quoted.push_str("...");
+    }
+    format!("{quoted:?}")
+}
+
+fn quoted_value(value: &Value) -> String {
+    quoted(&serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn parse(text: &[u8]) -> Result<Line, String> {
+    let value: Value = serde_json::from_slice(text).map_err(|error| {
+        format!(
+            "expected one JSON object a line, found {} (column {}: {error})",
+            quoted(text),
+            error.column()
+        )
+    })?;
+    let Value::Map(fields) = value else {
+        return Err(format!(
+            "expected one JSON object a line, found {}",
+            quoted(text)
+        ));
+    };
+    let whole = fields
+        .iter()
+        .any(|(name, value)| is(name, "bins") && matches!(value, Value::Map(_)));
+    if !whole {
+        return Ok(Line {
+            set: String::new(),
+            key: None,
+            bins: named(fields.into_entries()),
+        });
+    }
+    let mut line = Line {
+        set: String::new(),
+        key: None,
+        bins: Vec::new(),
+    };
+    for (name, value) in fields.into_entries() {
+        match (name, value) {
+            (name, Value::Map(bins)) if is(&name, "bins") => line.bins = named(bins.into_entries()),
+            (name, Value::String(set)) if is(&name, "set") => {
+                if set.len() > MAX_SET_NAME_BYTES {
+                    return Err(format!(
+                        "\"set\": {} bytes are more than the {MAX_SET_NAME_BYTES} that the name of a set may have, in {}",
+                        set.len(),
+                        quoted(set.as_bytes())
+                    ));
+                }
+                line.set = set;
+            }
+            (name, Value::Nil) if is(&name, "set") || is(&name, "key") => {}
+            (name, value) if is(&name, "set") => {
+                let found = quoted_value(&value);
+                return Err(format!("\"set\": expected text, found {found}"));
+            }
+            (name, Value::Int(key)) if is(&name, "key") => line.key = Some(key.into()),
+            (name, Value::String(key)) if is(&name, "key") => line.key = Some(key.into()),
+            (name, value) if is(&name, "key") => {
+                let found = quoted_value(&value);
+                return Err(format!(
+                    "\"key\": expected text or an integer, found {found}"
+                ));
+            }
+            // Generation, time to live and the like say nothing about sizes.
+            _ => {}
+        }
+    }
+    Ok(line)
+}
+
+fn is(name: &Value, expected: &str) -> bool {
+    matches!(name, Value::String(name) if name == expected)
+}
+
+fn named(fields: Vec<(Value, Value)>) -> Vec<(String, Value)> {
+    let named = |(name, value)| match name {
+        Value::String(name) => Some((name, value)),
+        _ => None,
+    };
+    fields.into_iter().filter_map(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_record_with_set_and_key_or_just_its_bins() {
+        let line = parse(br#"{"set":"users","key":7,"bins":{"a":1,"b":[1,2]},"ttl":5}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("users", Some(7.into()), 2)
+        );
+        let line = parse(br#"{"set":null,"key":"k","bins":{}}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("", Some("k".into()), 0)
+        );
+        let line = parse(br#"{"key":"not a key","bins":7,"set":"s"}"#).unwrap();
+        assert_eq!(
+            (line.set.as_str(), line.key, line.bins.len()),
+            ("", None, 3)
+        );
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_told() {
+        let long = format!("{{\"set\":\"{}\",\"bins\":{{}}}}", "s".repeat(64));
+        let table: [(&[u8], &str); 6] = [
+            (long.as_bytes(), "64 bytes are more than the 63"),
+            (b"[1]", "one JSON object"),
+            (b"{\"a\":", "column"),
+            (b"{\"set\":1,\"bins\":{}}", "\"set\": expected text"),
+            (
+                b"{\"key\":1.5,\"bins\":{}}",
+                "\"key\": expected text or an integer",
+            ),
+            (b"{\"a\":18446744073709551615}", "64-bit"),
+        ];
+        for (text, expected) in table {
+            let Err(found) = parse(text) else {
+                panic!("{expected}")
+            };
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+}

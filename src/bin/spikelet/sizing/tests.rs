@@ -1,0 +1,25 @@
+//! Tests of whole sizings: known stores have known answers, and any records keep to some rules.
+
+mod known;
+mod properties;
+
+use std::path::Path;
+
+use super::{Options, SetSizing, Sizing, size};
+
+/// Sizes what is at a path, which must be possible.
+fn sized(path: &Path, options: &Options) -> Sizing {
+    size(path, options, &mut |_, _| {}).unwrap()
+}
+
+/// Returns a set by its name.
+fn set<'s>(sizing: &'s Sizing, name: &str) -> &'s SetSizing {
+    sizing.sets.iter().find(|set| set.set == name).unwrap()
+}
+
+/// Returns default options, changed.
+fn options(change: impl FnOnce(&mut Options)) -> Options {
+    let mut options = Options::default();
+    change(&mut options);
+    options
+}
