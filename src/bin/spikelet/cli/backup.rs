@@ -1,0 +1,169 @@
+//! `spikelet backup`: a store as text, in the format of Aerospike's backup tools.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use spikelet::Store;
+use spikelet::backup::{BackupOptions, BackupSummary, Blobs, save};
+
+use super::print::{emit_found, note, progress};
+use super::{Failure, Outcome};
+use crate::report::{Report, bytes, count};
+
+const BYTES_OF_MIB: u64 = 1 << 20;
+
+/// What `spikelet backup` takes. Names are those of Aerospike's tools.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    /// The directory of the store, which no process has open.
+    dir: PathBuf,
+    /// Where the backup goes: one file, if the name ends in .asb, or else a directory, which is
+    /// created.
+    #[arg(long)]
+    out: PathBuf,
+    /// Only this namespace.
+    #[arg(long)]
+    namespace: Option<String>,
+    /// Only this set; may be given several times. "" is no set.
+    #[arg(long)]
+    set: Vec<String>,
+    /// Write bytes as they are instead of in Base64: smaller, but no text.
+    #[arg(long)]
+    compact: bool,
+    /// Leave out the bins. Such a backup cannot be restored.
+    #[arg(long)]
+    no_bins: bool,
+    /// Leave out records that expire.
+    #[arg(long)]
+    no_ttl_only: bool,
+    /// Begin a new file of a directory at this size in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
+    file_limit: u64,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct BackupReport {
+    path: String,
+    files: Vec<String>,
+    bytes: u64,
+    namespaces: Vec<NamespaceBackup>,
+    records: u64,
+    without_key: u64,
+    foreign_digests: u64,
+    vectors: u64,
+    damaged: u64,
+    damage: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct NamespaceBackup {
+    name: String,
+    records: u64,
+}
+
+impl BackupReport {
+    fn new(path: &std::path::Path, summary: BackupSummary) -> Self {
+        let named = |(name, records)| NamespaceBackup { name, records };
+        let files = summary.files.iter();
+        Self {
+            path: path.display().to_string(),
+            files: files.map(|file| file.display().to_string()).collect(),
+            bytes: summary.bytes,
+            namespaces: summary.namespaces.into_iter().map(named).collect(),
+            records: summary.records,
+            without_key: summary.without_key,
+            foreign_digests: summary.foreign_digests,
+            vectors: summary.vectors,
+            damaged: summary.damaged,
+            damage: summary.damage,
+        }
+    }
+
+    fn report(&self) -> Report {
+        let mut report = Report::new(format!("Backup of {}", self.path));
+        for namespace in &self.namespaces {
+            let records = count(namespace.records);
+            report = report.fact(
+                format!("namespace {}", namespace.name),
+                format!("{records} records"),
+            );
+        }
+        report = report
+            .fact("without user key", count(self.without_key))
+            .fact("damaged, not saved", count(self.damaged));
+        report = match self.files.as_slice() {
+            [only] => report.fact("file", only),
+            [first, ..] => {
+                let files = count(self.files.len() as u64);
+                report.fact("files", format!("{files}, the first: {first}"))
+            }
+            [] => report,
+        };
+        report.fact("size", bytes(self.bytes))
+    }
+
+    fn notes(&self) {
+        for what in &self.damage {
+            note(&format!("not saved: {what}"));
+        }
+        if self.foreign_digests > 0 {
+            note(&format!(
+                "{} records have no user key and digests by XXH3: only a namespace of the same kind finds them again (restore --trust-digests)",
+                count(self.foreign_digests)
+            ));
+        }
+        if self.vectors > 0 {
+            note(&format!(
+                "{} vectors are saved as plain bytes: the format does not know them",
+                count(self.vectors)
+            ));
+        }
+    }
+}
+
+/// Saves a store.
+///
+/// # Errors
+/// A directory without a store, or with one that is in use; an output that is there or cannot be
+/// written.
+pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
+    let mut options = BackupOptions::default();
+    options.namespace.clone_from(&arguments.namespace);
+    options.sets.clone_from(&arguments.set);
+    options.no_bins = arguments.no_bins;
+    options.no_ttl_only = arguments.no_ttl_only;
+    options.file_bytes = arguments.file_limit.saturating_mul(BYTES_OF_MIB);
+    if arguments.compact {
+        options.blobs = Blobs::Raw;
+    }
+    let store = Store::builder()
+        .path(&arguments.dir)
+        .read_only(true)
+        .open()?;
+    let namespaces = store.namespaces().into_iter();
+    let wanted = namespaces.filter(|namespace| {
+        let name = arguments.namespace.as_deref();
+        name.is_none_or(|name| name == namespace.name())
+    });
+    let bar = progress(
+        "saving",
+        wanted.map(|namespace| namespace.stats().records).sum(),
+    );
+    let summary = save(&store, &arguments.out, &options, &mut |records| {
+        bar.set_position(records);
+    });
+    bar.finish_and_clear();
+    let saved = BackupReport::new(&arguments.dir, summary?);
+    emit_found(arguments.json, &saved, || saved.report())?;
+    saved.notes();
+    Ok(if saved.damaged > 0 {
+        Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
+}

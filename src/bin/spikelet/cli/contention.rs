@@ -1,0 +1,393 @@
+//! `spikelet contention`: writers on hot keys, and what becomes of their writes.
+
+mod places;
+mod values;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+
+use self::places::{Page, empty, same_file, unwritable, writable};
+use self::values::{
+    ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
+};
+use super::print::{emit, progress};
+use super::{Failure, Outcome};
+use crate::contention::{
+    Baseline, Case, Condition, Criteria, HarnessError, Hold, Layout, Load, Measurement, Run,
+    SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure, write_histograms,
+};
+
+/// How long a row runs by default.
+const DURATION: Duration = Duration::from_secs(2);
+/// How long a row runs by default on a virtual clock, where it takes no time.
+const DURATION_VIRTUAL: Duration = Duration::from_secs(600);
+const WARM_UP: Duration = Duration::from_millis(200);
+/// The default hold of a virtual run, in milliseconds.
+const HOLD_MS_VIRTUAL: f64 = 8.0;
+/// The default number of elements of a list.
+const ELEMENTS: u32 = 1_000;
+/// Virtual rows begin at 2026-01-01T00:00:00Z.
+const VIRTUAL_START_SECONDS: u64 = 1_767_225_600;
+
+/// What `contention` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ContentionArguments {
+    /// Open loop: writes a second, such as 25,50,100 or 10..400 (10, 20, 50, 100 ..) or 10..400:30
+    /// (in steps of 30) [default: 10..400 unless there are --writers].
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    rate: Option<String>,
+    /// Closed loop: writers, such as 1,2,4..64 (doubling) or 4..64:4 (in steps).
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
+    writers: Option<String>,
+    /// Into which records a hot key's writes go: powers of two, hourly, daily, daily+8.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        default_value = "1,8"
+    )]
+    shards: Vec<Layout>,
+    /// Aerospike's transaction-pending-limit: a write gets KEY_BUSY when more than N wait for its
+    /// record, so N + 1 may wait (the engine's max_waiters); 0: any number may.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        allow_negative_numbers = true,
+        value_parser = count
+    )]
+    limit: usize,
+    /// Hold a record this long after each edit, as if a replica were waited for: simulated
+    /// [default: 0; 8 with --virtual].
+    #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
+    hold_ms: Option<f64>,
+    /// Whether each hold is the same, or exponentially distributed.
+    #[arg(long, value_enum, default_value_t = SpreadArgument::Fixed)]
+    hold_dist: SpreadArgument,
+    /// What a write does [default: increment; add-unique with --activate-at].
+    #[arg(long, value_enum)]
+    operation: Option<OperationArgument>,
+    /// Elements of each list, for add-unique; it is kept near that. 0: it begins empty and grows.
+    #[arg(long, value_name = "N", default_value_t = ELEMENTS, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    elements: u32,
+    /// Bytes of a put's value, and beside a counter or list.
+    #[arg(long, value_name = "BYTES", default_value_t = 128, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    payload: u32,
+    /// How many hot keys there are.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        allow_negative_numbers = true
+    )]
+    hot_keys: u32,
+    /// How unevenly they are written: the k-th as often as 1 / k^THETA.
+    #[arg(
+        long,
+        value_name = "THETA",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
+    zipf: f64,
+    /// How long each row is measured: 5, 5s, 500ms, 2m [default: 2s; 600s with --virtual].
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    duration: Option<Duration>,
+    /// How long each row runs before [default: 200ms; 0 with --virtual].
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    warm_up: Option<Duration>,
+    /// Seed of arrivals, keys and holds.
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = seed)]
+    seed: u64,
+    /// How often a write that met KEY_BUSY is tried again.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
+    retries: u32,
+    /// How long its writer rests before it goes on, in microseconds.
+    #[arg(
+        long,
+        value_name = "US",
+        default_value_t = 100,
+        allow_negative_numbers = true
+    )]
+    pause_us: u64,
+    /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
+    /// same bytes.
+    #[arg(long = "virtual")]
+    is_virtual: bool,
+    /// Spread each list or counter over the shards of its row at this time of the row, and draw a
+    /// timeline.
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
+    activate_at: Option<Duration>,
+    /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
+    /// see --check.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
+    /// had acknowledged.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
+    check: Option<PathBuf>,
+    /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
+    burst: f64,
+    /// Fail (exit code 1) if this holds for any row, such as 'key_busy>0.1%'. Several: separated by
+    /// spaces, or given again.
+    #[arg(long, value_name = "CONDITIONS")]
+    fail_if: Vec<String>,
+    /// Fail (exit code 1) unless this holds for every row, such as 'p99<30ms lost==0'.
+    #[arg(long, value_name = "CONDITIONS")]
+    threshold: Vec<String>,
+    /// Compare with the output of an earlier run with --json.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Ignore changes by less than this many percent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
+    noise: f64,
+    /// Write a page to this file, too.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write HdrHistogram files of every row into this directory, too.
+    #[arg(long, value_name = "DIR")]
+    hdr_hist: Option<PathBuf>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Print a line of comma-separated values for each row instead of text.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SpreadArgument {
+    Fixed,
+    Exponential,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OperationArgument {
+    /// Replaces a value.
+    Put,
+    /// Adds 1 to a counter.
+    Increment,
+    /// Adds an element to an ordered list.
+    AddUnique,
+}
+
+impl ContentionArguments {
+    fn settings(&self) -> Settings {
+        let hold_ms = self.hold_ms.unwrap_or(if self.is_virtual {
+            HOLD_MS_VIRTUAL
+        } else {
+            0.0
+        });
+        let of_clock = |is_virtual, real| if self.is_virtual { is_virtual } else { real };
+        let operation = self.operation.unwrap_or(if self.activate_at.is_some() {
+            OperationArgument::AddUnique
+        } else {
+            OperationArgument::Increment
+        });
+        Settings {
+            is_virtual: self.is_virtual,
+            write: match operation {
+                OperationArgument::Put => Write::Put,
+                OperationArgument::Increment => Write::Increment,
+                OperationArgument::AddUnique => Write::AddUnique,
+            },
+            limit: self.limit,
+            hold: Hold {
+                mean: Duration::from_secs_f64(hold_ms / 1e3),
+                spread: match self.hold_dist {
+                    SpreadArgument::Fixed => Spread::Fixed,
+                    SpreadArgument::Exponential => Spread::Exponential,
+                },
+            },
+            payload: self.payload as usize,
+            elements: self.elements,
+            hot_keys: self.hot_keys,
+            zipf: self.zipf,
+            duration: self
+                .duration
+                .unwrap_or(of_clock(DURATION_VIRTUAL, DURATION)),
+            warm_up: self.warm_up.unwrap_or(of_clock(Duration::ZERO, WARM_UP)),
+            seed: self.seed,
+            retries: self.retries,
+            pause: Duration::from_micros(self.pause_us),
+            activate_at: self.activate_at,
+            dir: self.dir.clone(),
+        }
+    }
+
+    /// Returns all rows. They are checked before the first one runs.
+    fn cases(&self, settings: &Settings) -> Result<Vec<Case>, Failure> {
+        let mut loads = Vec::new();
+        let rates = match (&self.rate, &self.writers) {
+            (Some(rates), _) => Some(rates.as_str()),
+            (None, None) => Some("10..400"),
+            (None, Some(_)) => None,
+        };
+        if let Some(rates) = rates {
+            for rate in series("rate", rates, next_rate)? {
+                loads.push(Load::Open { rate });
+            }
+        }
+        if let Some(writers) = &self.writers {
+            for writers in series("writers", writers, |writers| writers * 2.0)? {
+                if writers.fract() != 0.0 {
+                    return Err(Failure::Input(format!(
+                        "--writers {writers}: a whole number is needed"
+                    )));
+                }
+                loads.push(Load::Closed {
+                    writers: writers as usize,
+                });
+            }
+        }
+        let mut cases = Vec::new();
+        for load in loads {
+            for layout in &self.shards {
+                let case = settings.case(load, *layout).map_err(Failure::Input)?;
+                // Asked for twice, it is the same row.
+                if !cases.contains(&case) {
+                    cases.push(case);
+                }
+                if cases.len() > ROWS_MAX {
+                    return Err(too_many(cases.len()));
+                }
+            }
+        }
+        if settings.activate_at.is_some() && !cases.iter().any(Case::activates) {
+            return Err(Failure::Input(
+                "--activate-at: none of the --shards is a number above 1, so nothing would be activated"
+                    .to_owned(),
+            ));
+        }
+        Ok(cases)
+    }
+
+    /// Returns the criteria by which the run of these cases is judged.
+    fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria, Failure> {
+        let conditions = |texts: &[String]| -> Result<Vec<Condition>, Failure> {
+            let all = texts.iter().flat_map(|text| conditions(text));
+            all.map(|text| text.parse().map_err(Failure::Input))
+                .collect()
+        };
+        let baseline = self
+            .baseline
+            .as_deref()
+            .map(|file| baseline(file, settings, cases))
+            .transpose()?;
+        Ok(Criteria {
+            burst: self.burst,
+            fail_if: conditions(&self.fail_if)?,
+            thresholds: conditions(&self.threshold)?,
+            baseline,
+            noise: self.noise / 100.0,
+        })
+    }
+}
+
+fn baseline(file: &Path, settings: &Settings, cases: &[Case]) -> Result<Baseline, Failure> {
+    let name = file.display();
+    let json = std::fs::read(file)
+        .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
+    let wrong = |error| Failure::Input(format!("--baseline {name}: {error}"));
+    let baseline = Baseline::read(&json, SCHEMA_VERSION).map_err(wrong)?;
+    baseline.check(settings, cases).map_err(wrong)?;
+    Ok(baseline)
+}
+
+/// Compares what a run has left with what it acknowledged.
+fn check(dir: &Path, as_json: bool) -> Result<Outcome, Failure> {
+    let found = check_stored(dir)?;
+    if as_json {
+        emit(&json_text(found.to_json())?)?;
+    } else {
+        emit(&found.to_report().to_text())?;
+    }
+    Ok(if found.passes {
+        Outcome::Sound
+    } else {
+        Outcome::Damaged
+    })
+}
+
+/// Measures, judges and reports the rows.
+///
+/// # Errors
+/// What was asked for cannot be run, a file cannot be read or written, or the store refuses.
+pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
+    if let Some(dir) = &arguments.check {
+        return check(dir, arguments.json);
+    }
+    // All of the input is judged before the first row runs.
+    let settings = arguments.settings();
+    let cases = arguments.cases(&settings)?;
+    if let (Some(page), Some(baseline)) = (&arguments.html, &arguments.baseline)
+        && same_file(page, baseline)
+    {
+        return Err(Failure::Input(format!(
+            "--html {}: that is the file of --baseline, which the page would replace; name another one",
+            page.display()
+        )));
+    }
+    let judging = arguments.judging(&settings, &cases)?;
+    if let Some(dir) = &arguments.hdr_hist {
+        writable(dir)?;
+    }
+    if let Some(dir) = &arguments.dir {
+        empty(dir)?;
+    }
+    let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    let bar = progress("measuring", cases.len() as u64);
+    let mut measured = Vec::new();
+    for case in &cases {
+        let began = if settings.is_virtual {
+            SystemTime::UNIX_EPOCH + Duration::from_secs(VIRTUAL_START_SECONDS)
+        } else {
+            SystemTime::now()
+        };
+        let row: Measurement = measure(case)?;
+        if let Some(dir) = &arguments.hdr_hist {
+            write_histograms(dir, &row, began).map_err(|error| unwritable(dir, &error))?;
+        }
+        measured.push(row);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+
+    let run = Run::new(&settings, measured, &judging);
+    if let Some(page) = page {
+        page.write(&run.to_report().to_html())?;
+    }
+    if arguments.json {
+        emit(&json_text(run.to_json())?)?;
+    } else if arguments.csv {
+        emit(&run.to_csv())?;
+    } else {
+        emit(&run.to_summary().to_text())?;
+    }
+    Ok(if run.passes() {
+        Outcome::Sound
+    } else {
+        Outcome::Damaged
+    })
+}
+
+impl From<HarnessError> for Failure {
+    fn from(error: HarnessError) -> Self {
+        match error {
+            HarnessError::Store(error) => Self::Store(error),
+            ledger @ HarnessError::Ledger { .. } => Self::Input(ledger.to_string()),
+        }
+    }
+}
+
+fn json_text(json: serde_json::Result<String>) -> Result<String, Failure> {
+    json.map_err(|error| Failure::Output(error.into()))
+}

@@ -1,0 +1,207 @@
+//! The demo's report, section by section.
+
+use std::time::{Duration, Instant};
+
+use spikelet::Stats;
+
+use super::{DemoArguments, DurabilityArgument, ReopenResult, operations, per_second};
+use crate::cli::Failure;
+use crate::cli::adjacency::{Adjacency, RecordSummary, Side, key_of};
+use crate::cli::check::CheckResult;
+use crate::cli::graph::Graph;
+use crate::cli::load::LoadResult;
+use crate::cli::store_dir::StoreDir;
+use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, duration, key};
+
+/// How many followers a page has.
+const PAGE: u64 = 10;
+
+/// How many of the largest records are shown.
+const LARGEST: usize = 5;
+
+/// Builds the report, which begins with the graph.
+pub(super) fn graph(graph: &Graph, source: &str) -> Report {
+    let longest = count(graph.max_degree().into());
+    Report::new("The follow graph")
+        .fact("source", source)
+        .fact("nodes", count(graph.ids.len() as u64))
+        .fact("edges", count(graph.edges.len() as u64))
+        .fact("longest list", format!("{longest} elements"))
+}
+
+/// Builds the section on loading. `waits`: how often a writer had to wait for a record.
+pub(super) fn loading(
+    arguments: &DemoArguments,
+    graph: &Graph,
+    store_dir: &StoreDir,
+    loaded: &LoadResult,
+    waits: u64,
+) -> Section {
+    let fate = if matches!(store_dir, StoreDir::Kept(_)) {
+        "kept"
+    } else {
+        "removed at the end"
+    };
+    let durability = match arguments.durability {
+        DurabilityArgument::Process => {
+            "process: survives a killed process, synced when the system likes"
+        }
+        DurabilityArgument::Interval => "interval: synced every 100 ms",
+        DurabilityArgument::Commit => "commit: each write waits for a sync",
+    };
+    let (appends, threads) = (count(operations(graph)), arguments.threads());
+    let rate = count(per_second(graph, loaded) as u64);
+    let latency = |quantile| {
+        let nanos = loaded.latency.value_at_quantile(quantile);
+        duration(Duration::from_nanos(nanos))
+    };
+    let latencies = format!(
+        "p50 {}, p99 {}, p99.9 {}, longest {}",
+        latency(0.5),
+        latency(0.99),
+        latency(0.999),
+        latency(1.0)
+    );
+    let busy = match (loaded.key_busy, arguments.max_waiters) {
+        (0, _) => "no append was refused".to_owned(),
+        (busy, limit) => format!(
+            "{} appends refused as {limit} writers waited already, and repeated",
+            count(busy)
+        ),
+    };
+    Section::new("Loading")
+        .paragraph("Each edge A -> B appends B to A's \"following\" and A to B's \"followers\".")
+        .fact("store", format!("{} ({fate})", store_dir.path().display()))
+        .fact("durability", durability)
+        .fact(
+            "appends",
+            format!(
+                "{appends} in {} from {threads} threads",
+                duration(loaded.time)
+            ),
+        )
+        .fact("throughput", format!("{rate} appends a second"))
+        .fact("latency of an append", latencies)
+        .fact("waited for a record", format!("{} times", count(waits)))
+        .fact("KEY_BUSY", busy)
+}
+
+/// Asks the store some questions and builds the section of its answers.
+pub(super) fn answers(adjacency: &Adjacency, graph: &Graph) -> Result<Section, Failure> {
+    let mut section = Section::new("Questions");
+    if let Some(edge) = graph.edges.first() {
+        for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
+            let (key_from, value_to) = (graph.ids.key(from), graph.ids.value(to));
+            let is_there = adjacency.contains(key_from, Side::Following, value_to)?;
+            let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
+            section = section.fact(
+                format!("does {from} follow {to}?"),
+                if is_there { "yes" } else { "no" },
+            );
+        }
+    }
+    let star = graph.most_followed();
+    let followers = graph.followers.get(star as usize);
+    let followers = count(followers.copied().unwrap_or_default().into());
+    let star = graph.ids.key(star);
+    section = section.fact(
+        "the most followed",
+        format!("{}, by {followers}", key(&star)),
+    );
+    let begun = Instant::now();
+    let page = adjacency.page(star, Side::Followers, 0, PAGE)?;
+    let paged = begun.elapsed();
+    let page: Vec<_> = page.iter().filter_map(key_of).collect();
+    let begun = Instant::now();
+    let batch = adjacency.batch(&page)?;
+    let batched = begun.elapsed();
+    Ok(section
+        .fact(
+            "a page of followers",
+            format!("the first {}, read in {}", page.len(), duration(paged)),
+        )
+        .fact(
+            "their records",
+            format!("read in batches in {}", duration(batched)),
+        )
+        .table(records(
+            "The page; the size is that of the bins of their own records",
+            &batch,
+        ))
+        .table(records(
+            "The largest records, by what they take on the device",
+            &adjacency.largest(LARGEST)?,
+        )))
+}
+
+fn records(caption: &str, records: &[RecordSummary]) -> Table {
+    let mut table = Table::new(caption, &["key", "following", "followers", "size"]);
+    for record in records {
+        let node = record.node.as_ref().map_or_else(|| "-".to_owned(), key);
+        let shard = record.shard.map_or_else(String::new, |(shard, of)| {
+            format!(", shard {shard} of {of}")
+        });
+        let length = |length: Option<u64>| length.map_or_else(Cell::missing, Cell::count);
+        table.row([
+            Cell::text(node + &shard),
+            length(record.following),
+            length(record.followers),
+            Cell::bytes(record.bytes),
+        ]);
+    }
+    table
+}
+
+pub(super) fn space(stats: &Stats) -> Section {
+    let amplification = stats.traffic.write_amplification();
+    let each = decimal(stats.index_bytes_per_record(), 1);
+    Section::new("Space")
+        .fact("live records", bytes(stats.live_bytes))
+        .fact("on the device", bytes(stats.device_bytes))
+        .fact(
+            "write amplification",
+            format!("{amplification:.2} bytes of log for each byte asked for"),
+        )
+        .fact(
+            "index, in memory",
+            format!("{}, {each} bytes a record", bytes(stats.index_bytes)),
+        )
+}
+
+pub(super) fn reopening(graph: &Graph, reopened: &ReopenResult) -> Section {
+    let CheckResult {
+        verified_edges,
+        missing_edges,
+        wrong_sizes,
+        wrong_pages,
+        ..
+    } = &reopened.checked;
+    let how = if reopened.from_snapshot {
+        "from the index snapshot"
+    } else {
+        "by reading the log"
+    };
+    let (verified, edges) = (count(*verified_edges), count(graph.edges.len() as u64));
+    let (sharded, companions) = (
+        count(reopened.records.sharded),
+        count(reopened.records.companions),
+    );
+    Section::new("After closing and opening again")
+        .fact("opened in", format!("{}, {how}", duration(reopened.time)))
+        .fact("edges on both sides", format!("{verified} of {edges}"))
+        .fact("missing edges", count(*missing_edges))
+        .fact(
+            "pages of the most followed",
+            if *wrong_pages {
+                "WRONG"
+            } else {
+                "all, in their order"
+            },
+        )
+        .fact(
+            "lists over several records",
+            format!("{sharded}, {companions} companions"),
+        )
+        .fact("the largest record", bytes(reopened.records.max_bytes))
+        .fact("lists of a wrong size", count(*wrong_sizes))
+}

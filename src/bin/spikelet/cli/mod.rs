@@ -1,0 +1,153 @@
+//! The commands of the program.
+//!
+//! * `demo`: loads a follow graph, asks it questions, reopens it and checks it. Its parts: `graph`
+//!   (the graph in memory), `edges` (read from a file), `generate` (drawn from a seed), `store_dir`
+//!   (where the store lives), `parallel` (work shared by threads), `adjacency` (the lists of the
+//!   nodes, in one record or sharded), `load` (into the store), `check` (every edge after
+//!   reopening).
+//! * `stat`, `verify`: look at a store on disk.
+//! * `contention`: writers on hot keys, and what becomes of their writes.
+//! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
+//! * `shards`: which collections are sharded, and their companions.
+//! * `sizing`: what records take, and which collections to shard.
+//! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
+//! * `size`: sizes as people write them.
+//! * `page`: the page that `--html` asks for, and where it may go.
+//! * `print`: standard output, notes, progress.
+//!
+//! Exit codes: 0 all is well; 1 damage, missing edges, lost writes or a limit that is not kept; 2
+//! wrong usage or input, or the store cannot be used.
+
+mod adjacency;
+mod backup;
+mod check;
+mod contention;
+mod demo;
+mod edges;
+mod generate;
+mod graph;
+mod load;
+mod page;
+mod parallel;
+mod print;
+mod restore;
+#[cfg(feature = "server")]
+mod serve;
+mod shards;
+mod size;
+mod sizing;
+mod stat;
+mod store_dir;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A record store that lives inside a service: try it out, and look at what it has stored.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Let writers fight over hot keys and show what becomes of their writes: KEY_BUSY, latency,
+    /// goodput, nothing lost.
+    Contention(Box<contention::ContentionArguments>),
+    /// Save a store in the format of Aerospike's backup tools (.asb). Changes nothing.
+    Backup(backup::BackupArguments),
+    /// Load a follow graph into a store from several threads, ask it questions, reopen it, check
+    /// every edge.
+    Demo(demo::DemoArguments),
+    /// Write the records of a backup (.asb) to a store. Everything is checked before anything is
+    /// written.
+    Restore(restore::RestoreArguments),
+    /// Show what a store holds and what it has cost. Changes nothing; works after a crash, too.
+    Stat(StoreArguments),
+    /// Serve a store to Aerospike clients.
+    #[cfg(feature = "server")]
+    Serve(serve::ServeArguments),
+    /// Show which collections are sharded, or one of them record by record. Exit code 1: a shard is
+    /// missing.
+    Shards(shards::ShardsArguments),
+    /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON
+    /// lines. Changes nothing. Exit code 1: a store has damaged records.
+    Sizing(sizing::SizingArguments),
+    /// Check every block and every entry of a store that no process has open. Changes nothing.
+    Verify(StoreArguments),
+}
+
+/// What `stat` and `verify` take.
+#[derive(Debug, Args)]
+struct StoreArguments {
+    /// The directory of the store.
+    dir: PathBuf,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a command has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Sound,
+    /// Something is damaged or missing.
+    Damaged,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    /// What was given cannot be used.
+    #[error("{0}")]
+    Input(String),
+    /// The store refused.
+    #[error(transparent)]
+    Store(#[from] spikelet::Error),
+    /// A backup could not be made or restored.
+    #[error(transparent)]
+    Backup(#[from] spikelet::backup::BackupError),
+    /// The output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(std::io::Error),
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Sound => Self::SUCCESS,
+            Outcome::Damaged => Self::from(1),
+        }
+    }
+}
+
+/// Runs the program with the arguments of the process.
+pub(crate) fn run() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Contention(arguments) => contention::run(&arguments),
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
+        Command::Stat(arguments) => stat::run(&arguments),
+        #[cfg(feature = "server")]
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sizing(arguments) => sizing::run(&arguments),
+        Command::Shards(arguments) => shards::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+    };
+    done.map_or_else(
+        |failure| {
+            eprintln!("spikelet: {failure}");
+            ExitCode::from(2)
+        },
+        ExitCode::from,
+    )
+}

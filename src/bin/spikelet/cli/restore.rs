@@ -1,0 +1,243 @@
+//! `spikelet restore`: a backup into a store.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use spikelet::backup::{Restore, RestoreOptions, RestoreSummary};
+use spikelet::{KeyHash, NamespaceConfig, Store};
+
+use super::print::{emit_found, note, progress};
+use super::{Failure, Outcome};
+use crate::report::{Report, count};
+
+/// The most that a namespace may allow: whatever was legal where the backup comes from is legal
+/// here.
+const MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
+
+/// What `spikelet restore` takes. Names are those of Aerospike's tools.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The backup: a file, or a directory with files that end in .asb.
+    backup: PathBuf,
+    /// The directory of the store, which no process has open. It and its namespaces are created if
+    /// need be.
+    #[arg(long, value_name = "DIR")]
+    into: PathBuf,
+    /// Only what was saved from this namespace; with a second name, it goes to the namespace of
+    /// that name.
+    #[arg(long, value_name = "FROM[,TO]")]
+    namespace: Option<String>,
+    /// Only this set; may be given several times. "" is no set.
+    #[arg(long)]
+    set: Vec<String>,
+    /// Leave records alone that exist.
+    #[arg(long)]
+    unique: bool,
+    /// Replace records that exist; without it, bins of the backup are written into them.
+    #[arg(long)]
+    replace: bool,
+    /// Write over records that exist even if their generation is not lower than that of the backup.
+    #[arg(long)]
+    no_generation: bool,
+    /// Restore what is whole, if something is not: of a damaged file, what is before the damage.
+    #[arg(long)]
+    partial: bool,
+    /// Take digests as they are: of keys of which they are not the digest, and of records without
+    /// user keys in namespaces of another hash.
+    #[arg(long)]
+    trust_digests: bool,
+    /// Write over records of sharded collections, too, though that may break them: what holds no shard over what does, and
+    /// the other way round, and over roots what says nothing of their companions.
+    #[arg(long)]
+    override_shards: bool,
+    /// How namespaces that are created turn keys into digests.
+    #[arg(long, value_enum, default_value_t = Hash::Ripemd160)]
+    key_hash: Hash,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hash {
+    /// Aerospike's: wire clients can reach the namespace.
+    Ripemd160,
+    /// Faster, for embedded use.
+    Xxh3,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Default, Serialize)]
+struct RestoreReport {
+    /// Records were to be written: what the numbers are about.
+    #[serde(skip)]
+    begun: bool,
+    path: String,
+    into: String,
+    damaged: bool,
+    damage: Vec<String>,
+    records: u64,
+    restored: u64,
+    fresher: u64,
+    existed: u64,
+    expired: u64,
+    without_bins: u64,
+    left_out: u64,
+    refused: u64,
+    skipped_indexes: u64,
+    skipped_modules: u64,
+}
+
+impl RestoreReport {
+    fn count(self, summary: &RestoreSummary) -> Self {
+        Self {
+            begun: true,
+            records: summary.records,
+            restored: summary.restored,
+            fresher: summary.fresher,
+            existed: summary.existed,
+            expired: summary.expired,
+            without_bins: summary.without_bins,
+            left_out: summary.left_out,
+            refused: summary.refused,
+            skipped_indexes: summary.skipped.indexes,
+            skipped_modules: summary.skipped.modules,
+            ..self
+        }
+    }
+
+    fn report(&self) -> Report {
+        let mut report = match self.begun {
+            true => Report::new(format!("Restored {} into {}", self.path, self.into))
+                .fact("records in the backup", count(self.records))
+                .fact("restored", count(self.restored)),
+            false => Report::new(format!("Checked {}, restored nothing", self.path)),
+        };
+        let rest = [
+            (
+                self.fresher,
+                "kept, as new",
+                "exist with this generation or a higher one",
+            ),
+            (self.existed, "kept, existed", "were to be left alone"),
+            (self.expired, "expired", "have expired since"),
+            (
+                self.without_bins,
+                "without bins",
+                "hold nothing that could be stored",
+            ),
+            (self.left_out, "left out", "are of other namespaces or sets"),
+            (
+                self.refused,
+                "REFUSED",
+                "cannot be restored to this namespace",
+            ),
+            (
+                self.skipped_indexes,
+                "indexes",
+                "are not records: create them again",
+            ),
+            (
+                self.skipped_modules,
+                "modules",
+                "are not records: register them again",
+            ),
+        ];
+        for (number, label, why) in rest.into_iter().filter(|(number, ..)| *number > 0) {
+            report = report.fact(label, format!("{} {why}", count(number)));
+        }
+        for place in &self.damage {
+            report = report.fact("DAMAGED", place);
+        }
+        report
+    }
+}
+
+/// Restores a backup.
+///
+/// # Errors
+/// A backup or store that cannot be used, records that the store refuses.
+pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
+    let mut options = RestoreOptions::default();
+    if let Some(names) = &arguments.namespace {
+        let (from, to) = names.split_once(',').unwrap_or((names, names));
+        options.namespace = Some(from.to_owned());
+        options.into_namespace = Some(to.to_owned());
+    }
+    options.sets.clone_from(&arguments.set);
+    options.unique = arguments.unique;
+    options.replace = arguments.replace;
+    options.no_generation = arguments.no_generation;
+    options.partial = arguments.partial;
+    options.trust_digests = arguments.trust_digests;
+    options.override_shards = arguments.override_shards;
+
+    let restore = with_progress("checking", |told| {
+        Restore::prepare(&arguments.backup, options, told)
+    })?;
+    let found = RestoreReport {
+        path: arguments.backup.display().to_string(),
+        into: arguments.into.display().to_string(),
+        damaged: !restore.damage().is_empty(),
+        damage: restore.damage().iter().map(ToString::to_string).collect(),
+        ..RestoreReport::default()
+    };
+    if found.damaged && !arguments.partial {
+        note("the backup is damaged, nothing was restored; --partial restores what is whole");
+        return tell(arguments, found);
+    }
+    let is_empty = restore.namespaces().all(|(_, records)| records == 0);
+    let store = if is_empty {
+        note(&format!(
+            "no records to restore in {}: {} was not touched",
+            arguments.backup.display(),
+            arguments.into.display()
+        ));
+        // It only counts what is left out.
+        Store::in_memory()?
+    } else {
+        open(arguments, &restore)?
+    };
+    let done = with_progress("restoring", |told| restore.run(&store, told));
+    // What was restored is kept whatever came then.
+    let closed = store.close();
+    let found = found.count(&done?);
+    closed?;
+    tell(arguments, found)
+}
+
+fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
+    emit_found(arguments.json, &found, || found.report())?;
+    Ok(if found.damaged || found.refused > 0 {
+        Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
+}
+
+/// Opens the store with all namespaces that records go to.
+fn open(arguments: &RestoreArguments, restore: &Restore) -> Result<Store, spikelet::Error> {
+    let mut builder = Store::builder().path(&arguments.into);
+    for (name, _) in restore.namespaces() {
+        let mut config = NamespaceConfig::new(name);
+        config.max_record_bytes = MAX_RECORD_BYTES;
+        config.key_hash = match arguments.key_hash {
+            Hash::Ripemd160 => KeyHash::Ripemd160,
+            Hash::Xxh3 => KeyHash::Xxh3,
+        };
+        builder = builder.namespace(config);
+    }
+    builder.open()
+}
+
+/// Shows how many bytes have been read.
+fn with_progress<R>(what: &'static str, run: impl FnOnce(&mut dyn FnMut(u64, u64)) -> R) -> R {
+    let bar = progress(what, 0);
+    let result = run(&mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    result
+}

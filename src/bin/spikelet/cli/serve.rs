@@ -1,0 +1,163 @@
+//! `spikelet serve`: the store behind the Aerospike wire protocol.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap::Args;
+use spikelet::{DEFAULT_NAMESPACE, Server, ServerConfig, Store, StoreBuilder};
+
+use super::{Failure, Outcome};
+
+/// The address that is listened on by default: Aerospike's port, of this machine only.
+const LISTEN: &str = "127.0.0.1:3000";
+
+/// What `serve` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// Keep the store in this directory. Without it, the store is in memory and gone when the
+    /// server stops.
+    #[arg(long, conflicts_with = "memory")]
+    dir: Option<PathBuf>,
+    /// Keep the store in memory (the default).
+    #[arg(long)]
+    memory: bool,
+    /// Listen on this address; port 0 takes a free one. [default: 127.0.0.1:3000, or what the
+    /// configuration says]
+    #[arg(long)]
+    listen: Option<String>,
+    /// Serve these namespaces. [default: test, or what the configuration says]
+    #[arg(long, value_delimiter = ',')]
+    namespace: Vec<String>,
+    /// Read this configuration file of Aerospike, as far as it applies.
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// Refuse a configuration file with parameters that are not known.
+    #[arg(long, requires = "config")]
+    strict: bool,
+    /// Serve metrics in Prometheus' form over HTTP on this address.
+    #[arg(long)]
+    metrics: Option<String>,
+    /// The most connections at once. [default: 15000]
+    #[arg(long)]
+    max_connections: Option<usize>,
+    /// Close connections that send no request for this many seconds; 0: never.
+    #[arg(long)]
+    idle_seconds: Option<u64>,
+}
+
+/// Serves until the process is asked to end.
+///
+/// # Errors
+/// A configuration that cannot be read, a store that cannot be used, an address that cannot be
+/// listened on.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .init();
+    let config = configuration(arguments)?;
+    let store = store(arguments, config.as_ref()).open()?;
+    // From here on the signal is waited for, so that one that comes early is not lost.
+    let (told, ends) = mpsc::channel();
+    ctrlc::set_handler(move || {
+        // Once is enough.
+        let _ = told.send(());
+    })
+    .map_err(|error| Failure::Input(format!("cannot wait for signals: {error}")))?;
+
+    let mut server = Server::builder(&store);
+    if let Some(config) = &config {
+        server = server
+            .listen(config.addr())?
+            .max_batch_rows(config.max_batch_rows)
+            .idle_timeout(config.idle_timeout);
+        if let Some(name) = &config.cluster_name {
+            server = server.cluster_name(name);
+        }
+        if let Some(most) = config.max_connections {
+            server = server.max_connections(most);
+        }
+        for namespace in &config.no_expiry {
+            server = server.without_expiry(namespace);
+        }
+    } else {
+        server = server.listen(LISTEN)?;
+    }
+    if let Some(listen) = &arguments.listen {
+        server = server.listen(listen)?;
+    }
+    if let Some(metrics) = &arguments.metrics {
+        server = server.metrics(metrics)?;
+    }
+    if let Some(most) = arguments.max_connections {
+        server = server.max_connections(most);
+    }
+    if let Some(seconds) = arguments.idle_seconds {
+        server = server.idle_timeout((seconds > 0).then(|| Duration::from_secs(seconds)));
+    }
+    let handle = server.start()?;
+    if let Some(addr) = handle.metrics_addr() {
+        tracing::info!(%addr, "metrics");
+    }
+    ready(handle.addr()).map_err(Failure::Output)?;
+    // An error is no more senders, which is a signal, too.
+    let _ = ends.recv();
+    tracing::info!("stopping");
+    handle.stop();
+    store.close()?;
+    Ok(Outcome::Sound)
+}
+
+/// Tells whoever started the program where to connect.
+fn ready(addr: SocketAddr) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "ready {addr}")?;
+    out.flush()
+}
+
+/// Reads the configuration file, if one is given, and notes the settings that do not apply.
+fn configuration(arguments: &ServeArguments) -> Result<Option<ServerConfig>, Failure> {
+    let Some(path) = &arguments.config else {
+        return Ok(None);
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::Input(format!("cannot read {}: {error}", path.display())))?;
+    let config = ServerConfig::parse(&text)?;
+    for parameter in &config.ignored {
+        tracing::info!("no meaning here: {parameter}");
+    }
+    for parameter in &config.unknown {
+        tracing::warn!("not known and ignored: {parameter}");
+    }
+    if arguments.strict && !config.unknown.is_empty() {
+        return Err(Failure::Input(format!(
+            "{} has parameters that are not known: {}",
+            path.display(),
+            config.unknown.join(", ")
+        )));
+    }
+    Ok(Some(config))
+}
+
+/// Opens the store to be served.
+fn store(arguments: &ServeArguments, config: Option<&ServerConfig>) -> StoreBuilder {
+    let mut store = Store::builder();
+    if let Some(dir) = &arguments.dir {
+        store = store.path(dir);
+    }
+    let configured = config.map(|config| config.namespaces.clone());
+    let mut namespaces = configured.unwrap_or_default();
+    let named = arguments.namespace.iter().map(String::as_str);
+    let default =
+        (namespaces.is_empty() && arguments.namespace.is_empty()).then_some(DEFAULT_NAMESPACE);
+    for name in named.chain(default) {
+        if !namespaces.iter().any(|namespace| namespace.name == name) {
+            namespaces.push(ServerConfig::namespace_of(name));
+        }
+    }
+    namespaces.into_iter().fold(store, StoreBuilder::namespace)
+}

@@ -1,0 +1,250 @@
+//! `spikelet shards`: the sharded collections of a store, or one of them record by record.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use spikelet::{Key, ShardStanding, ShardedCollection, Store, sharded_collections};
+
+use super::print::emit_found;
+use super::{Failure, Outcome};
+use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+
+/// What `shards` takes.
+#[derive(Debug, Args)]
+pub(crate) struct ShardsArguments {
+    /// The directory of the store.
+    dir: PathBuf,
+    /// Show the collections of this key, record by record [default: all collections, a line each].
+    key: Option<String>,
+    /// Look into this namespace only.
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+    /// Look into this set only.
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct Found {
+    path: String,
+    collections: Vec<Collection>,
+}
+
+#[derive(Debug, Serialize)]
+struct Collection {
+    namespace: String,
+    set: String,
+    key: String,
+    bin: Option<String>,
+    scheme: String,
+    epoch: u64,
+    in_transition: bool,
+    elements: u64,
+    root_bytes: u64,
+    bytes: u64,
+    largest_bytes: u64,
+    companions: Vec<Companion>,
+    leftovers: u64,
+    missing: Vec<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Companion {
+    key: String,
+    shard: u64,
+    bucket: Option<i64>,
+    epoch: u64,
+    frozen: bool,
+    elements: u64,
+    bytes: u64,
+    standing: String,
+}
+
+impl Collection {
+    fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
+        let current = || {
+            let companions = found.companions.iter();
+            companions.filter(|companion| companion.standing == ShardStanding::Current)
+        };
+        Self {
+            namespace: namespace.to_owned(),
+            set: set.to_owned(),
+            key: key(&found.key),
+            bin: found.bin.clone(),
+            scheme: found.scheme.clone(),
+            epoch: found.epoch,
+            in_transition: found.in_transition,
+            elements: found.elements,
+            root_bytes: found.root_bytes,
+            bytes: current().map(|companion| companion.bytes).sum(),
+            largest_bytes: current()
+                .map(|companion| companion.bytes)
+                .fold(found.root_bytes, u64::max),
+            leftovers: found.leftovers().count() as u64,
+            companions: found
+                .companions
+                .iter()
+                .map(|companion| Companion {
+                    key: key(&companion.key),
+                    shard: companion.shard,
+                    bucket: companion.bucket,
+                    epoch: companion.epoch,
+                    frozen: companion.frozen,
+                    elements: companion.elements,
+                    bytes: companion.bytes,
+                    standing: companion.standing.to_string(),
+                })
+                .collect(),
+            missing: found.missing.clone(),
+        }
+    }
+
+    fn section(&self) -> Section {
+        let mut section = Section::new(format!(
+            "Collection {} in set \"{}\" of namespace {}",
+            self.key, self.set, self.namespace
+        ));
+        let bin = self.bin.as_deref();
+        section = section
+            .fact("bin", bin.unwrap_or("unknown: there is no root"))
+            .fact("where it is", &self.scheme)
+            .fact("epoch", self.epoch.to_string());
+        if self.in_transition {
+            section = section.fact(
+                "under way",
+                "or left by somebody: the next writer, or help() of a handle, carries it to its end",
+            );
+        }
+        section = section
+            .fact("elements", count(self.elements))
+            .fact("bins of the root", bytes(self.root_bytes))
+            .fact("bins of companions", bytes(self.bytes))
+            .fact("the largest", bytes(self.largest_bytes));
+        for shard in &self.missing {
+            section = section.fact("MISSING", format!("shard {shard}: its elements are lost"));
+        }
+        if self.leftovers > 0 {
+            let leftovers = count(self.leftovers);
+            section = section.fact("leftovers", format!("{leftovers}, which no read uses"));
+        }
+        let columns = ["companion", "elements", "size", "epoch", "state"];
+        let mut table = Table::new("Companions", &columns).words(&["state"]);
+        for companion in &self.companions {
+            let frozen = if companion.frozen { ", frozen" } else { "" };
+            table.row([
+                Cell::text(&companion.key),
+                Cell::count(companion.elements),
+                Cell::bytes(companion.bytes),
+                Cell::text(companion.epoch.to_string()),
+                Cell::text(format!("{}{frozen}", companion.standing)),
+            ]);
+        }
+        section.table(table)
+    }
+}
+
+/// Shows the sharded collections.
+///
+/// # Errors
+/// A directory without a store, names and keys that are not in it.
+pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
+    let store = Store::builder()
+        .path(&arguments.dir)
+        .read_only(true)
+        .open()?;
+    let wanted = |given: &Option<String>, name: &str| given.as_deref().is_none_or(|it| it == name);
+    let mut collections = Vec::new();
+    for namespace in store.namespaces() {
+        if !wanted(&arguments.namespace, namespace.name()) {
+            continue;
+        }
+        for set in namespace.sets() {
+            if !wanted(&arguments.set, &set.name) {
+                continue;
+            }
+            let found = sharded_collections(&namespace.set(&set.name)?)?;
+            collections.extend(
+                found
+                    .iter()
+                    .filter(|found| {
+                        let asked = arguments.key.as_deref();
+                        let place = format!("{}/{}/", namespace.name(), set.name);
+                        asked.is_none_or(|asked| {
+                            // As they are listed, or the key alone.
+                            let key = asked.strip_prefix(&place).unwrap_or(asked);
+                            is_called(&found.key, key) || is_called(&found.key, asked)
+                        })
+                    })
+                    .map(|found| Collection::new(namespace.name(), &set.name, found)),
+            );
+        }
+    }
+    if let Some(asked) = &arguments.key
+        && collections.is_empty()
+    {
+        return Err(Failure::Input(format!(
+            "no sharded collection has the key {asked:?}: `spikelet shards {}` lists those that there are",
+            arguments.dir.display()
+        )));
+    }
+    let is_whole = collections
+        .iter()
+        .all(|collection| collection.missing.is_empty());
+    let path = arguments.dir.display().to_string();
+    let found = Found { path, collections };
+    emit_found(arguments.json, &found, || {
+        let report = Report::new(format!("Sharded collections of {}", found.path));
+        if arguments.key.is_some() {
+            let sections = found.collections.iter().map(Collection::section);
+            sections.fold(report, Report::section)
+        } else {
+            report.section(list(&found.collections))
+        }
+    })?;
+    Ok(if is_whole {
+        Outcome::Sound
+    } else {
+        Outcome::Damaged
+    })
+}
+
+fn list(collections: &[Collection]) -> Section {
+    let title = format!("Sharded collections: {}", count(collections.len() as u64));
+    let section = Section::new(title);
+    if collections.is_empty() {
+        return section;
+    }
+    let columns = ["collection", "bin", "elements", "largest record", "state"];
+    let mut table = Table::new("By namespace, set and key", &columns).words(&["state"]);
+    for collection in collections {
+        let missing = collection.missing.len();
+        let state = match (missing, collection.leftovers) {
+            (0, 0) => collection.scheme.clone(),
+            (0, leftovers) => format!("{}, {leftovers} leftovers", collection.scheme),
+            _ => format!("{}, {missing} MISSING", collection.scheme),
+        };
+        let (namespace, set) = (&collection.namespace, &collection.set);
+        table.row([
+            Cell::text(format!("{namespace}/{set}/{}", collection.key)),
+            Cell::text(collection.bin.as_deref().unwrap_or("?")),
+            Cell::count(collection.elements),
+            Cell::bytes(collection.largest_bytes),
+            Cell::text(state),
+        ]);
+    }
+    section.table(table)
+}
+
+/// Returns whether a key is the one that a user has typed.
+fn is_called(key: &Key<'_>, asked: &str) -> bool {
+    match key {
+        Key::Integer(number) => number.to_string() == asked,
+        Key::String(text) => text == asked,
+        Key::Blob(bytes) => bytes.escape_ascii().to_string() == asked,
+    }
+}

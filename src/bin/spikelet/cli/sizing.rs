@@ -1,0 +1,152 @@
+//! `spikelet sizing`: what records take, which sets are to be sharded, and how.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+
+use super::page::{check_place, write_page};
+use super::print::{emit, progress};
+use super::{Failure, Outcome};
+use crate::report::to_json;
+use crate::sizing::{Options, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size};
+
+/// More would make a page, and a terminal, of nothing else.
+const TOP_MAX: i64 = 1000;
+
+/// What `sizing` takes.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct SizingArguments {
+    #[command(subcommand)]
+    plan: Option<SizingCommand>,
+    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines.
+    #[arg(required = true)]
+    source: Option<PathBuf>,
+    /// Writes a second to the hottest record of a set.
+    #[arg(long, value_name = "W")]
+    writes_per_s: Option<f64>,
+    /// Size this set only; '' is no set [default: all].
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// List this many of the largest records.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=TOP_MAX))]
+    top: u16,
+    /// The largest record that is allowed, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(64..))]
+    max_record_bytes: u64,
+    /// Measure a sample of this many records of each set [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    sample: Option<u32>,
+    /// Seed of the sample.
+    #[arg(long, default_value_t = 1, requires = "sample")]
+    seed: u64,
+    /// Write a page to this file, too; not to the source, nor into its directory.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Print a line of comma-separated values for each set instead of text.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum SizingCommand {
+    /// Answer from numbers alone: how one collection is best kept.
+    Plan(PlanArguments),
+}
+
+/// What `sizing plan` takes.
+#[derive(Debug, Args)]
+struct PlanArguments {
+    /// How many entries the collection has.
+    #[arg(long, value_name = "N")]
+    entries: u64,
+    /// What each takes, in bytes.
+    #[arg(long, value_name = "B")]
+    entry_bytes: u64,
+    /// Writes a second to the collection.
+    #[arg(long, value_name = "W")]
+    writes_per_s: Option<f64>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl From<SizingError> for Failure {
+    fn from(error: SizingError) -> Self {
+        match error {
+            SizingError::Store(error) => Self::Store(error),
+            other => Self::Input(other.to_string()),
+        }
+    }
+}
+
+/// Sizes a store or a file, or makes a plan.
+///
+/// # Errors
+/// What is there cannot be read or understood, or the page cannot be written.
+pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    match (&arguments.plan, &arguments.source) {
+        (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers),
+        (None, Some(source)) => run_sizing(source, arguments),
+        // clap asks for one of them.
+        (None, None) => Ok(Outcome::Sound),
+    }
+}
+
+fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
+    let plan = plan(numbers.entries, numbers.entry_bytes, numbers.writes_per_s)
+        .map_err(|refused| Failure::Input(refused.to_string()))?;
+    if numbers.json {
+        emit(&json("sizing-plan", &plan)?)?;
+    } else {
+        emit(&plan.to_report().to_text())?;
+    }
+    Ok(Outcome::Sound)
+}
+
+fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    let options = Options {
+        writes_per_s: arguments.writes_per_s,
+        top: usize::from(arguments.top),
+        max_record_bytes: arguments.max_record_bytes,
+        sample: arguments.sample.map(|records| Sample {
+            records: records as usize,
+            seed: arguments.seed,
+        }),
+        set: arguments.set.clone(),
+    };
+    if let Some(page) = &arguments.html {
+        check_place(page, &[source])?;
+    }
+    let mut bar = None;
+    let sizing: Sizing = size(source, &options, &mut |done, total| {
+        bar.get_or_insert_with(|| progress("sizing", total))
+            .set_position(done);
+    })?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let report = sizing.to_report();
+    if let Some(file) = &arguments.html {
+        write_page(file, &[source], &report)?;
+    }
+    if arguments.json {
+        emit(&json("sizing", &sizing)?)?;
+    } else if arguments.csv {
+        emit(&sizing.to_csv())?;
+    } else {
+        emit(&report.to_text())?;
+    }
+    Ok(if sizing.damaged > 0 {
+        Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
+}
+
+fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {
+    to_json(SCHEMA_VERSION, kind, body).map_err(|error| Failure::Output(error.into()))
+}

@@ -1,0 +1,193 @@
+//! `spikelet stat`: what a store holds, and what it has cost.
+
+use serde::Serialize;
+use spikelet::{Namespace, Store};
+
+use super::print::emit_found;
+use super::{Failure, Outcome, StoreArguments};
+use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, key};
+
+/// How many hot keys are shown.
+const HOT_KEYS: usize = 10;
+
+/// The object that `--json` prints.
+#[derive(Debug, Serialize)]
+struct StoreStat {
+    path: String,
+    namespaces: Vec<NamespaceStat>,
+}
+
+#[derive(Debug, Serialize)]
+struct NamespaceStat {
+    name: String,
+    records: u64,
+    sets: Vec<SetStat>,
+    live_bytes: u64,
+    device_bytes: u64,
+    used_blocks: u64,
+    /// None where nothing is known to have been written.
+    write_amplification: Option<f64>,
+    index_bytes: u64,
+    index_bytes_per_record: f64,
+    hot_keys: Vec<HotKeyStat>,
+    clean_close: bool,
+    damaged_entries: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SetStat {
+    name: String,
+    records: u64,
+    stored_bytes: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct HotKeyStat {
+    /// None if the record is gone, or its key was not stored.
+    key: Option<String>,
+    digest: String,
+    waits: u64,
+    key_busy: u64,
+}
+
+impl NamespaceStat {
+    fn new(namespace: &Namespace) -> Self {
+        let stats = namespace.stats();
+        let opening = namespace.opening();
+        let known = stats.traffic.requested_bytes > 0;
+        let hot = namespace
+            .hot_records(HOT_KEYS)
+            .into_iter()
+            .map(|hot| HotKeyStat {
+                key: hot.key.as_ref().map(key),
+                digest: hot.digest.to_string(),
+                waits: hot.waits,
+                key_busy: hot.busy,
+            });
+        let sets = namespace.sets().into_iter().map(|set| SetStat {
+            name: set.name,
+            records: set.records,
+            stored_bytes: set.stored_bytes,
+        });
+        Self {
+            name: namespace.name().to_owned(),
+            records: stats.records,
+            // "No set" is among them always; it is worth a line only if it holds something.
+            sets: sets
+                .filter(|set| !set.name.is_empty() || set.records > 0)
+                .collect(),
+            live_bytes: stats.live_bytes,
+            device_bytes: stats.device_bytes,
+            used_blocks: stats.used_blocks,
+            write_amplification: known.then(|| stats.traffic.write_amplification()),
+            index_bytes: stats.index_bytes,
+            index_bytes_per_record: stats.index_bytes_per_record(),
+            hot_keys: hot.collect(),
+            clean_close: opening.from_snapshot,
+            damaged_entries: opening.damaged_entries,
+        }
+    }
+
+    fn section(&self) -> Section {
+        let amplification = self.write_amplification.map_or_else(
+            || "unknown: it is noted at a clean close".to_owned(),
+            |factor| format!("{factor:.2} bytes of log for each byte asked for"),
+        );
+        let index = match self.records {
+            0 => bytes(self.index_bytes),
+            _ => {
+                let each = decimal(self.index_bytes_per_record, 1);
+                format!("{}, {each} bytes a record", bytes(self.index_bytes))
+            }
+        };
+        let closed = if self.clean_close {
+            "cleanly"
+        } else {
+            "not cleanly: the log was read"
+        };
+        let mut section = Section::new(format!("Namespace {}", self.name))
+            .fact("records", count(self.records))
+            .fact("live", bytes(self.live_bytes))
+            .fact("on the device", bytes(self.device_bytes))
+            .fact("blocks with records", count(self.used_blocks))
+            .fact("write amplification", amplification)
+            .fact("index, in memory", index)
+            .fact("closed", closed);
+        if self.damaged_entries > 0 {
+            let damaged = count(self.damaged_entries);
+            section = section.fact(
+                "damaged entries",
+                format!("{damaged}: `spikelet verify` shows where"),
+            );
+        }
+        if self.hot_keys.is_empty() {
+            let why = if self.clean_close {
+                "no writer has waited"
+            } else {
+                "noted at a clean close"
+            };
+            section = section.fact("hot keys", format!("none: {why}"));
+        }
+        if !self.sets.is_empty() {
+            section = section.table(self.sets_table());
+        }
+        if !self.hot_keys.is_empty() {
+            section = section.table(self.hot_table());
+        }
+        section
+    }
+
+    fn sets_table(&self) -> Table {
+        let mut table = Table::new("Sets", &["set", "records", "size"]);
+        for set in &self.sets {
+            let name = if set.name.is_empty() {
+                "(no set)"
+            } else {
+                &set.name
+            };
+            table.row([
+                Cell::text(name),
+                Cell::count(set.records),
+                Cell::bytes(set.stored_bytes),
+            ]);
+        }
+        table
+    }
+
+    fn hot_table(&self) -> Table {
+        let mut table = Table::new(
+            "Records that writers fought over",
+            &["key", "waits", "KEY_BUSY"],
+        );
+        for hot in &self.hot_keys {
+            let digest = || format!("digest {}", hot.digest);
+            table.row([
+                Cell::text(hot.key.clone().unwrap_or_else(digest)),
+                Cell::count(hot.waits),
+                Cell::count(hot.key_busy),
+            ]);
+        }
+        table
+    }
+}
+
+/// Shows what a store holds.
+///
+/// # Errors
+/// A directory without a store, or with one that is in use or cannot be read.
+pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
+    let store = Store::builder()
+        .path(&arguments.dir)
+        .read_only(true)
+        .open()?;
+    let stat = StoreStat {
+        path: arguments.dir.display().to_string(),
+        namespaces: store.namespaces().iter().map(NamespaceStat::new).collect(),
+    };
+    emit_found(arguments.json, &stat, || {
+        let report = Report::new(format!("Store {}", stat.path));
+        let sections = stat.namespaces.iter().map(NamespaceStat::section);
+        sections.fold(report, Report::section)
+    })?;
+    Ok(Outcome::Sound)
+}

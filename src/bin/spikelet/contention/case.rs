@@ -1,0 +1,259 @@
+//! Cases: what each row of the report measures.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::layout::Layout;
+
+/// The most closed-loop writers: each is a thread.
+pub(crate) const WRITERS_MAX: usize = 1_024;
+/// The most hot keys.
+pub(crate) const HOT_KEYS_MAX: u32 = 100_000;
+/// The highest rate of an open loop, in writes a second: each arrival is drawn and kept beforehand.
+pub(crate) const RATE_MAX: f64 = 1_000_000.0;
+/// The most arrivals of one open-loop case.
+pub(crate) const ARRIVALS_MAX: f64 = 20_000_000.0;
+
+/// When writes come.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Load {
+    /// Writes come at random (Poisson), whether earlier ones are done or not.
+    Open {
+        /// Writes a second.
+        rate: f64,
+    },
+    /// Each writer writes again when it has the answer to its last write.
+    Closed {
+        /// The number of writers.
+        writers: usize,
+    },
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Write {
+    /// Replaces the value of a bin.
+    Put,
+    /// Adds 1 to an integer.
+    Increment,
+    /// Adds an element that is not there yet to an ordered list.
+    AddUnique,
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Put => "put",
+            Self::Increment => "increment",
+            Self::AddUnique => "add-unique",
+        })
+    }
+}
+
+/// How long a record stays locked after its edit, as a write that waits for a replica would keep
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    /// The mean.
+    pub(crate) mean: Duration,
+    /// Whether it is always the mean, or at random about it.
+    pub(crate) spread: Spread,
+}
+
+/// How a hold varies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Spread {
+    /// Not at all.
+    Fixed,
+    /// Exponentially distributed.
+    Exponential,
+}
+
+impl fmt::Display for Spread {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Fixed => "fixed",
+            Self::Exponential => "exponential",
+        })
+    }
+}
+
+/// What all rows of a run have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Settings {
+    /// On a virtual clock: queues and holds are simulated, the writes that get through are really
+    /// done.
+    pub(crate) is_virtual: bool,
+    /// What is written.
+    pub(crate) write: Write,
+    /// As Aerospike's `transaction-pending-limit` counts: a write is refused when *more* than so
+    /// many wait for its record, so one more waits; see [`Settings::max_waiters`]. 0: none is
+    /// refused.
+    pub(crate) limit: usize,
+    /// How long a record stays locked after its edit.
+    pub(crate) hold: Hold,
+    /// Bytes of the value of a put, and of the record beside the counter or list otherwise.
+    pub(crate) payload: usize,
+    /// Elements of each list before the first write; the list is kept near it.
+    pub(crate) elements: u32,
+    /// How many hot keys there are.
+    pub(crate) hot_keys: u32,
+    /// How unevenly they are written: the k-th as often as 1 / k^zipf.
+    pub(crate) zipf: f64,
+    /// How long each row is measured.
+    pub(crate) duration: Duration,
+    /// How long it has run before.
+    pub(crate) warm_up: Duration,
+    /// Seed of arrivals, keys and holds.
+    pub(crate) seed: u64,
+    /// How often a write that met KEY_BUSY is tried again.
+    pub(crate) retries: u32,
+    /// How long its writer rests before it goes on.
+    pub(crate) pause: Duration,
+    /// When the shards are activated, from the beginning of the row; `None`: the record begins
+    /// spread.
+    pub(crate) activate_at: Option<Duration>,
+    /// Each row has a store in a directory of its own in here; `None`: in memory.
+    #[serde(skip)]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+/// One row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Case {
+    /// When writes come.
+    pub(crate) load: Load,
+    /// Into which records.
+    pub(crate) layout: Layout,
+    /// How.
+    pub(crate) settings: Settings,
+}
+
+impl Settings {
+    /// Returns how many writers may wait for a record, as the engine counts (`max_waiters`).
+    /// `None`: any number.
+    #[must_use]
+    pub(crate) const fn max_waiters(&self) -> Option<usize> {
+        match self.limit {
+            0 => None,
+            limit => Some(limit.saturating_add(1)),
+        }
+    }
+
+    /// Checks one case, and the settings with it.
+    ///
+    /// # Errors
+    /// What cannot be run, and what to change.
+    pub(crate) fn case(&self, load: Load, layout: Layout) -> Result<Case, String> {
+        let hold = self.hold.mean;
+        if self.is_virtual && hold.is_zero() {
+            return Err(
+                "a virtual run without a hold shows nothing: give --hold-ms above 0".to_owned(),
+            );
+        }
+        if self.is_virtual && self.activate_at.is_some() {
+            return Err("--activate-at watches the engine at work: leave out --virtual".to_owned());
+        }
+        if self.is_virtual && self.dir.is_some() {
+            return Err(
+                "--dir: on a virtual clock nothing is stored that could be looked at: leave out --virtual".to_owned(),
+            );
+        }
+        if self.activate_at.is_some() && self.write == Write::Put {
+            return Err(
+                "--activate-at spreads lists and counters: --operation add-unique and increment are possible with it, put is not"
+                    .to_owned(),
+            );
+        }
+        if self
+            .activate_at
+            .is_some_and(|at| at >= self.duration + self.warm_up)
+        {
+            return Err("--activate-at: a time before the end of the row (--duration)".to_owned());
+        }
+        if self.duration.is_zero() {
+            return Err("--duration 0: nothing can be measured in no time".to_owned());
+        }
+        if !(1..=HOT_KEYS_MAX).contains(&self.hot_keys) {
+            return Err(format!(
+                "--hot-keys {}: 1 to {HOT_KEYS_MAX} are possible",
+                self.hot_keys
+            ));
+        }
+        if !(0.0..=10.0).contains(&self.zipf) {
+            return Err(format!("--zipf {}: 0 to 10 are possible", self.zipf));
+        }
+        match load {
+            Load::Open { rate } => {
+                if !(rate > 0.0 && rate <= RATE_MAX) {
+                    return Err(format!(
+                        "--rate {rate}: above 0 and up to {RATE_MAX} writes a second are possible"
+                    ));
+                }
+                let arrivals = rate * (self.duration + self.warm_up).as_secs_f64();
+                if arrivals > ARRIVALS_MAX {
+                    return Err(format!(
+                        "--rate {rate} is {arrivals:.0} writes in all, and {ARRIVALS_MAX:.0} are possible: lower --duration"
+                    ));
+                }
+            }
+            Load::Closed { writers } => {
+                if !(1..=WRITERS_MAX).contains(&writers) {
+                    return Err(format!(
+                        "--writers {writers}: 1 to {WRITERS_MAX} are possible"
+                    ));
+                }
+                if self.is_virtual && self.pause.is_zero() {
+                    return Err("--pause-us 0: on a virtual clock a refused writer would come back in the same moment for ever"
+                        .to_owned());
+                }
+                if self.activate_at.is_some() {
+                    return Err(
+                        "--activate-at draws a timeline of a rate: leave out --writers".to_owned(),
+                    );
+                }
+            }
+        }
+        Ok(Case {
+            load,
+            layout,
+            settings: self.clone(),
+        })
+    }
+}
+
+impl Case {
+    /// Returns the name of the case's files: `open-50_shards-8`, `closed-16_shards-hourly`.
+    #[must_use]
+    pub(crate) fn file_name(&self) -> String {
+        let load = match self.load {
+            Load::Open { rate } => format!("open-{rate}"),
+            Load::Closed { writers } => format!("closed-{writers}"),
+        };
+        format!("{load}_shards-{}", self.layout)
+    }
+
+    /// Returns whether the case adds to the counters of the library.
+    pub(super) fn is_of_counters(&self) -> bool {
+        self.settings.write == Write::Increment && matches!(self.layout, Layout::Hashed(_))
+    }
+
+    /// Returns whether each write goes to a random shard. A counter's handle takes its shards in
+    /// turn, which is better; on a virtual clock each write comes as from a handle of its own.
+    #[must_use]
+    pub(crate) fn is_spread_at_random(&self) -> bool {
+        self.settings.is_virtual
+            || self.settings.write != Write::Increment
+            || !matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+    }
+
+    /// Returns whether the collection is sharded while the row runs.
+    #[must_use]
+    pub(crate) fn activates(&self) -> bool {
+        self.settings.activate_at.is_some()
+            && matches!(self.layout, Layout::Hashed(shards) if shards > 1)
+    }
+}

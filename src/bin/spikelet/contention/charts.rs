@@ -1,0 +1,246 @@
+//! The pictures of the report.
+
+use super::activation::Activation;
+use super::format::{load, shards};
+use super::row::{Measurement, Moment, Row, Shards};
+use super::run::Run;
+use crate::report::{Axis, Band, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit};
+
+/// Lines in one picture at most.
+const LINES_MAX: usize = 8;
+/// Quantiles of the percentile curve: each halves the rest, up to 99.999 %.
+const HALVINGS: u32 = 17;
+
+/// How a figure is read from a row.
+type Figure = fn(&Row) -> f64;
+
+/// Draws latency, refusals and goodput over the rate; nothing with fewer than two rates.
+pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
+    let open: Vec<(f64, &Row)> = run
+        .measured
+        .iter()
+        .filter(|measured| !measured.case.activates())
+        .filter_map(|measured| Some((measured.row.rate?, &measured.row)))
+        .collect();
+    let mut rates: Vec<f64> = open.iter().map(|(rate, _)| *rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    if rates.len() < 2 {
+        return Vec::new();
+    }
+    let mut layouts: Vec<&Shards> = Vec::new();
+    for (_, row) in &open {
+        if !layouts.contains(&&row.shards) {
+            layouts.push(&row.shards);
+        }
+    }
+    let line = |layout: &Shards, name: String, read: &dyn Fn(&Row) -> f64| {
+        let mut points: Vec<(f64, f64)> = open
+            .iter()
+            .filter(|(_, row)| row.shards == *layout)
+            .map(|(rate, row)| (*rate, read(row)))
+            .collect();
+        points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        LineSeries::new(name, points)
+    };
+    let rate_axis = || Axis::new("offered, writes/s", Unit::Number);
+    let time = |row: &Row, micros: f64| if row.acked > 0 { micros } else { f64::NAN };
+    let mut charts: Vec<Chart> = Vec::new();
+    let few = layouts
+        .iter()
+        .take(2)
+        .chain(layouts.last().filter(|_| layouts.len() > 2));
+    for layout in few {
+        let label = shards(layout);
+        let percentiles: [(&str, Figure); 4] = [
+            ("p50", |row| row.p50_us),
+            ("p99", |row| row.p99_us),
+            ("p99.9", |row| row.p999_us),
+            ("mean of the model", |row| {
+                row.expected_mean_us.unwrap_or(f64::NAN)
+            }),
+        ];
+        let series: Vec<LineSeries> = percentiles
+            .into_iter()
+            .map(|(name, read)| line(layout, name.to_owned(), &|row| time(row, read(row))))
+            .filter(|series| series.points.iter().any(|(_, y)| y.is_finite()))
+            .collect();
+        charts.push(
+            LineChart {
+                title: format!("Latency by rate, {label}"),
+                description: format!(
+                    "p50, p99 and p99.9 of acknowledged writes from the intended time, {label}, on a logarithmic scale: {}",
+                    ends(&series)
+                ),
+                x: rate_axis(),
+                y: Axis::new("latency", Unit::Micros).log(),
+                series,
+                ..LineChart::default()
+            }
+            .into(),
+        );
+    }
+    let by_layout = |read: &dyn Fn(&Row) -> f64| -> Vec<LineSeries> {
+        let shown = layouts.iter().take(LINES_MAX);
+        shown
+            .map(|layout| line(layout, shards(layout), read))
+            .collect()
+    };
+    let refused = by_layout(&|row| row.key_busy_share * 100.0);
+    charts.push(
+        LineChart {
+            title: "KEY_BUSY by rate".to_owned(),
+            description: format!(
+                "Share of writes refused with KEY_BUSY over the rate, a line for each way of sharding: {}",
+                ends(&refused)
+            ),
+            x: rate_axis(),
+            y: Axis::new("KEY_BUSY", Unit::Percent),
+            series: refused,
+            ..LineChart::default()
+        }
+        .into(),
+    );
+    let mut goodput = by_layout(&|row| row.goodput_per_s);
+    goodput.push(LineSeries::new(
+        "all of it (y = x)",
+        rates.iter().map(|rate| (*rate, *rate)).collect(),
+    ));
+    charts.push(
+        LineChart {
+            title: "Goodput by rate".to_owned(),
+            description: format!(
+                "Acknowledged writes a second over offered ones; on the line y = x everything is acknowledged: {}",
+                ends(&goodput)
+            ),
+            x: rate_axis(),
+            y: Axis::new("acknowledged, writes/s", Unit::Number),
+            series: goodput,
+            ..LineChart::default()
+        }
+        .into(),
+    );
+    charts
+}
+
+/// Describes the last value of each line.
+fn ends(series: &[LineSeries]) -> String {
+    let end = |series: &LineSeries| {
+        let (_, y) = series.points.iter().rev().find(|(_, y)| y.is_finite())?;
+        Some(format!(
+            "{} ends at {}",
+            series.name,
+            crate::report::decimal(*y, 2)
+        ))
+    };
+    series.iter().filter_map(end).collect::<Vec<_>>().join(", ") + "."
+}
+
+/// Draws the timeline of a row whose collection was sharded while it ran.
+pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart {
+    let moments = &measured.timeline;
+    let line = |name: &str, read: &dyn Fn(&Moment) -> Option<f64>| {
+        let points = moments
+            .iter()
+            .map(|moment| (moment.at_s, read(moment).unwrap_or(f64::NAN)));
+        LineSeries::new(name, points.collect())
+    };
+    let lane = |y: Axis, series: Vec<LineSeries>| Lane { y, series };
+    let chart = Timeline {
+        title: format!(
+            "{}, activated to {} shards",
+            load(&measured.row),
+            activation.shards
+        ),
+        description: format!(
+            "KEY_BUSY, latency, goodput and shards over the time of the row. The collection is in one record until {:.2} s, is \
+             being spread until {:.2} s, and is in {} shards from then on.",
+            activation.began_s, activation.ended_s, activation.shards
+        ),
+        x: Axis::new("seconds", Unit::Number),
+        lanes: vec![
+            lane(
+                Axis::new("KEY_BUSY/s", Unit::Number),
+                vec![line("KEY_BUSY/s", &|moment| Some(moment.key_busy_per_s))],
+            ),
+            lane(
+                Axis::new("latency", Unit::Micros).log(),
+                vec![
+                    line("p50", &|moment| moment.p50_us),
+                    line("p99", &|moment| moment.p99_us),
+                ],
+            ),
+            lane(
+                Axis::new("writes/s", Unit::Number),
+                vec![
+                    line("offered/s", &|moment| Some(moment.offered_per_s)),
+                    line("goodput/s", &|moment| Some(moment.goodput_per_s)),
+                ],
+            ),
+            lane(
+                Axis::new("shards", Unit::Number),
+                vec![line("shards", &|moment| Some(f64::from(moment.shards))).in_steps()],
+            ),
+        ],
+        spans: vec![Band {
+            from: activation.began_s,
+            to: activation.ended_s,
+            label: "activating".to_owned(),
+        }],
+        moments: vec![Mark {
+            at: activation.ended_s,
+            label: format!("{} shards", activation.shards),
+        }],
+    };
+    chart.into()
+}
+
+/// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load.
+pub(super) fn percentiles(run: &Run) -> Chart {
+    let mut shown: Vec<&Measurement> = Vec::new();
+    for measured in &run.measured {
+        let load = |one: &Measurement| {
+            (
+                one.row.rate.unwrap_or(0.0),
+                one.row.writers.unwrap_or(0) as f64,
+            )
+        };
+        let same = shown
+            .iter_mut()
+            .find(|one| one.row.shards == measured.row.shards && one.row.kind == measured.row.kind);
+        match same {
+            Some(highest) if load(highest) < load(measured) => *highest = measured,
+            Some(_) => {}
+            None => shown.push(measured),
+        }
+    }
+    let curve = |measured: &&Measurement| {
+        let rest = |halving: u32| 2_f64.powi(halving as i32);
+        let points = (0..HALVINGS)
+            .filter(|halving| measured.latency.len() as f64 >= rest(*halving))
+            .map(|halving| {
+                let nanos = measured
+                    .latency
+                    .value_at_quantile(1.0 - 1.0 / rest(halving));
+                (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
+            });
+        let name = format!("{}, {}", load(&measured.row), shards(&measured.row.shards));
+        LineSeries::new(name, points.collect())
+    };
+    let series: Vec<LineSeries> = shown.iter().take(LINES_MAX).map(curve).collect();
+    LineChart {
+        title: "Percentiles at the highest load".to_owned(),
+        description: format!(
+            "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
+            ends(&series)
+        ),
+        x: Axis::new("1 / (1 - percentile)", Unit::Number).log(),
+        y: Axis::new("latency", Unit::Micros).log(),
+        series,
+        x_marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
+            .map(|(at, label)| Mark { at, label: label.to_owned() })
+            .into(),
+        ..LineChart::default()
+    }
+    .into()
+}

@@ -1,0 +1,137 @@
+//! Stores of rows on disk, compared with their ledgers: after a run, or after its process was
+//! killed.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::case::Case;
+use super::error::Result;
+use super::journal;
+use super::ledger::{Correctness, Ledger};
+use super::run::SCHEMA_VERSION;
+use super::target::Target;
+use crate::report::{self, Level, Report, Section, Verdict};
+
+/// The comparison of each row with its ledger.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(crate) struct StoredCheck {
+    /// Whether something was acknowledged, and all of it was found once.
+    pub(crate) passes: bool,
+    /// The rows, by their directories.
+    pub(crate) rows: Vec<RowCheck>,
+}
+
+/// The comparison of a row with its ledger.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct RowCheck {
+    /// The name of its directory.
+    pub(crate) row: String,
+    /// What it wrote; none if its ledger cannot be read.
+    pub(crate) operation: Option<String>,
+    /// Acknowledged = found? What cannot be read is lost.
+    pub(crate) correctness: Correctness,
+    /// Why the ledger or the store cannot be read.
+    pub(crate) unreadable: Option<String>,
+}
+
+/// Opens the store of every row in a directory for reading and compares what it holds with what was
+/// acknowledged. Collections are read as they are: a transition that was under way is not carried
+/// on. Nothing in the directory changes. A ledger or a store that cannot be read is a finding about
+/// its row. O(writes of all rows).
+///
+/// # Errors
+/// If the directory cannot be read.
+pub(crate) fn check_stored(dir: &Path) -> Result<StoredCheck> {
+    let names = journal::rows_in(dir)?;
+    let rows: Vec<RowCheck> = names
+        .into_iter()
+        .map(|name| RowCheck::of(&dir.join(&name), name))
+        .collect();
+    let holds = rows.iter().all(RowCheck::holds);
+    let acknowledged = rows.iter().any(|row| row.correctness.acknowledged > 0);
+    Ok(StoredCheck {
+        passes: holds && acknowledged,
+        rows,
+    })
+}
+
+impl RowCheck {
+    fn of(dir: &Path, row: String) -> Self {
+        let (case, ledger) = match journal::read(dir) {
+            Ok(read) => read,
+            Err(error) => {
+                return Self {
+                    row,
+                    operation: None,
+                    correctness: Correctness::default(),
+                    unreadable: Some(error.to_string()),
+                };
+            }
+        };
+        let (correctness, unreadable) = match look(&case, &ledger, dir) {
+            Ok(correctness) => (correctness, None),
+            Err(error) => (Correctness::of_nothing(&ledger), Some(error.to_string())),
+        };
+        Self {
+            row,
+            operation: Some(case.settings.write.to_string()),
+            correctness,
+            unreadable,
+        }
+    }
+
+    fn holds(&self) -> bool {
+        self.unreadable.is_none() && self.correctness.holds()
+    }
+
+    fn verdict(&self) -> Verdict {
+        let operation = self.operation.as_deref().unwrap_or("ledger");
+        let subject = format!("{}, {operation}: acknowledged = found", self.row);
+        let verdict = self.correctness.verdict(&subject);
+        let Some(why) = &self.unreadable else {
+            return verdict;
+        };
+        let sentence = match &self.operation {
+            Some(_) => format!("{}: cannot be read: {why}", verdict.sentence),
+            None => format!("what was acknowledged is not known: {why}"),
+        };
+        Verdict {
+            level: Level::Bad,
+            word: "LOST".to_owned(),
+            sentence,
+            ..verdict
+        }
+    }
+}
+
+fn look(case: &Case, ledger: &Ledger, dir: &Path) -> Result<Correctness> {
+    let target = Target::existing(case, dir)?;
+    let found = target.check(ledger);
+    target.close()?;
+    found
+}
+
+impl StoredCheck {
+    /// Builds the report.
+    #[must_use]
+    pub(crate) fn to_report(&self) -> Report {
+        let mut section = Section::new("Correctness");
+        if self.rows.is_empty() {
+            section = section
+                .paragraph("There is no ledger of a row in this directory: nothing is proved.");
+        }
+        for row in &self.rows {
+            section = section.verdict(row.verdict());
+        }
+        Report::new("Contention, looked at again").section(section)
+    }
+
+    /// Returns one JSON object.
+    ///
+    /// # Errors
+    /// None that is known: every part serialises.
+    pub(crate) fn to_json(&self) -> std::result::Result<String, serde_json::Error> {
+        report::to_json(SCHEMA_VERSION, "contention-recheck", self)
+    }
+}

@@ -1,0 +1,150 @@
+//! The hot collections, written through the handles of the library: what a service that uses them
+//! would see.
+//!
+//! Elements are added to a [`ShardedList`], or to [`TimeShards`] where time plays a part;
+//! increments go to a [`ShardedCounter`]. For values that are replaced, and for counters by time,
+//! there is no handle.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
+
+use spikelet::{Result, ShardPolicy, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
+
+use super::case::{Case, Write};
+use super::element_id::{element, number};
+use super::hold::HoldingSet;
+use super::layout::Layout;
+use super::routing::Route;
+
+/// Elements that are read at once when all are.
+const BATCH: u64 = 4_096;
+
+/// One hot collection.
+#[derive(Debug)]
+pub(super) enum Collection {
+    List(ShardedList<HoldingSet>),
+    Counter(ShardedCounter<HoldingSet>),
+    Timed(TimeShards<HoldingSet>),
+}
+
+impl Collection {
+    /// Returns the collection of a hot key, or `None` if the library has no handle for what the
+    /// case writes. It never shards itself.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn new(
+        case: &Case,
+        held: &HoldingSet,
+        names: [&str; 2],
+        key: u32,
+        policy: &WritePolicy,
+    ) -> Result<Option<Self>> {
+        let [set, bin] = names;
+        let root = Route::hashed(key, 1, 0).record_key();
+        let by_hand = ShardPolicy::by_hand();
+        let collection = match (case.settings.write, case.layout) {
+            (Write::AddUnique, Layout::Hashed(_)) => {
+                Self::List(ShardedList::new_with(held, set, root, bin, policy)?.policy(by_hand))
+            }
+            (Write::AddUnique, Layout::Timed(width, shards)) => {
+                let timed = TimeShards::new_with(held, set, root, bin, width, policy)?;
+                Self::Timed(timed.hashed(u64::from(shards)))
+            }
+            (Write::Increment, Layout::Hashed(_)) => Self::Counter(
+                ShardedCounter::new_with(held, set, root, bin, policy)?.policy(by_hand),
+            ),
+            (Write::Put, _) | (Write::Increment, Layout::Timed(..)) => return Ok(None),
+        };
+        Ok(Some(collection))
+    }
+
+    /// Activates the collection with this many shards; leaves time shards as they are. Returns over
+    /// how many it is spread then: others may be at it.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn spread(&self, shards: u32) -> Result<u64> {
+        let shards = u64::from(shards);
+        let go_on = |_| ControlFlow::Continue(());
+        match self {
+            Self::List(list) => list.activate_with(shards, go_on).map(|state| state.shards),
+            Self::Counter(counter) => {
+                let state = counter.activate_with(shards, go_on)?;
+                Ok(state.shards)
+            }
+            Self::Timed(_) => Ok(shards),
+        }
+    }
+
+    /// Does the write of this number. Returns whether it has changed anything: an element may be
+    /// there already.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn write(&self, route: &Route, id: u64) -> Result<bool> {
+        match self {
+            Self::List(list) => list.add(route.child(id)),
+            Self::Counter(counter) => counter.add(1).map(|()| true),
+            Self::Timed(timed) => timed.add(route.time(id), element(id)),
+        }
+    }
+
+    /// Reads the write with this number back: returns how often its element is there, or the sum of
+    /// a counter.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn seen(&self, route: &Route, id: u64) -> Result<u64> {
+        match self {
+            Self::List(list) => Ok(list.contains(&route.child(id))?.into()),
+            Self::Counter(counter) => Ok(counter.read()? as u64),
+            Self::Timed(timed) => {
+                let at = route.time(id);
+                let found = timed.window(at, at + Duration::from_micros(1))?;
+                let wanted = element(id);
+                Ok(found.iter().filter(|(_, found)| *found == wanted).count() as u64)
+            }
+        }
+    }
+
+    /// Returns the sum of a counter; `None` for lists.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn sum(&self) -> Result<Option<u64>> {
+        match self {
+            Self::Counter(counter) => Ok(Some(counter.read()? as u64)),
+            Self::List(_) | Self::Timed(_) => Ok(None),
+        }
+    }
+
+    /// Returns the numbers of all elements, the initial ones among them.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(super) fn numbers(&self) -> Result<Vec<u32>> {
+        let mut numbers = Vec::new();
+        let mut take = |element: &Value| numbers.push(number(element));
+        match self {
+            Self::List(list) => {
+                for element in list.iter() {
+                    take(&element?);
+                }
+            }
+            Self::Timed(timed) => {
+                let mut cursor: Option<(SystemTime, Value)> = None;
+                loop {
+                    let page = timed.page_after(cursor.as_ref(), BATCH)?;
+                    page.iter().for_each(|(_, element)| take(element));
+                    match page.into_iter().next_back() {
+                        Some(last) => cursor = Some(last),
+                        None => break,
+                    }
+                }
+            }
+            Self::Counter(_) => {}
+        }
+        Ok(numbers)
+    }
+}

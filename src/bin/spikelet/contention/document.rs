@@ -1,0 +1,510 @@
+//! The report: the correctness box first, then the rows, the pictures, and what they mean.
+
+use super::case::Settings;
+use super::charts;
+use super::format::{load, millis, percent, share};
+use super::judge::BUSY_KNEE;
+use super::layout::Layout;
+use super::ledger::Correctness;
+use super::row::Row;
+use super::run::{Run, durability};
+use super::threshold::{ConditionResult, Demand};
+use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
+
+/// The names of result codes that a run may meet.
+const CODES: [(u8, &str); 7] = [
+    (1, "server error"),
+    (8, "no space, or writes stopped"),
+    (9, "timeout"),
+    (13, "record too big"),
+    (14, "key busy"),
+    (22, "forbidden"),
+    (24, "element exists"),
+];
+
+impl Correctness {
+    /// Judges acknowledged writes against those found; where nothing was acknowledged nothing is
+    /// proved.
+    pub(super) fn verdict(&self, subject: &str) -> Verdict {
+        let (level, word) = match self.acknowledged {
+            _ if !self.holds() => (Level::Bad, "LOST"),
+            0 => (Level::Watch, "NOT TESTED"),
+            _ => (Level::Good, "OK"),
+        };
+        let seen = match self.read_back {
+            0 => String::new(),
+            times => format!(
+                ", invisible {} of {} read back at once",
+                count(self.invisible),
+                count(times)
+            ),
+        };
+        let sentence = match self.acknowledged {
+            0 => "nothing was acknowledged, so nothing is proved".to_owned(),
+            acknowledged => format!(
+                "{} acknowledged writes, {} found: lost {}, duplicate {}{seen}",
+                count(acknowledged),
+                count(self.found),
+                count(self.lost),
+                count(self.duplicates),
+            ),
+        };
+        Verdict {
+            level,
+            word: word.to_owned(),
+            subject: subject.to_owned(),
+            sentence,
+        }
+    }
+}
+
+impl Run {
+    /// Builds the report with its pictures, for a page.
+    #[must_use]
+    pub(crate) fn to_report(&self) -> Report {
+        self.report(true)
+    }
+
+    /// Builds the report for a terminal, without the many numbers behind the pictures.
+    #[must_use]
+    pub(crate) fn to_summary(&self) -> Report {
+        self.report(false)
+    }
+
+    fn report(&self, pictures: bool) -> Report {
+        let mut report = Report::new(self.title());
+        for (name, value) in self.facts() {
+            report = report.fact(name, value);
+        }
+        report = report.section(self.correctness_section());
+        if !self.conditions.is_empty() {
+            report = report.section(self.conditions_section());
+        }
+        report = report.section(self.rows_section());
+        if pictures {
+            let charts = charts::by_rate(self);
+            if !charts.is_empty() {
+                let section = Section::new("By rate");
+                report = report.section(charts.into_iter().fold(section, Section::chart));
+            }
+        }
+        if self
+            .measured
+            .iter()
+            .any(|measured| measured.activation.is_some())
+        {
+            report = report.section(self.activation_section(pictures));
+        }
+        if pictures {
+            let section = Section::new("Percentiles").chart(charts::percentiles(self));
+            report = report.section(section);
+        }
+        if let Some(section) = self.knees_section() {
+            report = report.section(section);
+        }
+        if let Some(changes) = &self.changes {
+            report = report.section(self.changes_section(changes));
+        }
+        report
+    }
+
+    fn title(&self) -> String {
+        let hold = if self.settings.hold.mean.is_zero() {
+            ""
+        } else {
+            " (simulated hold)"
+        };
+        format!("Contention on hot keys{hold}")
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let settings = &self.settings;
+        let Settings {
+            hold,
+            duration,
+            warm_up,
+            ..
+        } = settings;
+        let mut facts = Vec::new();
+        let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
+        let commit = self.host.commit.map(|commit| format!(", commit {commit}"));
+        fact(
+            "version",
+            format!(
+                "spikelet {}{}",
+                self.host.version,
+                commit.unwrap_or_default()
+            ),
+        );
+        fact(
+            "clock",
+            if settings.is_virtual {
+                "virtual: queues and holds are simulated by the engine's queue rule; the same seed, the same report".into()
+            } else {
+                "the engine itself, by the wall clock".into()
+            },
+        );
+        if let Some(cpu) = &self.host.cpu {
+            let cores = self.host.cores.unwrap_or(0);
+            fact("processor", format!("{cpu}, {cores} cores"));
+        }
+        fact("durability", durability(settings).to_owned());
+        fact(
+            "hold",
+            if hold.mean.is_zero() {
+                "none: a record is locked for its edit alone".into()
+            } else {
+                let mean_ms = hold.mean.as_secs_f64() * 1e3;
+                format!(
+                    "{mean_ms} ms, {}, SIMULATED: as if a replica were waited for",
+                    hold.spread
+                )
+            },
+        );
+        let keys = match settings.hot_keys {
+            1 => "one hot key".to_owned(),
+            keys => format!("{} hot keys, zipf {}", count(keys.into()), settings.zipf),
+        };
+        let lists = match settings.write {
+            super::Write::AddUnique => {
+                format!(", lists of {} elements", count(settings.elements.into()))
+            }
+            _ => String::new(),
+        };
+        fact(
+            "writes",
+            format!(
+                "{}, {} bytes of payload{lists}, {keys}",
+                settings.write,
+                count(settings.payload as u64)
+            ),
+        );
+        fact(
+            "queue",
+            match settings.max_waiters() {
+                Some(most) => format!(
+                    "transaction-pending-limit {}: {} may wait for a record (max_waiters {most})",
+                    count(settings.limit as u64),
+                    count(most as u64)
+                ),
+                None => "transaction-pending-limit 0: any number may wait for a record".to_owned(),
+            },
+        );
+        fact("loop", self.loops());
+        fact(
+            "each row",
+            format!(
+                "{} s after {} s of warm-up, seed {}",
+                duration.as_secs_f64(),
+                warm_up.as_secs_f64(),
+                settings.seed
+            ),
+        );
+        fact(
+            "after KEY_BUSY",
+            format!(
+                "{} retries, {} us of rest",
+                settings.retries,
+                settings.pause.as_secs_f64() * 1e6
+            ),
+        );
+        facts
+    }
+
+    fn loops(&self) -> String {
+        let open = self.rows().any(|row| row.rate.is_some());
+        let closed = self.rows().any(|row| row.rate.is_none());
+        let open_words =
+            "open: writes come at random (Poisson); latency counts from the intended time";
+        let closed_words = "closed: each writer waits for its answer";
+        match (open, closed) {
+            (true, true) => format!("{open_words}; and {closed_words}"),
+            (true, false) => open_words.to_owned(),
+            _ => closed_words.to_owned(),
+        }
+    }
+
+    fn correctness_section(&self) -> Section {
+        let found = &self.correctness;
+        let rows = self.measured.iter().map(|measured| &measured.correctness);
+        let silent = rows.filter(|row| row.acknowledged == 0).count();
+        let mut verdict = found.verdict("acknowledged = found");
+        if verdict.level == Level::Good && silent > 0 {
+            (verdict.level, verdict.word) = (Level::Watch, "IN PART".to_owned());
+        }
+        let mut section = Section::new("Correctness").verdict(verdict);
+        if found.acknowledged > 0 && silent > 0 {
+            section = section.paragraph(format!(
+                "In {silent} of {} rows nothing was acknowledged: they prove nothing.",
+                self.measured.len()
+            ));
+        }
+        if found.in_doubt > 0 {
+            section = section.paragraph(format!(
+                "Of {} failed writes it is not known whether they were applied.",
+                count(found.in_doubt)
+            ));
+        }
+        section
+    }
+
+    fn conditions_section(&self) -> Section {
+        let rows: Vec<&Row> = self.rows().collect();
+        let verdict = |judged: &ConditionResult| {
+            let (level, word) = if judged.passes {
+                (Level::Good, "PASS")
+            } else {
+                (Level::Bad, "FAIL")
+            };
+            let subject = match judged.demand {
+                Demand::FailIf => format!("fail if {}", judged.condition),
+                Demand::Threshold => judged.condition.to_string(),
+            };
+            let first = judged.rows.first().and_then(|row| rows.get(*row));
+            let sentence = match first {
+                None => format!("as wanted in all {} rows", rows.len()),
+                Some(row) => format!(
+                    "not as wanted in {} of {} rows, the first of them {}, shards {}",
+                    judged.rows.len(),
+                    rows.len(),
+                    load(row),
+                    row.shards
+                ),
+            };
+            Verdict {
+                level,
+                word: word.to_owned(),
+                subject,
+                sentence,
+            }
+        };
+        let section = Section::new("Thresholds");
+        self.conditions
+            .iter()
+            .fold(section, |section, judged| section.verdict(verdict(judged)))
+    }
+
+    fn rows_section(&self) -> Section {
+        let mut table = Table::new(
+            "Load by shards; times in ms from the intended time on",
+            &[
+                "load",
+                "shards",
+                "offered",
+                "goodput/s",
+                "KEY_BUSY",
+                "p50",
+                "p99",
+                "p99.9",
+                "max",
+            ],
+        )
+        .words(&["shards"]);
+        let any = |read: fn(&Row) -> bool| self.rows().any(read);
+        for row in self.rows() {
+            let time = |micros: f64| {
+                if row.acked > 0 {
+                    millis(micros)
+                } else {
+                    Cell::missing()
+                }
+            };
+            table.row([
+                Cell::text(load(row)),
+                Cell::text(row.shards.to_string()),
+                Cell::count(row.offered),
+                Cell::decimal(
+                    row.goodput_per_s,
+                    if row.goodput_per_s < 1_000.0 { 1 } else { 0 },
+                ),
+                share(row.key_busy_share),
+                time(row.p50_us),
+                time(row.p99_us),
+                time(row.p999_us),
+                time(row.max_us),
+            ]);
+        }
+        let mut section = Section::new("Rates, writers and shards").table(table);
+        if any(|row| row.refusals > 0 || row.errors.keys().any(|code| *code != 14)) {
+            section = section.table(self.errors_table());
+        }
+        if any(|row| row.rate.is_some() && row.sent_late * 100 > row.offered) {
+            section = section.paragraph(
+                "More than 1 % of the writes of some rows were sent over a millisecond late, because the harness had no \
+                 core: their latency counts from the intended time all the same.",
+            );
+        }
+        if !self.settings.is_virtual {
+            section = section.table(self.service_table());
+        }
+        self.time_shards()
+            .into_iter()
+            .fold(section, Section::verdict)
+    }
+
+    fn errors_table(&self) -> Table {
+        let mut table = Table::new(
+            "Refusals, retries, and final result codes",
+            &["load", "shards", "refusals", "retries", "failed with"],
+        )
+        .words(&["shards", "failed with"]);
+        for row in self
+            .rows()
+            .filter(|row| row.refusals > 0 || !row.errors.is_empty())
+        {
+            let name = |code: &u8| {
+                CODES
+                    .iter()
+                    .find_map(|(known, name)| (known == code).then_some(*name))
+            };
+            let codes: Vec<String> = row
+                .errors
+                .iter()
+                .map(|(code, times)| {
+                    format!(
+                        "{} x {code} {}",
+                        count(*times),
+                        name(code).unwrap_or("other")
+                    )
+                })
+                .collect();
+            table.row([
+                Cell::text(load(row)),
+                Cell::text(row.shards.to_string()),
+                Cell::count(row.refusals),
+                Cell::count(row.retries),
+                Cell::text(codes.join(", ")),
+            ]);
+        }
+        table
+    }
+
+    fn service_table(&self) -> Table {
+        let mut table = Table::new(
+            "From the time a write was really sent; holds as they were measured; times in ms",
+            &[
+                "load",
+                "shards",
+                "service p50",
+                "service p99",
+                "hold",
+                "sent late",
+                "threads",
+            ],
+        )
+        .words(&["shards"]);
+        for row in self.rows() {
+            table.row([
+                Cell::text(load(row)),
+                Cell::text(row.shards.to_string()),
+                millis(row.service_p50_us),
+                millis(row.service_p99_us),
+                row.hold_us.map_or_else(Cell::missing, millis),
+                Cell::count(row.sent_late),
+                row.writers.map_or_else(Cell::missing, Cell::count),
+            ]);
+        }
+        table
+    }
+
+    /// Judges the layouts by time: time shards put all writers of a moment into one record, and the
+    /// rows show whether it is hot.
+    fn time_shards(&self) -> Vec<Verdict> {
+        let mut layouts: Vec<Layout> = Vec::new();
+        for measured in &self.measured {
+            let layout = measured.case.layout;
+            if matches!(layout, Layout::Timed(..)) && !layouts.contains(&layout) {
+                layouts.push(layout);
+            }
+        }
+        let verdict = |layout| self.time_shard(layout);
+        layouts.into_iter().filter_map(verdict).collect()
+    }
+
+    fn time_shard(&self, layout: Layout) -> Option<Verdict> {
+        let rows: Vec<&Row> = self
+            .measured
+            .iter()
+            .filter(|measured| measured.case.layout == layout)
+            .map(|measured| &measured.row)
+            .collect();
+        let by_share = |a: &&&Row, b: &&&Row| a.key_busy_share.total_cmp(&b.key_busy_share);
+        let worst = rows.iter().max_by(by_share)?;
+        let one = self.measured.iter().find(|measured| {
+            measured.case.layout == Layout::Hashed(1) && measured.row.has_load_of(worst)
+        });
+        let beside = one.map_or_else(String::new, |one| {
+            format!(", {} in one record", percent(one.row.key_busy_share, 2))
+        });
+        let is_refused = |row: &&&Row| row.key_busy_share >= BUSY_KNEE;
+        let refused = rows.iter().filter(is_refused).count();
+        let alone = layout.is_time_alone();
+        let (level, word) = match refused {
+            0 if alone => (Level::Watch, "SAME"),
+            0 => (Level::Good, "OK"),
+            _ => (Level::Bad, "HOT"),
+        };
+        let why = if alone {
+            "all writers are in the current bucket, so time does not relieve a hot key; hash within the bucket (daily+8) does"
+        } else {
+            "writers are spread by hash within the current bucket"
+        };
+        Some(Verdict {
+            level,
+            word: word.to_owned(),
+            subject: format!("{layout}{}", if alone { " alone" } else { "" }),
+            sentence: format!(
+                "0.1 % or more refused in {refused} of {} rows, at most {} at {}{beside}: {why}",
+                rows.len(),
+                percent(worst.key_busy_share, 2),
+                load(worst),
+            ),
+        })
+    }
+
+    fn activation_section(&self, pictures: bool) -> Section {
+        let mut section = Section::new("Activation under load").paragraph(
+            "The lists or counters begin in one record and are spread while they are written. One write in eight is looked for right \
+             after its acknowledgement, and all of them at the end.",
+        );
+        for measured in &self.measured {
+            let Some(activation) = &measured.activation else {
+                continue;
+            };
+            let mut table = Table::new(
+                format!(
+                    "{}, to {} shards in {} ms; times in ms",
+                    load(&measured.row),
+                    activation.shards,
+                    decimal((activation.ended_s - activation.began_s) * 1e3, 1),
+                ),
+                &[
+                    "phase",
+                    "seconds",
+                    "offered/s",
+                    "goodput/s",
+                    "KEY_BUSY/s",
+                    "p99, median",
+                    "p99, worst",
+                ],
+            );
+            for phase in activation.phases(&measured.timeline) {
+                let (median, worst) = phase.p99_us.unzip();
+                table.row([
+                    Cell::text(phase.name),
+                    Cell::decimal(phase.seconds, 1),
+                    Cell::decimal(phase.offered_per_s, 0),
+                    Cell::decimal(phase.goodput_per_s, 0),
+                    Cell::decimal(phase.key_busy_per_s, 0),
+                    median.map_or_else(Cell::missing, millis),
+                    worst.map_or_else(Cell::missing, millis),
+                ]);
+            }
+            section = section.table(table);
+            if pictures {
+                section = section.chart(charts::timeline(measured, activation));
+            }
+        }
+        section
+    }
+}

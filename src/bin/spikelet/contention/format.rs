@@ -1,0 +1,94 @@
+//! Words and numbers of the report.
+
+use super::row::{Row, Shards};
+use crate::report::{Cell, count, decimal};
+
+/// Returns the number of decimals with which microseconds are shown as milliseconds: more for short
+/// times.
+fn millis_decimals(micros: f64) -> usize {
+    match micros {
+        _ if micros >= 10_000.0 => 1,
+        _ if micros >= 100.0 => 2,
+        _ => 4,
+    }
+}
+
+/// Shows microseconds as milliseconds.
+pub(super) fn millis(micros: f64) -> Cell {
+    let shown = decimal(micros / 1e3, millis_decimals(micros));
+    Cell::shown(shown, micros.to_string())
+}
+
+/// Rounds microseconds to what [`millis`] shows.
+pub(super) fn micros_as_shown(micros: f64) -> f64 {
+    let parts = 10_f64.powi(millis_decimals(micros) as i32);
+    (micros / 1e3 * parts).round() / parts * 1e3
+}
+
+/// Writes a share in percent with this many decimals. Only 0 is shown as 0.
+pub(super) fn percent(share: f64, decimals: usize) -> String {
+    let least = 10_f64.powi(-(decimals as i32));
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent > 0.0 && percent < least => format!("<{least} %"),
+        percent => format!("{} %", decimal(percent, decimals)),
+    }
+}
+
+/// Shows a share in percent, to a thousandth of a percent.
+pub(super) fn share(share: f64) -> Cell {
+    Cell::shown(percent(share, 3), share.to_string())
+}
+
+pub(super) fn decimals(number: f64) -> usize {
+    usize::from(number.fract() != 0.0)
+}
+
+pub(super) fn rate_number(rate: f64) -> String {
+    decimal(rate, decimals(rate))
+}
+
+pub(super) fn rate_words(rate: f64) -> String {
+    format!("{}/s", rate_number(rate))
+}
+
+pub(super) fn writers_words(writers: Option<u64>) -> String {
+    match writers.unwrap_or(0) {
+        1 => "1 writer".to_owned(),
+        writers => format!("{} writers", count(writers)),
+    }
+}
+
+/// Writes the load of a row: `50/s`, `16 writers`.
+pub(super) fn load(row: &Row) -> String {
+    row.rate
+        .map_or_else(|| writers_words(row.writers), rate_words)
+}
+
+/// Writes a layout: `1 shard`, `8 shards`, `hourly`.
+pub(super) fn shards(shards: &Shards) -> String {
+    match shards {
+        Shards::Hashed(1) => "1 shard".to_owned(),
+        Shards::Hashed(shards) => format!("{shards} shards"),
+        Shards::Named(name) => name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_0_only_if_it_is() {
+        for (part, text) in [
+            (0.0, "0 %"),
+            (1e-9, "<0.001 %"),
+            (0.000_01, "0.001 %"),
+            (0.373_84, "37.384 %"),
+            (1.0, "100.000 %"),
+        ] {
+            assert_eq!(percent(part, 3), text);
+            assert_eq!(share(part).as_value(), part.to_string());
+        }
+    }
+}

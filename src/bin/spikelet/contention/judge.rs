@@ -1,0 +1,343 @@
+//! What rows mean: where latency and refusals begin to rise, and whether the guideline of 50 writes
+//! a second holds.
+
+use serde::Serialize;
+use spikelet::arithmetic::{WRITES_PER_SECOND, collision_chance, writes_per_hold};
+
+use super::row::{Row, Shards};
+
+/// The latency knee: p99 as a multiple of that of the lowest rate.
+pub(crate) const LATENCY_KNEE: f64 = 3.0;
+/// The busy knee: this share of writes is refused.
+pub(crate) const BUSY_KNEE: f64 = 0.001;
+/// Up to this chance of two writes in a hold a record is calm.
+pub(crate) const CALM: f64 = 0.02;
+/// Up to this one it is within the guideline; beyond it, hot.
+pub(crate) const WARM: f64 = 0.10;
+
+/// From which rate on a layout is in trouble. `None`: at none that was measured, or it was not
+/// tested.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Knees {
+    /// The layout.
+    pub(crate) shards: Shards,
+    /// How many rates were measured: with fewer than two there are no knees.
+    pub(crate) rates: usize,
+    /// Whether the lowest rate is one to compare others with: something was acknowledged, and less
+    /// than [`BUSY_KNEE`] refused.
+    pub(crate) lowest_is_calm: bool,
+    /// The first rate with a p99 of [`LATENCY_KNEE`] times that of the lowest.
+    pub(crate) latency_rate: Option<f64>,
+    /// The first rate with [`BUSY_KNEE`] refused.
+    pub(crate) busy_rate: Option<f64>,
+    /// Whether theory expects anything of every one of these rates.
+    pub(crate) is_modelled: bool,
+    /// The first rate at which theory expects that.
+    pub(crate) expected_busy_rate: Option<f64>,
+    /// What the layout can serve at most, in writes a second: one a hold and shard. None with
+    /// several hot keys, of which each has a part of the rate.
+    pub(crate) capacity_per_s: Option<f64>,
+    /// The highest rate that was measured.
+    pub(crate) highest_rate: f64,
+}
+
+impl Knees {
+    /// Returns whether there are enough rates for a busy knee.
+    #[must_use]
+    pub(crate) const fn is_tested(&self) -> bool {
+        self.rates >= 2
+    }
+
+    /// Returns whether there are enough rates for a latency knee, and a lowest one to compare with.
+    #[must_use]
+    pub(crate) const fn is_latency_tested(&self) -> bool {
+        self.is_tested() && self.lowest_is_calm
+    }
+}
+
+/// Returns the knees of each layout in an open loop with `hot_keys` hot keys, in the order of the
+/// rows.
+pub(super) fn knees(rows: &[(&Row, u32)], hot_keys: u32) -> Vec<Knees> {
+    let mut layouts: Vec<(&Shards, u32)> = Vec::new();
+    for (row, live) in rows.iter().filter(|(row, _)| row.rate.is_some()) {
+        if !layouts.iter().any(|(shards, _)| **shards == row.shards) {
+            layouts.push((&row.shards, *live));
+        }
+    }
+    layouts
+        .into_iter()
+        .map(|(shards, live)| {
+            let of: Vec<&Row> = rows
+                .iter()
+                .map(|(row, _)| *row)
+                .filter(|row| row.shards == *shards)
+                .collect();
+            knees_of(shards, (hot_keys == 1).then_some(live), of)
+        })
+        .collect()
+}
+
+/// Returns the knees of one layout. `records`: how many records take the writes; `None` with
+/// several hot keys.
+fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
+    let mut of: Vec<(f64, &Row)> = rows
+        .into_iter()
+        .filter_map(|row| Some((row.rate?, row)))
+        .collect();
+    of.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    of.dedup_by_key(|(rate, _)| *rate);
+    let lowest = of
+        .first()
+        .map(|(_, row)| *row)
+        .filter(|row| row.acked > 0 && row.key_busy_share < BUSY_KNEE);
+    let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
+    let first = |found: &dyn Fn(&Row) -> bool| {
+        let is_tested = of.len() >= 2;
+        let found = of.iter().find(|(_, row)| is_tested && found(row));
+        found.map(|(rate, _)| *rate)
+    };
+    Knees {
+        shards: shards.clone(),
+        rates: of.len(),
+        lowest_is_calm: lowest.is_some(),
+        latency_rate: lowest.and_then(|lowest| {
+            first(&|row| row.acked > 0 && row.p99_us >= LATENCY_KNEE * lowest.p99_us)
+        }),
+        busy_rate: first(&|row| row.key_busy_share >= BUSY_KNEE),
+        is_modelled: of
+            .iter()
+            .all(|(_, row)| row.expected_key_busy_share.is_some()),
+        expected_busy_rate: first(&|row| {
+            let expected = row.expected_key_busy_share;
+            expected.is_some_and(|share| share >= BUSY_KNEE)
+        }),
+        capacity_per_s: records
+            .zip(hold_us)
+            .map(|(records, hold_us)| f64::from(records) * 1e6 / hold_us),
+        highest_rate: of.last().map_or(0.0, |(rate, _)| *rate),
+    }
+}
+
+/// What was found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Finding {
+    /// It holds.
+    Pass,
+    /// It does not.
+    Fail,
+    /// No row says.
+    NotTested,
+}
+
+/// The guideline of 50 writes a second on one record, judged for a hold.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Guideline {
+    /// Writes a second.
+    pub(crate) rate: f64,
+    /// How many times the mean rate a burst has.
+    pub(crate) burst: f64,
+    /// How long a write holds its record: the hold, or else the median time of a write.
+    pub(crate) hold_us: f64,
+    /// Writes of a burst in a hold, on average.
+    pub(crate) lambda: f64,
+    /// The chance of two or more in a hold.
+    pub(crate) p2: f64,
+    /// `calm`, `warm` or `hot`.
+    pub(crate) band: String,
+    /// The rate of the row on one record that says most about this one: the same; or a higher one
+    /// that was not refused; or a lower one that was.
+    pub(crate) tested_rate: Option<f64>,
+    /// The refused share of that row.
+    pub(crate) key_busy_share: Option<f64>,
+    /// Whether the guideline is a safe one for this hold: it fails where the band is hot, or where
+    /// writes were refused.
+    pub(crate) finding: Finding,
+}
+
+/// Judges the guideline by a run with `hot_keys` hot keys.
+pub(super) fn guideline(rows: &[&Row], hot_keys: u32, burst: f64) -> Option<Guideline> {
+    // Without a hold, the time of a write is one only where no other writer was in its way as a
+    // rule.
+    let is_calm = |row: &&&Row| row.acked > 0 && (row.rate.is_some() || row.writers == Some(1));
+    let hold_us = rows.iter().find_map(|row| row.hold_us).or_else(|| {
+        let times = rows.iter().filter(is_calm).map(|row| row.service_p50_us);
+        times.min_by(f64::total_cmp)
+    })?;
+    let lambda = writes_per_hold(WRITES_PER_SECOND * burst, hold_us / 1e3);
+    let p2 = collision_chance(lambda);
+    let band = match p2 {
+        _ if p2 <= CALM => "calm",
+        _ if p2 <= WARM => "warm",
+        _ => "hot",
+    };
+    // With several keys a record gets a part of the rate.
+    let on_one_record =
+        |row: &&Row| hot_keys == 1 && row.shards == Shards::Hashed(1) && row.offered > 0;
+    let mut tested: Vec<(f64, &Row)> = rows
+        .iter()
+        .copied()
+        .filter(on_one_record)
+        .filter_map(|row| Some((row.rate?, row)))
+        .filter(|(rate, row)| {
+            let is_refused = row.key_busy_share >= BUSY_KNEE;
+            *rate == WRITES_PER_SECOND || (*rate > WRITES_PER_SECOND) != is_refused
+        })
+        .collect();
+    let distance = |rate: f64| (rate - WRITES_PER_SECOND).abs();
+    tested.sort_by(|(a, _), (b, _)| distance(*a).total_cmp(&distance(*b)));
+    let tested = tested.first();
+    let is_refused = tested.is_some_and(|(_, row)| row.key_busy_share >= BUSY_KNEE);
+    Some(Guideline {
+        rate: WRITES_PER_SECOND,
+        burst,
+        hold_us,
+        lambda,
+        p2,
+        band: band.to_owned(),
+        tested_rate: tested.map(|(rate, _)| *rate),
+        key_busy_share: tested.map(|(_, row)| row.key_busy_share),
+        finding: match tested {
+            _ if p2 > WARM || is_refused => Finding::Fail,
+            Some(_) => Finding::Pass,
+            None => Finding::NotTested,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contention::measure;
+    use crate::contention::testing::open;
+
+    fn row(rate: f64, shards: u32) -> Row {
+        measure(&open(rate, shards, |settings| settings.seed = 3))
+            .unwrap()
+            .row
+    }
+
+    #[test]
+    fn a_record_has_its_knees_where_the_queue_grows_and_where_it_is_full() {
+        let rows: Vec<Row> = [25.0, 50.0, 100.0, 125.0, 200.0, 400.0]
+            .into_iter()
+            .flat_map(|rate| [row(rate, 1), row(rate, 8)])
+            .collect();
+        let live: Vec<(&Row, u32)> = rows.iter().zip([1, 8].into_iter().cycle()).collect();
+        let found = knees(&live, 1);
+        let [one, eight] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (one.latency_rate, one.busy_rate),
+            (Some(100.0), Some(125.0))
+        );
+        assert_eq!(one.expected_busy_rate, Some(125.0));
+        assert_eq!(
+            (one.capacity_per_s, eight.capacity_per_s),
+            (Some(125.0), Some(1_000.0))
+        );
+        assert_eq!((eight.latency_rate, eight.busy_rate), (None, None));
+        assert_eq!(eight.highest_rate, 400.0);
+        assert!(one.is_latency_tested() && eight.is_latency_tested());
+        assert!(one.is_modelled && eight.is_modelled);
+        assert_eq!(knees(&live, 2)[0].capacity_per_s, None);
+        let without = Row {
+            expected_key_busy_share: None,
+            ..rows[2].clone()
+        };
+        assert!(!knees(&[(&rows[0], 1), (&without, 1)], 1)[0].is_modelled);
+    }
+
+    #[test]
+    fn one_rate_has_no_knees_and_a_refused_one_is_nothing_to_compare_latencies_with() {
+        let rows = [row(200.0, 1), row(400.0, 1), row(50.0, 1)];
+        let of = |rows: &[&Row]| {
+            let live: Vec<(&Row, u32)> = rows.iter().map(|row| (*row, 1)).collect();
+            knees(&live, 1).remove(0)
+        };
+        let single = of(&[&rows[0]]);
+        assert_eq!((single.is_tested(), single.busy_rate), (false, None));
+        assert_eq!((single.rates, single.expected_busy_rate), (1, None));
+        assert!(!of(&[&rows[0], &rows[0]]).is_tested(), "one rate, twice");
+        let refused = of(&[&rows[0], &rows[1]]);
+        assert!(refused.is_tested() && !refused.is_latency_tested());
+        assert_eq!(
+            (refused.busy_rate, refused.latency_rate),
+            (Some(200.0), None)
+        );
+        let nothing = Row {
+            acked: 0,
+            p99_us: 0.0,
+            ..rows[2].clone()
+        };
+        assert_eq!(of(&[&nothing, &rows[0]]).latency_rate, None);
+    }
+
+    #[test]
+    fn the_guideline_is_judged_with_its_documented_figures() {
+        let rows = [row(50.0, 1)];
+        let judged = guideline(&[&rows[0]], 1, 1.0).unwrap();
+        assert!((judged.lambda - 0.4).abs() < 1e-9);
+        assert!((judged.p2 - 0.0616).abs() < 5e-5);
+        assert_eq!(
+            (judged.band.as_str(), judged.finding),
+            ("warm", Finding::Pass)
+        );
+        assert_eq!(judged.key_busy_share, Some(0.0));
+        let burst = guideline(&[&rows[0]], 1, 2.0).unwrap();
+        assert_eq!((burst.band.as_str(), burst.finding), ("hot", Finding::Fail));
+        assert_eq!(guideline(&[], 1, 1.0), None);
+        let fought_over = Row {
+            rate: None,
+            writers: Some(16),
+            hold_us: None,
+            ..rows[0].clone()
+        };
+        assert_eq!(guideline(&[&fought_over], 1, 1.0), None);
+        let alone = Row {
+            writers: Some(1),
+            service_p50_us: 2.0,
+            ..fought_over
+        };
+        let judged = guideline(&[&alone], 1, 1.0).unwrap();
+        assert_eq!((judged.hold_us, judged.finding), (2.0, Finding::NotTested));
+    }
+
+    #[test]
+    fn the_guideline_passes_only_by_a_row_that_says_so() {
+        let with = |rate: f64, shards: u32, busy: f64| Row {
+            rate: Some(rate),
+            shards: Shards::Hashed(shards),
+            key_busy_share: busy,
+            ..row(10.0, 1)
+        };
+        let all = [
+            with(10.0, 1, 0.0),
+            with(50.0, 1, 0.01),
+            with(60.0, 1, 0.0),
+            with(100.0, 1, 0.3),
+            with(40.0, 1, 0.02),
+            with(50.0, 8, 0.0),
+            with(400.0, 1, 0.0),
+        ];
+        for (places, hot_keys, rate, finding) in [
+            // A lower rate that is not refused, a higher one that is, several shards or several
+            // keys say nothing.
+            (&[0, 3, 5][..], 1, None, Finding::NotTested),
+            (&[2, 6], 8, None, Finding::NotTested),
+            (&[0, 2, 3], 1, Some(60.0), Finding::Pass),
+            (&[0, 6], 1, Some(400.0), Finding::Pass),
+            (&[1, 2], 1, Some(50.0), Finding::Fail),
+            (&[3, 4], 1, Some(40.0), Finding::Fail),
+        ] {
+            let rows: Vec<&Row> = places.iter().map(|place| &all[*place]).collect();
+            let judged = guideline(&rows, hot_keys, 1.0).unwrap();
+            assert_eq!(
+                (judged.tested_rate, judged.finding),
+                (rate, finding),
+                "{places:?}"
+            );
+        }
+    }
+}

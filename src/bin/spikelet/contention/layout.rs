@@ -1,0 +1,124 @@
+//! How the writes to a hot key are spread over records.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use spikelet::TimeWidth;
+use spikelet::arithmetic::SHARDS_MAX;
+
+/// The records that the writes to one hot key go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) enum Layout {
+    /// By the hash of what is written, into this many shards (a power of two, at most
+    /// [`SHARDS_MAX`]). One is the record itself.
+    Hashed(u32),
+    /// Into the record of the current bucket of time, and there by hash into this many shards.
+    Timed(TimeWidth, u32),
+}
+
+impl Layout {
+    /// Returns how many records take the writes to one key at any moment.
+    #[must_use]
+    pub(crate) const fn live_shards(self) -> u32 {
+        match self {
+            Self::Hashed(shards) | Self::Timed(_, shards) => shards,
+        }
+    }
+
+    /// Returns whether time alone spreads the writes, which leaves all writes of a moment in one
+    /// record.
+    #[must_use]
+    pub(crate) const fn is_time_alone(self) -> bool {
+        matches!(self, Self::Timed(_, 1))
+    }
+}
+
+/// Returns a width as arguments and reports write it.
+const fn width_name(width: TimeWidth) -> &'static str {
+    match width {
+        TimeWidth::Hourly => "hourly",
+        TimeWidth::Daily => "daily",
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hashed(shards) => write!(out, "{shards}"),
+            Self::Timed(width, 1) => out.write_str(width_name(*width)),
+            Self::Timed(width, shards) => write!(out, "{}+{shards}", width_name(*width)),
+        }
+    }
+}
+
+impl From<Layout> for String {
+    fn from(layout: Layout) -> Self {
+        layout.to_string()
+    }
+}
+
+impl TryFrom<String> for Layout {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Layout {
+    type Err = String;
+
+    /// Reads `8`, `hourly`, `daily`, `daily+8`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "shards {text:?}: a power of two up to {SHARDS_MAX}, as sharded collections have it because a split makes two of each; `hourly` or `daily`; or those with `+8`"
+            )
+        };
+        let shards = |text: &str| {
+            let shards: u32 = text.parse().map_err(|_| wrong())?;
+            if shards.is_power_of_two() && u64::from(shards) <= SHARDS_MAX {
+                Ok(shards)
+            } else {
+                Err(wrong())
+            }
+        };
+        let (bucket, hashed) = match text.split_once('+') {
+            Some((bucket, hashed)) => (bucket, shards(hashed)?),
+            None => (text, 1),
+        };
+        match bucket {
+            "hourly" => Ok(Self::Timed(TimeWidth::Hourly, hashed)),
+            "daily" => Ok(Self::Timed(TimeWidth::Daily, hashed)),
+            _ if bucket == text => Ok(Self::Hashed(shards(text)?)),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_is_read_as_it_is_written() {
+        for (text, layout, live) in [
+            ("1", Layout::Hashed(1), 1),
+            ("16", Layout::Hashed(16), 16),
+            ("hourly", Layout::Timed(TimeWidth::Hourly, 1), 1),
+            ("daily", Layout::Timed(TimeWidth::Daily, 1), 1),
+            ("daily+8", Layout::Timed(TimeWidth::Daily, 8), 8),
+        ] {
+            assert_eq!(text.parse(), Ok(layout));
+            assert_eq!(layout.to_string(), text);
+            assert_eq!(layout.live_shards(), live);
+        }
+        for text in [
+            "", "0", "3", "8192", "weekly", "daily+", "daily+3", "8+8", "-1",
+        ] {
+            assert!(text.parse::<Layout>().is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A row on the engine itself, by the wall clock.
+//!
+//! An open loop deals its arrivals to more threads than a full queue can hold; latency counts from
+//! the time at which a write was meant to be sent, so a stalled thread hides nothing (no
+//! coordinated omission). A closed loop has a thread a writer.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use spikelet::Error;
+
+use super::activation::{self, Activation};
+use super::case::{Case, Load};
+use super::error::{HarnessError, Result};
+use super::ledger::Ledger;
+use super::measure::{Recorder, Window};
+use super::schedule::{Keys, PlannedWrite, arrivals};
+use super::target::Target;
+
+/// Threads of an open loop, at least and at most.
+const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
+/// One write in this many is read back.
+const READ_BACK_OPEN: u64 = 8;
+const READ_BACK_CLOSED: u64 = 1_024;
+
+/// Returns how many threads an open loop needs so that no queue is kept short for want of them.
+pub(super) fn open_threads(case: &Case) -> usize {
+    let records = case.layout.live_shards() as usize * case.settings.hot_keys as usize;
+    let waiters = case.settings.max_waiters().unwrap_or(usize::MAX);
+    let full = waiters.saturating_add(2).saturating_mul(records);
+    full.saturating_add(8)
+        .clamp(*THREADS.start(), *THREADS.end())
+}
+
+/// Runs a row to its end: until the last write that was wanted in time is done or refused.
+///
+/// # Errors
+/// If the records cannot be read.
+pub(super) fn run(
+    case: &Case,
+    target: &Target,
+    window: Window,
+) -> Result<(Recorder, Ledger, Option<Activation>)> {
+    match case.load {
+        Load::Open { rate } => open_loop(case, target, window, rate),
+        Load::Closed { writers } => {
+            let (recorder, ledger) = closed_loop(case, target, window, writers)?;
+            Ok((recorder, ledger, None))
+        }
+    }
+}
+
+/// What all threads of a row share.
+struct Row<'a> {
+    case: &'a Case,
+    target: &'a Target,
+    begun: Instant,
+}
+
+impl Row<'_> {
+    fn now_ns(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    fn sleep_until(&self, at_ns: u64) {
+        let ahead = at_ns.saturating_sub(self.now_ns());
+        if ahead > 0 {
+            std::thread::sleep(Duration::from_nanos(ahead));
+        }
+    }
+
+    /// Does a write with its retries, and reads one in `read_back` back. Returns when it was done
+    /// or refused for good.
+    fn write(
+        &self,
+        wanted: PlannedWrite,
+        read_back: u64,
+        ledger: &mut Ledger,
+        note: &mut dyn FnMut(Fate),
+    ) -> Result<u64> {
+        let settings = &self.case.settings;
+        let mut sent_ns = self.now_ns();
+        note(Fate::Sent { sent_ns });
+        for attempt in 0.. {
+            let route = self.target.route(wanted.key, wanted.id);
+            let done = self.target.write(route, wanted.id, ledger);
+            let done_ns = self.now_ns();
+            match done {
+                Ok(()) => {
+                    note(Fate::Acknowledged { sent_ns, done_ns });
+                    if wanted.id.is_multiple_of(read_back) {
+                        self.target.read_back(&route, wanted.id, ledger)?;
+                        return Ok(self.now_ns());
+                    }
+                    return Ok(done_ns);
+                }
+                Err(HarnessError::Store(Error::KeyBusy { .. })) => {
+                    let again = attempt < settings.retries;
+                    note(Fate::Refused {
+                        at_ns: done_ns,
+                        again,
+                    });
+                    if !settings.pause.is_zero() {
+                        std::thread::sleep(settings.pause);
+                    }
+                    if !again {
+                        return Ok(self.now_ns());
+                    }
+                    sent_ns = self.now_ns();
+                }
+                Err(error) => {
+                    note(Fate::Failed(error.result_code()));
+                    return Ok(done_ns);
+                }
+            }
+        }
+        Ok(self.now_ns())
+    }
+}
+
+/// What became of a write, step by step.
+enum Fate {
+    Sent { sent_ns: u64 },
+    Acknowledged { sent_ns: u64, done_ns: u64 },
+    Refused { at_ns: u64, again: bool },
+    Failed(u8),
+}
+
+fn record(recorder: &mut Recorder, wanted_ns: u64, fate: &Fate) {
+    match *fate {
+        Fate::Sent { sent_ns } => recorder.sent(wanted_ns, sent_ns),
+        Fate::Acknowledged { sent_ns, done_ns } => {
+            recorder.acknowledged(wanted_ns, sent_ns, done_ns);
+        }
+        Fate::Refused { at_ns, again } => {
+            recorder.refused(wanted_ns, at_ns, again);
+            if !again {
+                recorder.failed(wanted_ns, super::simulate::KEY_BUSY);
+            }
+        }
+        Fate::Failed(code) => recorder.failed(wanted_ns, code),
+    }
+}
+
+fn open_loop(
+    case: &Case,
+    target: &Target,
+    window: Window,
+    rate: f64,
+) -> Result<(Recorder, Ledger, Option<Activation>)> {
+    let row = Row {
+        case,
+        target,
+        begun: Instant::now(),
+    };
+    let wanted = Mutex::new(arrivals(case, rate));
+    // At the rates of an open loop one recorder serves all threads.
+    let recorder = Mutex::new(Recorder::new(window, case.activates()));
+    let work = || {
+        let mut ledger = Ledger::default();
+        loop {
+            let Some(wanted) = wanted.lock().next() else {
+                return Ok(ledger);
+            };
+            row.sleep_until(wanted.at_ns);
+            row.write(wanted, READ_BACK_OPEN, &mut ledger, &mut |fate| {
+                record(&mut recorder.lock(), wanted.at_ns, &fate);
+            })?;
+        }
+    };
+    let activation = Mutex::new(None);
+    // The last thread is not a writer.
+    let writers = open_threads(case);
+    let ledger = at_once(writers + 1, |thread| {
+        if thread < writers {
+            return work();
+        }
+        *activation.lock() = activation::activate(case, target, row.begun)?;
+        Ok(Ledger::default())
+    })?;
+    Ok((recorder.into_inner(), ledger, activation.into_inner()))
+}
+
+fn closed_loop(
+    case: &Case,
+    target: &Target,
+    window: Window,
+    writers: usize,
+) -> Result<(Recorder, Ledger)> {
+    let start = Barrier::new(writers);
+    let begun = Mutex::new(None);
+    let all = Mutex::new(Recorder::new(window, false));
+    let stop = AtomicBool::new(false);
+    let ledger = at_once(writers, |writer| {
+        let mut recorder = Recorder::new(window, false);
+        let mut ledger = Ledger::default();
+        let mut keys = Keys::new(case, writer as u64);
+        start.wait();
+        let row = Row {
+            case,
+            target,
+            begun: *begun.lock().get_or_insert_with(Instant::now),
+        };
+        let mut now_ns = row.now_ns();
+        let mut id = writer as u64;
+        while now_ns < window.to_ns && !stop.load(Ordering::Relaxed) {
+            let wanted = PlannedWrite {
+                id,
+                key: keys.draw(),
+                at_ns: now_ns,
+            };
+            id += writers as u64;
+            let done = row.write(wanted, READ_BACK_CLOSED, &mut ledger, &mut |fate| {
+                record(&mut recorder, wanted.at_ns, &fate);
+            });
+            now_ns = done.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
+        }
+        all.lock().add(recorder);
+        Ok(ledger)
+    })?;
+    Ok((all.into_inner(), ledger))
+}
+
+/// Runs `work` on `threads` threads to its end, and adds up the ledgers.
+fn at_once(threads: usize, work: impl Fn(usize) -> Result<Ledger> + Sync) -> Result<Ledger> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let running: Vec<_> = (0..threads)
+            .map(|thread| scope.spawn(move || work(thread)))
+            .collect();
+        let mut all = Ledger::default();
+        for thread in running {
+            match thread.join() {
+                Ok(ledger) => all.add(ledger?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(all)
+    })
+}
+
+#[cfg(test)]
+mod tests;

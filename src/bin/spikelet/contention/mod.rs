@@ -1,0 +1,109 @@
+//! The contention harness: writers on hot keys, and what becomes of their writes.
+//!
+//! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
+//! over which records they are spread ([`Layout`]), and what they do ([`Settings`]). [`measure()`]
+//! runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and reports many.
+//!
+//! * `case`, `layout`, `routing`: what is measured, and which record a write goes to.
+//! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
+//! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
+//!   the engine itself. `activation`: a collection sharded while its row runs.
+//! * `target`, `collection`: the store that is written to, through the library's sharded handles
+//!   where there are any. `element_id`: elements of lists and the numbers of their writes.
+//!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
+//! * `ledger`: acknowledged writes compared with those found; `journal`: the ledger as a file;
+//!   `check_stored`: a store on disk compared with its ledger after its process was killed.
+//! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects.
+//! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
+//!   earlier run.
+//! * `run`, `document`, `findings`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
+//!   HdrHistogram files.
+//! * `error`: why a case cannot be run.
+
+mod activation;
+mod baseline;
+mod case;
+mod charts;
+mod check_stored;
+mod collection;
+mod csv;
+mod distributions;
+mod document;
+mod element_id;
+mod error;
+mod findings;
+mod format;
+mod hdr;
+mod hold;
+mod journal;
+mod judge;
+mod layout;
+mod ledger;
+mod live;
+mod measure;
+mod put_history;
+mod queue;
+mod routing;
+mod row;
+mod run;
+mod schedule;
+mod simulate;
+mod target;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod theory;
+mod threshold;
+
+pub(crate) use baseline::Baseline;
+pub(crate) use case::{Case, Hold, Load, Settings, Spread, Write};
+pub(crate) use check_stored::check_stored;
+pub(crate) use error::{HarnessError, Result};
+pub(crate) use hdr::write as write_histograms;
+pub(crate) use layout::Layout;
+pub(crate) use row::{Measurement, Row};
+pub(crate) use run::{Criteria, Run, SCHEMA_VERSION};
+pub(crate) use threshold::Condition;
+
+use self::measure::Window;
+use self::target::Target;
+
+/// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a
+/// virtual clock.
+///
+/// # Errors
+/// What the store refuses beyond what the row counts.
+pub(crate) fn measure(case: &Case) -> Result<Measurement> {
+    let settings = &case.settings;
+    let from_ns = settings.warm_up.as_nanos() as u64;
+    let window = Window {
+        from_ns,
+        to_ns: from_ns + settings.duration.as_nanos() as u64,
+    };
+    let target = Target::new(case)?;
+    let (recorder, ledger, activation) = if settings.is_virtual {
+        let (recorder, ledger) = simulate::simulate(case, &target, window)?;
+        (recorder, ledger, None)
+    } else {
+        live::run(case, &target, window)?
+    };
+    let correctness = target.check(&ledger)?;
+    let hold_us = if settings.is_virtual {
+        Some(settings.hold.mean.as_secs_f64() * 1e6)
+    } else {
+        target.held().mean_hold_ns().map(|nanos| nanos / 1e3)
+    };
+    target.close()?;
+    let threads = (!settings.is_virtual).then(|| live::open_threads(case));
+    let tally = recorder.tally;
+    let row = Row::new(case, window, &tally, &correctness, threads, hold_us);
+    Ok(Measurement {
+        case: case.clone(),
+        row,
+        correctness,
+        timeline: row::timeline(&tally, window, activation.as_ref()),
+        activation,
+        latency: tally.latency,
+    })
+}

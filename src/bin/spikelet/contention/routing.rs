@@ -1,0 +1,144 @@
+//! Which record a write goes to: one function, for the simulation and for the engine.
+
+use std::time::{Duration, SystemTime};
+
+use spikelet::arithmetic::shard_of;
+use spikelet::{TimeWidth, Value};
+
+use super::element_id::{element, time, timed};
+use super::layout::Layout;
+
+/// Milliseconds from 1970 to 2010, where a store's time begins.
+pub(super) const EPOCH_2010_MS: u64 = 1_262_304_000_000;
+
+/// A record of a hot key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Route {
+    /// The hot key.
+    pub(super) key: u32,
+    /// The bucket of time: how long it is, and when it begins, in seconds since 1970.
+    bucket: Option<(TimeWidth, u64)>,
+    /// The shard, where there are several.
+    shard: Option<u32>,
+}
+
+impl Route {
+    /// Returns the record of this key that the write of this number goes to at this time
+    /// (milliseconds since 2010): where the sharded handles put its element.
+    pub(super) fn of(layout: Layout, key: u32, id: u64, now_ms: u64) -> Self {
+        Self::in_bucket(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
+    }
+
+    /// Returns the record for a time in seconds since 1970, such as the beginning of its bucket.
+    pub(super) fn in_bucket(layout: Layout, key: u32, id: u64, at_s: u64) -> Self {
+        let bucket = match layout {
+            Layout::Hashed(_) => None,
+            Layout::Timed(width, _) => Some((width, at_s - at_s % width.duration().as_secs())),
+        };
+        let whole = Self {
+            key,
+            bucket,
+            shard: None,
+        };
+        let shards = layout.live_shards();
+        // Every number has a shard.
+        let of = || shard_of(&whole.child(id), shards.into()).unwrap_or_default() as u32;
+        let shard = (shards > 1).then(of);
+        Self { shard, ..whole }
+    }
+
+    /// Returns when its bucket begins, in seconds since 1970; 0 in layouts without time.
+    pub(super) fn begins_s(&self) -> u64 {
+        self.bucket.map_or(0, |(_, begins_s)| begins_s)
+    }
+
+    /// Returns what a write adds to the list of this record: its element, with its time in a bucket
+    /// of time.
+    pub(super) fn child(&self, id: u64) -> Value {
+        match self.bucket {
+            None => element(id),
+            Some((_, begins_s)) => timed(begins_s, id),
+        }
+    }
+
+    /// Returns when a write's element is added to its bucket of time; 1970 in layouts without time.
+    pub(super) fn time(&self, id: u64) -> SystemTime {
+        time(self.begins_s(), id)
+    }
+
+    /// Returns the route of the hot key alone.
+    pub(super) const fn whole(&self) -> Self {
+        Self {
+            key: self.key,
+            bucket: None,
+            shard: None,
+        }
+    }
+
+    /// Returns the record of a shard, in layouts without time.
+    pub(super) fn hashed(key: u32, shards: u32, shard: u32) -> Self {
+        Self {
+            key,
+            bucket: None,
+            shard: (shards > 1).then_some(shard),
+        }
+    }
+
+    /// Returns its shard; 0 if there is only one.
+    pub(super) fn shard_number(&self) -> u32 {
+        self.shard.unwrap_or(0)
+    }
+
+    /// Returns the key of the record: that of the hot key, with its bucket (`{key}:2026-01-31-23`
+    /// or `{key}:2026-01-31`) and its shard.
+    pub(super) fn record_key(&self) -> String {
+        let mut key = format!("hot{}", self.key);
+        if let Some((width, begins_s)) = self.bucket {
+            let begins = SystemTime::UNIX_EPOCH + Duration::from_secs(begins_s);
+            // Clocks show years of four digits.
+            key.push(':');
+            key.push_str(&width.bucket_name(begins).unwrap_or_default());
+        }
+        if let Some(shard) = self.shard {
+            key.push_str(&format!(":{shard}"));
+        }
+        key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// 2026-03-01T13:59:59.999Z.
+    const NOW_MS: u64 = 1_772_373_599_999 - EPOCH_2010_MS;
+
+    #[test]
+    fn records_are_named_by_key_bucket_and_shard() {
+        for (layout, at, name) in [
+            ("1", NOW_MS, "hot3"),
+            ("hourly", NOW_MS, "hot3:2026-03-01-13"),
+            ("hourly", NOW_MS + 1, "hot3:2026-03-01-14"),
+            ("daily", NOW_MS, "hot3:2026-03-01"),
+            ("daily", NOW_MS - 86_400_000, "hot3:2026-02-28"),
+        ] {
+            let route = Route::of(layout.parse().unwrap(), 3, 99, at);
+            assert_eq!(route.record_key(), name, "{layout}");
+        }
+    }
+
+    #[test]
+    fn hashing_reaches_all_shards_evenly_and_time_only_one() {
+        for (layout, records) in [("1", 1), ("8", 8), ("hourly", 1), ("daily+8", 8)] {
+            let layout = layout.parse().unwrap();
+            let routes: Vec<Route> = (0..8_000)
+                .map(|id| Route::of(layout, 0, id, NOW_MS))
+                .collect();
+            let names: BTreeSet<String> = routes.iter().map(Route::record_key).collect();
+            assert_eq!(names.len(), records, "{layout}");
+            let first = routes.iter().filter(|route| **route == routes[0]).count();
+            assert!(first.abs_diff(8_000 / records) < 120, "{layout}: {first}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! A row of the report: a case and what it has measured, as JSON has it.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::activation::Activation;
+use super::case::{Case, Load};
+use super::layout::Layout;
+use super::ledger::Correctness;
+use super::measure::{Tally, Window, quantile};
+use super::simulate::KEY_BUSY;
+use super::theory;
+
+/// The columns of a row. Times are in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    /// `open` or `closed`.
+    #[serde(rename = "loop")]
+    pub(crate) kind: String,
+    /// Writes a second that were meant to come; none in a closed loop.
+    pub(crate) rate: Option<f64>,
+    /// Into which records: a number of shards, or a name such as `hourly`.
+    pub(crate) shards: Shards,
+    /// Writers of a closed loop; the threads of an open one on the engine.
+    pub(crate) writers: Option<u64>,
+    /// Whether the holds of this row are simulated ones.
+    pub(crate) simulated_hold: bool,
+    /// Writes that were wanted.
+    pub(crate) offered: u64,
+    /// Those that were acknowledged.
+    pub(crate) acked: u64,
+    /// Those that ended with KEY_BUSY.
+    pub(crate) key_busy: u64,
+    /// `key_busy` / `offered`.
+    pub(crate) key_busy_share: f64,
+    /// Writes a second that were meant, or were sent in a closed loop.
+    pub(crate) offered_per_s: f64,
+    /// Acknowledgements a second, within the time.
+    pub(crate) goodput_per_s: f64,
+    /// Median latency of acknowledged writes, from the intended time.
+    pub(crate) p50_us: f64,
+    /// Their 99th percentile.
+    pub(crate) p99_us: f64,
+    /// Their 99.9th percentile.
+    pub(crate) p999_us: f64,
+    /// The longest latency.
+    pub(crate) max_us: f64,
+    /// The mean latency.
+    pub(crate) mean_us: f64,
+    /// Median time of acknowledged writes from the last time they were sent.
+    pub(crate) service_p50_us: f64,
+    /// The 99th percentile of that time.
+    pub(crate) service_p99_us: f64,
+    /// How long a record was held on average; `None` without simulated holds.
+    pub(crate) hold_us: Option<f64>,
+    /// Refusals (KEY_BUSY), those of retried writes included.
+    pub(crate) refusals: u64,
+    /// How often a refused write was tried again.
+    pub(crate) retries: u64,
+    /// Writes that failed in the end, by result code.
+    pub(crate) errors: BTreeMap<u8, u64>,
+    /// Writes that the harness sent more than a millisecond late.
+    pub(crate) sent_late: u64,
+    /// Acknowledged writes that are not there.
+    pub(crate) lost: u64,
+    /// Writes that are there twice, or without having been acknowledged.
+    pub(crate) duplicates: u64,
+    /// Acknowledged writes that a read right afterwards did not show.
+    pub(crate) invisible: u64,
+    /// Acknowledged writes, those while warming up included.
+    pub(crate) acknowledged_in_all: u64,
+    /// How many of them were found.
+    pub(crate) found: u64,
+    /// How many were read back right after their acknowledgement.
+    pub(crate) read_back: u64,
+    /// What queueing theory expects of KEY_BUSY, as a share; only of one hot key, without retries,
+    /// where writes choose their shards at random.
+    pub(crate) expected_key_busy_share: Option<f64>,
+    /// What it expects of the mean latency.
+    pub(crate) expected_mean_us: Option<f64>,
+}
+
+/// Into which records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Shards {
+    /// By hash, into this many.
+    Hashed(u32),
+    /// By time: `hourly`, `daily+8`.
+    Named(String),
+}
+
+impl Shards {
+    fn of(layout: Layout) -> Self {
+        match layout {
+            Layout::Hashed(shards) => Self::Hashed(shards),
+            named => Self::Named(named.to_string()),
+        }
+    }
+}
+
+impl std::fmt::Display for Shards {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Hashed(shards) => shards.fmt(out),
+            Self::Named(name) => name.fmt(out),
+        }
+    }
+}
+
+/// A row with what does not go into a table.
+#[derive(Debug)]
+pub(crate) struct Measurement {
+    /// What was measured.
+    pub(crate) case: Case,
+    /// The figures.
+    pub(crate) row: Row,
+    /// Acknowledged = found?
+    pub(crate) correctness: Correctness,
+    /// Latencies of the acknowledged from the intended time on, in nanoseconds.
+    pub(crate) latency: Histogram<u64>,
+    /// How shards came to be while the row ran.
+    pub(crate) activation: Option<Activation>,
+    /// The row in time; empty unless shards were activated while it ran.
+    pub(crate) timeline: Vec<Moment>,
+}
+
+/// A piece of a timeline.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Moment {
+    /// Its beginning, in seconds from that of the row.
+    pub(crate) at_s: f64,
+    /// Writes a second that were wanted in it.
+    pub(crate) offered_per_s: f64,
+    /// Acknowledgements a second.
+    pub(crate) goodput_per_s: f64,
+    /// KEY_BUSY a second.
+    pub(crate) key_busy_per_s: f64,
+    /// Median latency of the writes that were wanted in it; `None` if none was acknowledged.
+    pub(crate) p50_us: Option<f64>,
+    /// Their 99th percentile.
+    pub(crate) p99_us: Option<f64>,
+    /// How many shards take the writes.
+    pub(crate) shards: u32,
+}
+
+impl Row {
+    /// Returns whether this is the row of a case, whatever its settings.
+    pub(super) fn is_of(&self, case: &Case) -> bool {
+        let is_same_load = match case.load {
+            Load::Open { rate } => self.rate == Some(rate),
+            Load::Closed { writers } => self.rate.is_none() && self.writers == Some(writers as u64),
+        };
+        is_same_load && self.shards == Shards::of(case.layout)
+    }
+
+    /// Returns whether this row has the same rate or number of writers as another, in any layout.
+    #[must_use]
+    pub(crate) fn has_load_of(&self, other: &Self) -> bool {
+        self.kind == other.kind
+            && self.rate == other.rate
+            && (self.rate.is_some() || self.writers == other.writers)
+    }
+
+    pub(super) fn new(
+        case: &Case,
+        window: Window,
+        tally: &Tally,
+        correctness: &Correctness,
+        threads: Option<usize>,
+        hold_us: Option<f64>,
+    ) -> Self {
+        let settings = &case.settings;
+        let (kind, rate, writers) = match case.load {
+            Load::Open { rate } => ("open", Some(rate), threads),
+            Load::Closed { writers } => ("closed", None, Some(writers)),
+        };
+        let key_busy = tally.errors.get(&KEY_BUSY).copied().unwrap_or(0);
+        let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+        // A histogram answers with the upper end of a bucket: a time that no write took is no
+        // percentile.
+        let at = |histogram: &Histogram<u64>, quantile| {
+            micros(
+                histogram
+                    .value_at_quantile(quantile)
+                    .min(tally.latency_ns_max),
+            )
+        };
+        let is_plain = settings.hot_keys == 1
+            && settings.retries == 0
+            && !case.activates()
+            && case.is_spread_at_random();
+        let expected = rate
+            .zip(hold_us)
+            .filter(|_| is_plain)
+            .and_then(|(rate, hold_us)| {
+                let each = rate / f64::from(case.layout.live_shards());
+                let load = each * hold_us / 1e6;
+                let expected =
+                    theory::expected(load, settings.max_waiters(), settings.hold.spread)?;
+                Some((expected.busy, expected.mean_holds * hold_us))
+            });
+        Self {
+            kind: kind.to_owned(),
+            rate,
+            shards: Shards::of(case.layout),
+            writers: writers.map(|writers| writers as u64),
+            simulated_hold: !settings.hold.mean.is_zero(),
+            offered: tally.offered,
+            acked: tally.acked,
+            key_busy,
+            key_busy_share: share(key_busy, tally.offered),
+            offered_per_s: tally.offered as f64 / window.seconds(),
+            goodput_per_s: tally.acked_in_time as f64 / window.seconds(),
+            p50_us: at(&tally.latency, 0.5),
+            p99_us: at(&tally.latency, 0.99),
+            p999_us: at(&tally.latency, 0.999),
+            max_us: micros(tally.latency_ns_max),
+            mean_us: rounded(tally.latency_ns_sum / tally.acked.max(1) as f64 / 1e3),
+            service_p50_us: at(&tally.service, 0.5),
+            service_p99_us: at(&tally.service, 0.99),
+            hold_us: hold_us.map(rounded),
+            refusals: tally.refusals,
+            retries: tally.retries,
+            errors: tally.errors.clone(),
+            sent_late: tally.sent_late,
+            lost: correctness.lost,
+            duplicates: correctness.duplicates,
+            invisible: correctness.invisible,
+            acknowledged_in_all: correctness.acknowledged,
+            found: correctness.found,
+            read_back: correctness.read_back,
+            expected_key_busy_share: expected.map(|(busy, _)| busy),
+            expected_mean_us: expected.map(|(_, mean)| rounded(mean)),
+        }
+    }
+}
+
+/// Returns the slices of a timeline as figures.
+pub(super) fn timeline(
+    tally: &Tally,
+    window: Window,
+    activation: Option<&Activation>,
+) -> Vec<Moment> {
+    let length_s = window.to_ns as f64 / 1e9 / super::measure::SLICES as f64;
+    let moment = |(place, slice): (usize, &super::measure::Slice)| {
+        let at_s = place as f64 * length_s;
+        let is_spread = |activation: &&Activation| activation.ended_s <= at_s;
+        let at = |share| quantile(&slice.latencies, share).map(micros);
+        Moment {
+            at_s,
+            offered_per_s: slice.offered as f64 / length_s,
+            goodput_per_s: slice.acked as f64 / length_s,
+            key_busy_per_s: slice.refusals as f64 / length_s,
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            shards: activation
+                .filter(is_spread)
+                .map_or(1, |activation| activation.shards),
+        }
+    };
+    tally.slices.iter().enumerate().map(moment).collect()
+}
+
+fn micros(nanos: u64) -> f64 {
+    nanos as f64 / 1e3
+}
+
+/// Rounds to a thousandth.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}

@@ -1,0 +1,272 @@
+//! A run of several rows, judged together.
+
+use serde::{Deserialize, Serialize};
+
+use super::activation::Activation;
+use super::baseline::{self, Baseline, Change};
+use super::case::Settings;
+use super::judge::{self, Guideline, Knees};
+use super::ledger::Correctness;
+use super::row::{Measurement, Moment, Row, Shards};
+use super::threshold::{self, Condition, ConditionResult, Demand};
+use crate::report;
+
+/// The version of the JSON.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// How a run is judged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Criteria {
+    /// How many times the mean rate a burst has.
+    pub(crate) burst: f64,
+    /// The run fails if one of these holds for any row.
+    pub(crate) fail_if: Vec<Condition>,
+    /// The run fails unless all of these hold for every row.
+    pub(crate) thresholds: Vec<Condition>,
+    /// An earlier run, which was found to be comparable ([`Baseline::check`]).
+    pub(crate) baseline: Option<Baseline>,
+    /// A change by less than this part is none.
+    pub(crate) noise: f64,
+}
+
+/// A finished run.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// What its rows have in common.
+    pub(crate) settings: Settings,
+    /// Its rows.
+    pub(crate) measured: Vec<Measurement>,
+    /// All rows together.
+    pub(crate) correctness: Correctness,
+    /// From which rate on each layout is in trouble; of the open loop only.
+    pub(crate) knees: Vec<Knees>,
+    /// Whether 50 writes a second are safe.
+    pub(crate) guideline: Option<Guideline>,
+    /// The conditions, judged.
+    pub(crate) conditions: Vec<ConditionResult>,
+    /// Against an earlier run.
+    pub(crate) changes: Option<Vec<Change>>,
+    pub(super) noise: f64,
+    pub(super) host: Host,
+}
+
+/// Where the run took place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Host {
+    pub(super) version: &'static str,
+    /// The commit, if it was given when this was built.
+    pub(super) commit: Option<&'static str>,
+    /// Not of a virtual run, which is the same on every machine.
+    pub(super) cpu: Option<String>,
+    pub(super) cores: Option<usize>,
+}
+
+impl Host {
+    fn of(settings: &Settings) -> Self {
+        let is_real = !settings.is_virtual;
+        let cores = || std::thread::available_parallelism().ok().map(Into::into);
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: option_env!("SPIKELET_COMMIT"),
+            cpu: is_real.then(cpu).flatten(),
+            cores: is_real.then(cores).flatten(),
+        }
+    }
+}
+
+/// Returns the name that the system gives its processor.
+fn cpu() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+impl Run {
+    /// Judges the rows.
+    #[must_use]
+    pub(crate) fn new(settings: &Settings, measured: Vec<Measurement>, judging: &Criteria) -> Self {
+        let rows: Vec<&Row> = measured.iter().map(|measured| &measured.row).collect();
+        // A row that was activated on the way has no rate of its own at which it is in trouble.
+        let live: Vec<(&Row, u32)> = measured
+            .iter()
+            .filter(|measured| !measured.case.activates())
+            .map(|measured| (&measured.row, measured.case.layout.live_shards()))
+            .collect();
+        let judge = |conditions: &[Condition], demand| {
+            let judge = |condition| threshold::judge(condition, demand, &rows);
+            conditions.iter().map(judge).collect::<Vec<_>>()
+        };
+        let mut conditions = judge(&judging.thresholds, Demand::Threshold);
+        conditions.extend(judge(&judging.fail_if, Demand::FailIf));
+        let mut correctness = Correctness::default();
+        for one in &measured {
+            correctness.add(&one.correctness);
+        }
+        Self {
+            settings: settings.clone(),
+            correctness,
+            knees: judge::knees(&live, settings.hot_keys),
+            guideline: judge::guideline(&rows, settings.hot_keys, judging.burst),
+            conditions,
+            changes: judging
+                .baseline
+                .as_ref()
+                .map(|before| baseline::compare(before, &measured, judging.noise)),
+            noise: judging.noise,
+            host: Host::of(settings),
+            measured,
+        }
+    }
+
+    /// Returns whether something was acknowledged, nothing of it was lost, and every condition is
+    /// met.
+    #[must_use]
+    pub(crate) fn passes(&self) -> bool {
+        self.correctness.acknowledged > 0
+            && self.correctness.holds()
+            && self.conditions.iter().all(|judged| judged.passes)
+    }
+
+    /// Returns the rows.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.measured.iter().map(|measured| &measured.row)
+    }
+
+    /// Returns one JSON object.
+    ///
+    /// # Errors
+    /// None that is known: every part serialises.
+    pub(crate) fn to_json(&self) -> Result<String, serde_json::Error> {
+        report::to_json(SCHEMA_VERSION, "contention", &RunJson::of(self))
+    }
+}
+
+#[derive(Serialize)]
+struct RunJson<'a> {
+    passes: bool,
+    correctness: &'a Correctness,
+    simulated_hold: bool,
+    #[serde(flatten)]
+    host: &'a Host,
+    durability: &'static str,
+    settings: SettingsJson,
+    rows: Vec<&'a Row>,
+    knees: &'a [Knees],
+    guideline: Option<&'a Guideline>,
+    conditions: &'a [ConditionResult],
+    timelines: Vec<Timeline<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a [Change]>,
+}
+
+/// The settings that the rows of a run have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct SettingsJson {
+    /// `virtual` or `engine`.
+    mode: String,
+    /// `memory` or `disk`.
+    store: String,
+    operation: String,
+    limit: usize,
+    /// None: any number may wait.
+    max_waiters: Option<usize>,
+    hold_us: f64,
+    hold_dist: String,
+    payload: usize,
+    elements: u32,
+    hot_keys: u32,
+    zipf: f64,
+    duration_s: f64,
+    warm_up_s: f64,
+    seed: u64,
+    retries: u32,
+    pause_us: f64,
+    activate_at_s: Option<f64>,
+}
+
+impl SettingsJson {
+    pub(super) fn of(settings: &Settings) -> Self {
+        let mode = if settings.is_virtual {
+            "virtual"
+        } else {
+            "engine"
+        };
+        let store = if settings.dir.is_some() {
+            "disk"
+        } else {
+            "memory"
+        };
+        Self {
+            mode: mode.to_owned(),
+            store: store.to_owned(),
+            operation: settings.write.to_string(),
+            limit: settings.limit,
+            max_waiters: settings.max_waiters(),
+            hold_us: settings.hold.mean.as_secs_f64() * 1e6,
+            hold_dist: settings.hold.spread.to_string(),
+            payload: settings.payload,
+            elements: settings.elements,
+            hot_keys: settings.hot_keys,
+            zipf: settings.zipf,
+            duration_s: settings.duration.as_secs_f64(),
+            warm_up_s: settings.warm_up.as_secs_f64(),
+            seed: settings.seed,
+            retries: settings.retries,
+            pause_us: settings.pause.as_secs_f64() * 1e6,
+            activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
+        }
+    }
+
+    /// Returns names and values, always in the same order.
+    pub(super) fn fields(&self) -> Vec<(String, serde_json::Value)> {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::Object(fields)) => fields.into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Timeline<'a> {
+    rate: Option<f64>,
+    shards: &'a Shards,
+    activation: &'a Activation,
+    moments: &'a [Moment],
+}
+
+impl<'a> RunJson<'a> {
+    fn of(run: &'a Run) -> Self {
+        let settings = &run.settings;
+        let timeline = |measured: &'a Measurement| {
+            Some(Timeline {
+                rate: measured.row.rate,
+                shards: &measured.row.shards,
+                activation: measured.activation.as_ref()?,
+                moments: &measured.timeline,
+            })
+        };
+        Self {
+            passes: run.passes(),
+            correctness: &run.correctness,
+            simulated_hold: !settings.hold.mean.is_zero(),
+            host: &run.host,
+            durability: durability(settings),
+            settings: SettingsJson::of(settings),
+            rows: run.rows().collect(),
+            knees: &run.knees,
+            guideline: run.guideline.as_ref(),
+            conditions: &run.conditions,
+            timelines: run.measured.iter().filter_map(timeline).collect(),
+            changes: run.changes.as_deref(),
+        }
+    }
+}
+
+/// Says where the records of a run are, and what they survive.
+pub(super) const fn durability(settings: &Settings) -> &'static str {
+    if settings.dir.is_some() {
+        "on disk: a killed process loses nothing, a power failure the writes of the last two intervals of 100 ms"
+    } else {
+        "none: the store is in memory"
+    }
+}

@@ -1,0 +1,223 @@
+//! A row on a virtual clock: a discrete-event simulation, the same for the same seed on every
+//! machine.
+//!
+//! What is simulated is time: when writes come, how they queue ([`RecordQueue`], the engine's rule)
+//! and how long each holds its record. What gets through is really written to an in-memory store
+//! when its hold ends, so that acknowledged can be compared with found here, too. Calls take no
+//! time.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::case::{Case, Load};
+use super::error::Result;
+use super::ledger::Ledger;
+use super::measure::{Recorder, Window};
+use super::queue::{Arrival, RecordQueue};
+use super::routing::Route;
+use super::schedule::{Holds, Keys, PlannedWrite, arrivals};
+use super::target::Target;
+
+/// A write on its way.
+#[derive(Clone, Copy, Debug)]
+struct PendingWrite {
+    wanted: PlannedWrite,
+    /// When it was sent for the last time.
+    sent_ns: u64,
+    /// How often it was refused so far.
+    refused: u32,
+    /// Which writer of a closed loop sent it.
+    writer: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A hold ends.
+    Done(Route),
+    /// A write is sent.
+    Send(PendingWrite),
+}
+
+/// Events by time, and those of one time in the order in which they were made.
+#[derive(Debug, Default)]
+struct Agenda {
+    order: BinaryHeap<Reverse<(u64, u64)>>,
+    events: HashMap<u64, Event>,
+    made: u64,
+}
+
+impl Agenda {
+    fn at(&mut self, time_ns: u64, event: Event) {
+        self.order.push(Reverse((time_ns, self.made)));
+        self.events.insert(self.made, event);
+        self.made += 1;
+    }
+
+    fn next_time(&self) -> Option<u64> {
+        self.order.peek().map(|Reverse((time_ns, _))| *time_ns)
+    }
+
+    fn take(&mut self) -> Option<(u64, Event)> {
+        let Reverse((time_ns, number)) = self.order.pop()?;
+        Some((time_ns, self.events.remove(&number)?))
+    }
+}
+
+/// One row in the making.
+struct Simulation<'a> {
+    case: &'a Case,
+    target: &'a Target,
+    window: Window,
+    queues: HashMap<Route, RecordQueue<PendingWrite>>,
+    agenda: Agenda,
+    holds: Holds,
+    /// For each writer of a closed loop.
+    keys: Vec<Keys>,
+    next_id: u64,
+    recorder: Recorder,
+    ledger: Ledger,
+}
+
+/// Runs a row to its end: until the last write that was wanted in time is done or refused.
+///
+/// # Errors
+/// If the store cannot be written to.
+pub(super) fn simulate(case: &Case, target: &Target, window: Window) -> Result<(Recorder, Ledger)> {
+    let writers = match case.load {
+        Load::Open { .. } => 0,
+        Load::Closed { writers } => writers,
+    };
+    let mut simulation = Simulation {
+        case,
+        target,
+        window,
+        queues: HashMap::new(),
+        agenda: Agenda::default(),
+        holds: Holds::new(case),
+        keys: (0..writers)
+            .map(|writer| Keys::new(case, writer as u64))
+            .collect(),
+        next_id: 0,
+        recorder: Recorder::new(window, false),
+        ledger: Ledger::default(),
+    };
+    (0..writers).for_each(|writer| simulation.write_next(writer, 0));
+    match case.load {
+        Load::Open { rate } => {
+            for wanted in arrivals(case, rate) {
+                simulation.until(wanted.at_ns);
+                simulation.send(PendingWrite {
+                    wanted,
+                    sent_ns: wanted.at_ns,
+                    refused: 0,
+                    writer: 0,
+                });
+            }
+        }
+        Load::Closed { .. } => {}
+    }
+    simulation.until(u64::MAX);
+    Ok((simulation.recorder, simulation.ledger))
+}
+
+impl Simulation<'_> {
+    /// Lets everything happen that is due up to this time.
+    fn until(&mut self, time_ns: u64) {
+        while self.agenda.next_time().is_some_and(|due| due <= time_ns) {
+            match self.agenda.take() {
+                Some((now_ns, Event::Done(route))) => self.done(route, now_ns),
+                Some((_, Event::Send(sent))) => self.send(sent),
+                None => return,
+            }
+        }
+    }
+
+    fn send(&mut self, sent: PendingWrite) {
+        let now_ns = sent.sent_ns;
+        self.target.advance_to_ms(now_ns / 1_000_000);
+        let route = self.target.route(sent.wanted.key, sent.wanted.id);
+        let max_waiters = self.case.settings.max_waiters();
+        let queue = self
+            .queues
+            .entry(route)
+            .or_insert_with(|| RecordQueue::new(max_waiters));
+        match queue.arrive(sent) {
+            Arrival::Served => self.hold(route, now_ns),
+            Arrival::Queued => {}
+            Arrival::Busy => self.refused(sent),
+        }
+    }
+
+    fn hold(&mut self, route: Route, now_ns: u64) {
+        let until_ns = now_ns + self.holds.draw_ns();
+        self.agenda.at(until_ns, Event::Done(route));
+    }
+
+    fn done(&mut self, route: Route, now_ns: u64) {
+        let Some(queue) = self.queues.get_mut(&route) else {
+            return;
+        };
+        let left = queue.leave();
+        if queue.served().is_some() {
+            self.hold(route, now_ns);
+        }
+        let Some(sent) = left else { return };
+        self.target.advance_to_ms(now_ns / 1_000_000);
+        let wanted = sent.wanted;
+        match self.target.write(route, wanted.id, &mut self.ledger) {
+            Ok(()) => self
+                .recorder
+                .acknowledged(wanted.at_ns, sent.sent_ns, now_ns),
+            Err(error) => self.recorder.failed(wanted.at_ns, error.result_code()),
+        }
+        self.write_next(sent.writer, now_ns);
+    }
+
+    fn refused(&mut self, sent: PendingWrite) {
+        let settings = &self.case.settings;
+        let again = sent.refused < settings.retries;
+        let (wanted_ns, now_ns) = (sent.wanted.at_ns, sent.sent_ns);
+        let later_ns = now_ns + settings.pause.as_nanos() as u64;
+        self.recorder.refused(wanted_ns, now_ns, again);
+        if again {
+            let again = PendingWrite {
+                sent_ns: later_ns,
+                refused: sent.refused + 1,
+                ..sent
+            };
+            self.agenda.at(later_ns, Event::Send(again));
+        } else {
+            self.recorder.failed(wanted_ns, KEY_BUSY);
+            self.write_next(sent.writer, later_ns);
+        }
+    }
+
+    /// Plans a writer's next write in a closed loop.
+    fn write_next(&mut self, writer: usize, now_ns: u64) {
+        let Some(keys) = self.keys.get_mut(writer) else {
+            return;
+        };
+        if now_ns >= self.window.to_ns {
+            return;
+        }
+        let wanted = PlannedWrite {
+            id: self.next_id,
+            key: keys.draw(),
+            at_ns: now_ns,
+        };
+        self.next_id += 1;
+        let sent = PendingWrite {
+            wanted,
+            sent_ns: now_ns,
+            refused: 0,
+            writer,
+        };
+        self.agenda.at(now_ns, Event::Send(sent));
+    }
+}
+
+/// The result code of [`spikelet::Error::KeyBusy`].
+pub(super) const KEY_BUSY: u8 = 14;
+
+#[cfg(test)]
+mod tests;

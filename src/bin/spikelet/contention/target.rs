@@ -1,0 +1,533 @@
+//! The store that is written to: hot records, writes to them, and what is found in them afterwards.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use spikelet::operations::{add, get_bin, lists, put};
+use spikelet::{
+    Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, ManualClock, NamespaceConfig,
+    Operation, RecordSet, Set, Store, Value, WritePolicy,
+};
+
+use super::case::{Case, Write};
+use super::collection::Collection;
+use super::element_id::number;
+use super::error::Result;
+use super::hold::HoldingSet;
+use super::journal::{Journal, WriteState};
+use super::layout::Layout;
+use super::ledger::{Correctness, InitialElements, Ledger};
+use super::put_history;
+use super::routing::{EPOCH_2010_MS, Route};
+use super::schedule::Holds;
+
+const RECORDS: &str = "test";
+const GATES: &str = "gates";
+const SET: &str = "hot";
+const BIN: &str = "hot";
+/// What makes the record as large as it is meant to be.
+const PADDING: &str = "padding";
+
+/// A list is cut back when it has grown by this many elements, or more.
+const TRIM_MIN: u32 = 100;
+/// How elements are put in all at once.
+const LIST_POLICY: ListPolicy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+/// Where a virtual run begins: 2026-01-01T00:00:00Z.
+const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
+
+/// The hot records of one row, in a store of their own.
+#[derive(Debug)]
+pub(super) struct Target {
+    case: Case,
+    store: Store,
+    held: HoldingSet,
+    policy: WritePolicy,
+    /// The clock of a virtual run.
+    clock: Option<Arc<ManualClock>>,
+    /// The keys of records by hot key and shard, unless they go with the time.
+    names: Vec<String>,
+    payload: Vec<u8>,
+    /// The hot keys as the library's handles have them; empty where there is no handle for what is
+    /// written.
+    collections: Vec<Collection>,
+    /// How long each list is, by hot key and shard: of the current bucket, where time plays a part.
+    lengths: Vec<AtomicU64>,
+    /// Somebody is cutting back a list.
+    trimming: AtomicBool,
+    trims: AtomicU64,
+    puts: put_history::PutHistories,
+    /// How many increments of each hot key's collection are acknowledged.
+    increments: Vec<AtomicU64>,
+    /// The ledger of a store on disk.
+    journal: Option<Journal>,
+}
+
+impl Target {
+    /// Creates a fresh store with the collections sharded and filled.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn new(case: &Case) -> Result<Self> {
+        let dir = case
+            .settings
+            .dir
+            .as_ref()
+            .map(|dir| dir.join(case.file_name()));
+        let mut target = Self::open(case, dir.as_deref(), false)?;
+        let shards = case.layout.live_shards();
+        if shards > 1 && !case.activates() {
+            for collection in &target.collections {
+                collection.spread(shards)?;
+            }
+        }
+        target.fill()?;
+        if let Some(dir) = dir {
+            target.journal = Some(Journal::create(&dir, case)?);
+        }
+        target.held.begin();
+        Ok(target)
+    }
+
+    /// Opens the store of a row that was kept in this directory, for reading, without waiting for
+    /// holds.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(super) fn existing(case: &Case, dir: &Path) -> Result<Self> {
+        Self::open(case, Some(dir), true)
+    }
+
+    fn open(case: &Case, dir: Option<&Path>, read_only: bool) -> Result<Self> {
+        let settings = &case.settings;
+        let clock = settings
+            .is_virtual
+            .then(|| Arc::new(ManualClock::at(VIRTUAL_START_MS)));
+        let config = |name| {
+            let mut config = NamespaceConfig::new(name);
+            config.max_waiters = settings.max_waiters().unwrap_or(usize::MAX);
+            config.background = !settings.is_virtual;
+            config
+        };
+        let has_gates = !settings.is_virtual && !settings.hold.mean.is_zero();
+        let mut builder = Store::builder().namespace(config(RECORDS));
+        if has_gates {
+            builder = builder.namespace(config(GATES));
+        }
+        if let Some(clock) = &clock {
+            builder = builder.clock(Arc::clone(clock) as _);
+        }
+        if let Some(dir) = dir {
+            builder = builder.path(dir);
+        }
+        if read_only {
+            builder = builder.read_only(true);
+        }
+        let store = builder.open()?;
+        let records = store.namespace(RECORDS)?.set(SET)?;
+        let gates = if has_gates {
+            Some((store.namespace(GATES)?.set(SET)?, Holds::new(case)))
+        } else {
+            None
+        };
+        let shards = case.layout.live_shards();
+        let keys = 0..settings.hot_keys;
+        let each = keys
+            .clone()
+            .flat_map(|key| (0..shards).map(move |shard| Route::hashed(key, shards, shard)));
+        let names = match case.layout {
+            Layout::Hashed(_) => each.map(|route| route.record_key()).collect(),
+            Layout::Timed(..) => Vec::new(),
+        };
+        let held = HoldingSet::new(records, gates);
+        let increments = keys.clone().map(|_| AtomicU64::new(0)).collect();
+        // What lies in the records beforehand is put there past the handles.
+        let policy = WritePolicy::default()
+            .total_timeout(None)
+            .override_shards(true);
+        let collections = keys
+            .filter_map(|key| Collection::new(case, &held, [SET, BIN], key, &policy).transpose())
+            .collect::<spikelet::Result<_>>()?;
+        let lists = settings.hot_keys as usize * shards as usize;
+        Ok(Self {
+            case: case.clone(),
+            store,
+            policy,
+            collections,
+            clock,
+            names,
+            payload: vec![0x5a; settings.payload],
+            lengths: (0..lists).map(|_| AtomicU64::new(0)).collect(),
+            trimming: AtomicBool::new(false),
+            trims: AtomicU64::new(0),
+            puts: put_history::PutHistories::default(),
+            increments,
+            journal: None,
+            held,
+        })
+    }
+
+    /// Puts the initial elements and the payload into the records of the collections.
+    fn fill(&self) -> Result<()> {
+        let settings = &self.case.settings;
+        for (key, collection) in (0..).zip(&self.collections) {
+            let mut of_places: HashMap<Route, Vec<u64>> = HashMap::new();
+            if settings.write == Write::AddUnique {
+                for id in InitialElements::of(settings).numbers() {
+                    let route = self.beginning(key, id);
+                    of_places.entry(route).or_default().push(id);
+                }
+            }
+            for (route, ids) in &of_places {
+                // The handle makes the list. What follows is put beside its first element all at
+                // once.
+                let Some((first, rest)) = ids.split_first() else {
+                    continue;
+                };
+                collection.write(route, *first)?;
+                let rest = rest.iter().map(|id| route.child(*id)).collect();
+                let append = lists::append_items(&LIST_POLICY, BIN, rest);
+                self.records().operate_with(
+                    &self.policy,
+                    route.record_key().as_str(),
+                    &[append],
+                )?;
+                if let Some(length) = self.length(route) {
+                    length.store(ids.len() as u64, Ordering::Relaxed);
+                }
+            }
+            self.pad(key, of_places.keys())?;
+        }
+        Ok(())
+    }
+
+    /// Puts the payload beside what the records of a collection hold, as far as they exist.
+    fn pad<'a>(&self, key: u32, filled: impl Iterator<Item = &'a Route>) -> Result<()> {
+        if self.payload.is_empty() {
+            return Ok(());
+        }
+        let routes: Vec<Route> = match self.case.layout {
+            Layout::Hashed(shards) if !self.case.activates() => (0..shards)
+                .map(|shard| Route::hashed(key, shards, shard))
+                .collect(),
+            Layout::Hashed(_) => vec![Route::hashed(key, 1, 0)],
+            Layout::Timed(..) => filled.copied().collect(),
+        };
+        for route in routes {
+            let padding = [self.padding()];
+            self.records()
+                .operate_with(&self.policy, route.record_key().as_str(), &padding)?;
+        }
+        Ok(())
+    }
+
+    /// Returns where an initial element is: collections that will be activated begin in one record.
+    fn beginning(&self, key: u32, id: u64) -> Route {
+        if self.case.activates() {
+            Route::hashed(key, 1, 0)
+        } else {
+            self.route(key, id)
+        }
+    }
+
+    /// Returns the collections of the hot keys.
+    pub(super) fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+
+    fn padding(&self) -> Operation {
+        put(PADDING, Value::Blob(self.payload.clone()))
+    }
+
+    fn records(&self) -> &Set {
+        self.held.records()
+    }
+
+    /// Returns the records behind their gates.
+    pub(super) const fn held(&self) -> &HoldingSet {
+        &self.held
+    }
+
+    /// Moves the clock of a virtual run on.
+    pub(super) fn advance_to_ms(&self, since_start_ms: u64) {
+        if let Some(clock) = &self.clock {
+            let shown = self.records().now_ms() - VIRTUAL_START_MS;
+            clock.advance_ms(since_start_ms.saturating_sub(shown));
+        }
+    }
+
+    /// Returns the record that a write goes to now. Counters choose among their shards themselves:
+    /// on a virtual clock this is the queue of a random one.
+    pub(super) fn route(&self, key: u32, id: u64) -> Route {
+        let now_ms = match self.case.layout {
+            Layout::Hashed(_) => 0,
+            Layout::Timed(..) => self.records().now_ms(),
+        };
+        Route::of(self.case.layout, key, id, now_ms)
+    }
+
+    fn number_of(&self, route: &Route) -> usize {
+        let shards = self.case.layout.live_shards() as usize;
+        route.key as usize * shards + route.shard_number() as usize
+    }
+
+    fn length(&self, route: &Route) -> Option<&AtomicU64> {
+        self.lengths.get(self.number_of(route))
+    }
+
+    fn with_name<R>(&self, route: &Route, run: impl FnOnce(&Key<'_>) -> R) -> R {
+        match self.names.get(self.number_of(route)) {
+            Some(name) => run(&Key::from(name.as_str())),
+            None => run(&Key::from(route.record_key())),
+        }
+    }
+
+    /// Does a write, and notes it if it is acknowledged.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn write(&self, route: Route, id: u64, ledger: &mut Ledger) -> Result<()> {
+        self.note(WriteState::Sent, &route, id)?;
+        let sent = self.puts.now();
+        let done = match self.collections.get(route.key as usize) {
+            Some(collection) => collection.write(&route, id),
+            None => self.write_record(&route, id, ledger),
+        };
+        match done {
+            Ok(true) => {
+                self.note(WriteState::Acknowledged, &route, id)?;
+                ledger.acknowledge(&self.case, route, id);
+                match self.case.settings.write {
+                    Write::AddUnique => self.trim(&route, ledger),
+                    Write::Put => self.puts.acknowledge(route, id, sent),
+                    Write::Increment => {
+                        if let Some(count) = self.increments.get(route.key as usize) {
+                            count.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                }
+                Ok(())
+            }
+            // What was there already was added twice.
+            Ok(false) => {
+                ledger.repeated += 1;
+                Ok(())
+            }
+            Err(error) => {
+                if error.in_doubt() {
+                    ledger.in_doubt += 1;
+                    if self.case.settings.write == Write::Put {
+                        ledger.puts_in_doubt.push(id);
+                    }
+                } else {
+                    self.note(WriteState::Refused, &route, id)?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    fn note(&self, known: WriteState, route: &Route, id: u64) -> Result<()> {
+        self.journal
+            .as_ref()
+            .map_or(Ok(()), |journal| journal.note(known, route, id))
+    }
+
+    /// Writes to a plain record, where the library has no handle.
+    fn write_record(&self, route: &Route, id: u64, ledger: &Ledger) -> spikelet::Result<bool> {
+        let mut operations = Vec::with_capacity(2);
+        if self.case.settings.write == Write::Put {
+            operations.push(put(BIN, put_history::value(&self.payload, id)));
+        } else {
+            operations.push(add(BIN, 1));
+            if !ledger.acked.contains_key(route) {
+                operations.push(self.padding());
+            }
+        }
+        self.with_name(route, |key| {
+            self.held.operate_on(&self.policy, key, &operations)
+        })
+        .map(|_| true)
+    }
+
+    /// Cuts a list back to its length once it is too long, at a position that varies: past the
+    /// handles, which have no call for that. If it is refused, the next writer tries.
+    fn trim(&self, route: &Route, ledger: &mut Ledger) {
+        let Some(length) = self.length(route) else {
+            return;
+        };
+        let grown = length.fetch_add(1, Ordering::Relaxed) + 1;
+        let kept = self.case.settings.elements / self.case.layout.live_shards();
+        let most = u64::from(kept + (kept / 10).max(TRIM_MIN));
+        // A list that moves while it is written is left alone, and so is one whose ledger is kept
+        // for later.
+        if self.case.settings.elements == 0
+            || self.case.activates()
+            || self.journal.is_some()
+            || grown < most
+            || self.trimming.swap(true, Ordering::Acquire)
+        {
+            return;
+        }
+        let turn = self.trims.fetch_add(1, Ordering::Relaxed);
+        let from = turn.wrapping_mul(0x9e37_79b9) % (u64::from(kept) + 1);
+        let surplus = grown - u64::from(kept);
+        let cut =
+            lists::remove_by_index_range_count(BIN, from as i64, surplus, ListReturnType::Values);
+        let done = self.with_name(route, |key| {
+            let operations = [cut, lists::size(BIN)];
+            self.records().operate_on(&self.policy, key, &operations)
+        });
+        if let Ok(done) = done
+            && let (Some(Value::List(removed)), Some(Value::Int(left))) =
+                (done.value(0), done.value(1))
+        {
+            let removed = removed.iter().map(|element| (route.key, number(element)));
+            ledger.trimmed.extend(removed);
+            // In a new bucket of time the list is another one.
+            length.store(*left as u64, Ordering::Relaxed);
+        }
+        self.trimming.store(false, Ordering::Release);
+    }
+
+    /// Reads a write back that was just acknowledged to the owner of this ledger.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub(super) fn read_back(&self, route: &Route, id: u64, ledger: &mut Ledger) -> Result<()> {
+        ledger.read_back += 1;
+        let own = |route: &Route| ledger.acked.get(route).copied().unwrap_or_default();
+        let Some(collection) = self.collections.get(route.key as usize) else {
+            let known = self.puts.of(route);
+            let operations = [get_bin(BIN)];
+            let found = self.with_name(route, |key| {
+                self.held.operate_on(&self.policy, key, &operations)
+            })?;
+            let is_seen = match found.value(0) {
+                Some(Value::Int(count)) => *count as u64 >= own(route),
+                Some(value @ Value::Blob(_)) => put_history::number(value)
+                    .zip(known)
+                    .is_none_or(|(id, known)| !known.is_replaced(id)),
+                _ => false,
+            };
+            ledger.unseen += u64::from(!is_seen);
+            return Ok(());
+        };
+        let count = self.increments.get(route.key as usize);
+        let acknowledged = count.map_or(0, |count| count.load(Ordering::SeqCst));
+        let seen = collection.seen(route, id)?;
+        if self.case.settings.write == Write::Increment {
+            ledger.unseen += u64::from(seen < acknowledged);
+        } else if seen != 1 {
+            ledger.suspects.push(id as u32);
+        }
+        Ok(())
+    }
+
+    /// Compares what was acknowledged with what the collections or the records hold now.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub(super) fn check(&self, ledger: &Ledger) -> Result<Correctness> {
+        match (self.case.settings.write, self.collections.is_empty()) {
+            (Write::AddUnique, _) => {
+                let mut found = Vec::new();
+                for (key, collection) in (0..).zip(&self.collections) {
+                    let numbers = collection.numbers()?;
+                    found.extend(numbers.into_iter().map(|id| (key, id)));
+                }
+                let beforehand = InitialElements::of(&self.case.settings);
+                Ok(Correctness::of_elements(ledger, found, beforehand))
+            }
+            (_, false) => {
+                let mut sums = HashMap::new();
+                for (key, collection) in (0..).zip(&self.collections) {
+                    sums.insert(key, collection.sum()?.unwrap_or_default());
+                }
+                let sum = |route: &Route| sums.get(&route.key).copied().unwrap_or(0);
+                Ok(Correctness::of_counts(ledger, sum))
+            }
+            (write, true) => self.check_records(ledger, write),
+        }
+    }
+
+    fn check_records(&self, ledger: &Ledger, write: Write) -> Result<Correctness> {
+        let mut counts: HashMap<String, u64> = HashMap::new();
+        let mut last: HashMap<String, Option<u64>> = HashMap::new();
+        self.records().scan_records(&mut |record| {
+            let Some(Key::String(name)) = record.key() else {
+                return;
+            };
+            let count = match record.get(BIN) {
+                Some(Value::Int(count)) => count as u64,
+                Some(_) => u64::from(record.generation()),
+                None => 0,
+            };
+            counts.insert(name.to_string(), count);
+            last.insert(
+                name.to_string(),
+                record.get(BIN).as_ref().and_then(put_history::number),
+            );
+        })?;
+        let count_of = |route: &Route| counts.get(&route.record_key()).copied().unwrap_or(0);
+        // A value without room for its write's number says nothing.
+        let is_replaced = |route: &Route| {
+            let Some(last) = last
+                .get(&route.record_key())
+                .filter(|_| count_of(route) > 0)
+            else {
+                return false;
+            };
+            let known = ledger.puts.get(route).cloned();
+            let known = known.or_else(|| self.puts.of(route)).unwrap_or_default();
+            let may_be = |id: &u64| known.may_be_last(*id) || ledger.puts_in_doubt.contains(id);
+            !last.as_ref().is_some_and(may_be)
+        };
+        let replaced = match write == Write::Put && self.payload.len() >= put_history::NUMBER_BYTES
+        {
+            true => ledger
+                .acked
+                .keys()
+                .filter(|route| is_replaced(route))
+                .count() as u64,
+            false => 0,
+        };
+        let found = Correctness::of_counts(ledger, |route| {
+            let count = count_of(route);
+            if write == Write::Put {
+                let acked = ledger.acked.get(route).copied().unwrap_or(0);
+                writes_of_generation(count, acked)
+            } else {
+                count
+            }
+        });
+        Ok(found.with_replaced(replaced))
+    }
+
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// If it cannot be closed.
+    pub(super) fn close(self) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+}
+
+/// Returns how many writes a record at this generation has seen. Generations go from 1 to 65,535
+/// and then to 1 again, so it is the possible number nearest to what was acknowledged.
+fn writes_of_generation(generation: u64, acked: u64) -> u64 {
+    const ROUND: u64 = u16::MAX as u64;
+    if generation == 0 {
+        return 0;
+    }
+    let below = acked / ROUND * ROUND + generation;
+    [below.saturating_sub(ROUND), below, below + ROUND]
+        .into_iter()
+        .filter(|writes| *writes > 0)
+        .min_by_key(|writes| writes.abs_diff(acked))
+        .unwrap_or(below)
+}
+
+#[cfg(test)]
+mod tests;

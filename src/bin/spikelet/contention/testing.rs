@@ -1,0 +1,48 @@
+//! Cases for tests.
+
+use std::time::Duration;
+
+use super::case::{Case, Hold, Load, Settings, Spread, Write};
+use super::layout::Layout;
+
+/// Returns the settings of a virtual run: limit 20, hold 8 ms.
+pub(super) fn settings() -> Settings {
+    Settings {
+        is_virtual: true,
+        write: Write::Increment,
+        limit: 20,
+        hold: Hold {
+            mean: Duration::from_millis(8),
+            spread: Spread::Fixed,
+        },
+        payload: 0,
+        elements: 0,
+        hot_keys: 1,
+        zipf: 0.0,
+        duration: Duration::from_secs(60),
+        warm_up: Duration::ZERO,
+        seed: 1,
+        retries: 0,
+        pause: Duration::from_micros(100),
+        activate_at: None,
+        dir: None,
+    }
+}
+
+/// Returns a case of an open loop.
+pub(super) fn open(rate: f64, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
+    let mut settings = settings();
+    change(&mut settings);
+    settings
+        .case(Load::Open { rate }, Layout::Hashed(shards))
+        .unwrap()
+}
+
+/// Returns a case of a closed loop.
+pub(super) fn closed(writers: usize, shards: u32, change: impl FnOnce(&mut Settings)) -> Case {
+    let mut settings = settings();
+    change(&mut settings);
+    settings
+        .case(Load::Closed { writers }, Layout::Hashed(shards))
+        .unwrap()
+}

@@ -1,0 +1,17 @@
+//! The `spikelet` program: the commands ([`cli`]) and the two tools that they open, [`contention`]
+//! and [`sizing`].
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
+#![forbid(unsafe_code)]
+
+mod cli;
+mod contention;
+mod random;
+mod report;
+mod sizing;
+
+fn main() -> std::process::ExitCode {
+    cli::run()
+}
