@@ -4,6 +4,9 @@
 //! one record, and a collection that is kept in one record only while its 99th percentile count times its average element
 //! stays within 128 KiB.
 
+use super::route;
+use crate::{Result, Value};
+
 /// The size up to which a record is comfortable to read and to rewrite, in bytes: 128 KiB.
 pub const SWEET_SPOT_BYTES: u64 = 128 * 1024;
 
@@ -39,6 +42,25 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
     } else {
         1
     }
+}
+
+/// Returns the shard that holds an element of a list, or a key of a map, when the collection has this many shards: 0 to
+/// `shards` - 1. `shards` is a power of two; any other number counts as the next one. Stored collections rely on it, so it
+/// never changes. O(bytes of the element).
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::arithmetic::shard_of;
+/// assert_eq!(shard_of(&"alice".into(), 8)?, 4);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Parameter`](crate::Error::Parameter) for a value that no sharded
+/// collection can hold, such as a NaN.
+pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
+    Ok(route::shard(route::hash_of(element)?, power_of_two(shards)))
 }
 
 /// The next power of two: the number of shards that is really made, so that a split halves every shard.

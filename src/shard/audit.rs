@@ -4,10 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::description::{DESCRIPTION_BINS, Description, Entry, Form, Keys};
 use super::protocol::{self, view};
-use super::scheme::{
-    Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, Scheme, key_value,
-};
+use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
 use crate::record::Record;
 use crate::value::ValueRef;
 use crate::{Key, RecordSet, Result, Value};
@@ -18,7 +17,7 @@ use crate::{Key, RecordSet, Result, Value};
 pub struct ShardedCollection {
     /// The key of its root.
     pub key: Key<'static>,
-    /// The bin that is sharded, as the root says; `None` if there is no root.
+    /// Its bin, as the root or the companions say; `None` if neither does.
     pub bin: Option<String>,
     /// Where the collection is, in words.
     pub scheme: String,
@@ -91,17 +90,20 @@ impl ShardedCollection {
     }
 }
 
-/// What a root says.
+/// A record that says of itself that collections of it are sharded.
 struct Root {
     subkeys: Value,
-    epoch: Epoch,
-    bin: Option<String>,
-    /// How many elements that bin has; `None` if it is not there.
-    elements: Option<u64>,
+    /// `None`: it is not understood.
+    description: Option<Description>,
+    /// How many elements each of its bins has.
+    elements: BTreeMap<String, u64>,
     bytes: u64,
 }
 
-/// All sharded collections of a set, by the keys of their roots. One scan; memory for what is sharded.
+/// The companions of one collection: the key of its root, and the name of its bin where they bear it.
+type Name = (Key<'static>, Option<String>);
+
+/// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory for what is sharded.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -119,45 +121,53 @@ struct Root {
 /// If the records cannot be read.
 pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedCollection>> {
     let mut roots: BTreeMap<Key<'static>, Root> = BTreeMap::new();
-    let mut companions: BTreeMap<Key<'static>, Vec<ShardRecord>> = BTreeMap::new();
+    let mut companions: BTreeMap<Name, Vec<ShardRecord>> = BTreeMap::new();
     records.scan_records(&mut |record| {
         let Some(key) = record.key().map(Key::into_owned) else {
             return;
         };
-        if let Some((root, companion)) = companion(&key, record) {
-            companions.entry(root).or_default().push(companion);
+        if let Some((name, companion)) = companion(&key, record) {
+            companions.entry(name).or_default().push(companion);
         } else if let Some(subkeys) = record.get(SUBKEYS) {
-            let epoch = record.get(SUBKEYS_EPOCH).as_ref().and_then(Epoch::of);
-            let bin = match record.get(SUBKEYS_BIN) {
-                Some(Value::String(bin)) => Some(bin),
-                _ => None,
-            };
-            let own = record
-                .bins()
-                .find(|(name, _)| Some(*name) == bin.as_deref());
             let root = Root {
                 subkeys,
-                epoch: epoch.unwrap_or_default(),
-                elements: own.map(|(_, value)| children(&value)),
+                description: Description::parse(&DESCRIPTION_BINS.map(|bin| record.get(bin))).ok(),
+                elements: record
+                    .bins()
+                    .map(|(name, value)| (name.to_owned(), children(&value)))
+                    .collect(),
                 bytes: bytes(record),
-                bin,
             };
             roots.insert(key, root);
         }
     })?;
-    let mut collections: Vec<_> = roots
-        .into_iter()
-        .map(|(key, root)| {
-            let companions = companions.remove(&key).unwrap_or_default();
-            judged(key, root, companions)
-        })
-        .collect();
-    collections.extend(companions.into_iter().map(|(key, companions)| {
-        let bin = None;
+    let mut collections = Vec::new();
+    for (key, root) in roots {
+        let mut taken = |bin: Option<String>| companions.remove(&(key.clone(), bin));
+        match &root.description {
+            Some(description) => collections.extend(description.entries().iter().map(|entry| {
+                let bin = match description.keys(entry.bin) {
+                    Keys::Plain => None,
+                    Keys::ByBin => Some(entry.bin.as_str().to_owned()),
+                };
+                let companions = taken(bin).unwrap_or_default();
+                judged(key.clone(), entry, &root, companions)
+            })),
+            None => {
+                let companions = taken(None).unwrap_or_default();
+                let scheme = format!("not understood: {}", in_words(&root.subkeys));
+                collections.push(ShardedCollection {
+                    root_bytes: root.bytes,
+                    ..collection(key.clone(), None, scheme, companions)
+                });
+            }
+        }
+    }
+    collections.extend(companions.into_iter().map(|((key, bin), companions)| {
         let scheme = "in one record, or deleted".to_owned();
         collection(key, bin, scheme, companions)
     }));
-    collections.sort_by(|a, b| a.key.cmp(&b.key));
+    collections.sort_by(|a, b| (&a.key, &a.bin).cmp(&(&b.key, &b.bin)));
     Ok(collections)
 }
 
@@ -181,19 +191,19 @@ fn collection(
     }
 }
 
-fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> ShardedCollection {
-    let Root {
-        subkeys,
-        epoch,
-        bin,
-        elements,
-        bytes,
-    } = root;
-    let mut collection = collection(key, bin, String::new(), companions);
-    (collection.epoch, collection.root_bytes) = (epoch.0, bytes);
+fn judged(
+    key: Key<'static>,
+    entry: &Entry,
+    root: &Root,
+    companions: Vec<ShardRecord>,
+) -> ShardedCollection {
+    let bin = entry.bin.as_str();
+    let epoch = entry.epoch;
+    let mut collection = collection(key, Some(bin.to_owned()), String::new(), companions);
+    (collection.epoch, collection.root_bytes) = (epoch.0, root.bytes);
     let is_old = |companion: &ShardRecord| companion.epoch < epoch.0;
-    match Scheme::parse(Some(&subkeys)) {
-        Ok(scheme) => {
+    match entry.form {
+        Form::Hash(scheme) => {
             collection.scheme = scheme.to_string();
             collection.in_transition = scheme.is_transition();
             // Companions below the first number must be there; those below the second may.
@@ -213,10 +223,16 @@ fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> Sharde
                     false => ShardStanding::Orphan,
                 };
             }
-            let root = protocol::Root { scheme, epoch };
-            collection.elements = match elements {
-                in_root if view::in_root(root, in_root.is_some()) => in_root.unwrap_or(0),
-                _ => in_companions(&collection.companions, scheme, epoch),
+            let in_root = root.elements.get(bin).copied();
+            let state = protocol::Root {
+                scheme,
+                epoch,
+                ..protocol::Root::default()
+            };
+            collection.elements = if view::in_root(&state, in_root.is_some()) {
+                in_root.unwrap_or(0)
+            } else {
+                in_companions(&collection.companions, scheme, epoch)
             };
             collection.missing = (0..must)
                 .filter(|shard| {
@@ -227,8 +243,8 @@ fn judged(key: Key<'static>, root: Root, companions: Vec<ShardRecord>) -> Sharde
                 .collect();
         }
         // By time, a bucket that nobody has written is not there.
-        Err(_) => {
-            collection.scheme = in_words(&subkeys);
+        Form::Other(_) => {
+            collection.scheme = in_words(&entry.form.value());
             collection.in_transition = collection.scheme.contains("deleting");
             for companion in &mut collection.companions {
                 companion.standing = match is_old(companion) {
@@ -289,21 +305,24 @@ fn in_words(subkeys: &Value) -> String {
     }
 }
 
-/// A record that says that it is a companion, and the key of its root.
-fn companion(key: &Key<'static>, record: &Record) -> Option<(Key<'static>, ShardRecord)> {
+/// A record that says that it is a companion, and whose.
+fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)> {
     let Some(Value::List(items)) = record.get(SHARD_OF) else {
         return None;
     };
-    let (root, epoch, shard, bucket) = match &items[..] {
-        [root, _, Value::Int(shard), epoch] => (root, epoch, *shard, None),
-        [root, _, Value::Int(shard), epoch, Value::Int(bucket)] => {
-            (root, epoch, *shard, Some(*bucket))
-        }
+    let [root, _, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
+        return None;
+    };
+    let (bucket, bin) = match rest {
+        [] => (None, None),
+        [Value::Int(bucket)] => (Some(*bucket), None),
+        [Value::String(bin)] => (None, Some(bin)),
+        [Value::Int(bucket), Value::String(bin)] => (Some(*bucket), Some(bin)),
         _ => return None,
     };
     let companion = ShardRecord {
         key: key.clone(),
-        shard: u64::try_from(shard).ok()?,
+        shard: u64::try_from(*shard).ok()?,
         bucket,
         epoch: Epoch::of(epoch)?.0,
         frozen: record.view().bin(FROZEN).is_some(),
@@ -311,7 +330,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Key<'static>, Shard
         bytes: bytes(record),
         standing: ShardStanding::Orphan,
     };
-    Some((key_of(root)?, companion))
+    Some(((key_of(root)?, bin.cloned()), companion))
 }
 
 fn elements(record: &Record) -> u64 {

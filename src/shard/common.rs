@@ -4,9 +4,12 @@
 macro_rules! keeping {
     ($handle:literal) => {
         concat!(
-            "Do not delete the root record, or let it expire, by other means than [`",
+            "Other bins of the root record are anybody's. What would take from it the bins that say where the companions are is ",
+            "refused ([`Error::ShardRoot`](crate::Error::ShardRoot)), and so is a write to a companion by its own key, unless ",
+            "[`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then look at the root again. ",
+            "Wire clients are not refused. To delete the whole, call [`",
             $handle,
-            "::delete`]: handles that remember where the companions are would go on, and others would not find them.\n\n",
+            "::delete`].\n\n",
             "A handle keeps the key and the filter of each companion that it has met: 2 KB for one, about 700 bytes for each of ",
             "many (2.8 MB for 4,096). The filters, most of that, go when the shards change. Threads may share a handle.",
         )
@@ -160,7 +163,7 @@ macro_rules! transitions {
             /// # Errors
             #[doc = concat!("As for [`Self::", stringify!($write), "`].")]
             pub fn state(&self) -> $crate::Result<$crate::ShardState> {
-                self.handle.root().map($crate::ShardState::of)
+                Ok($crate::ShardState::of(&self.handle.root()?))
             }
         }
     };

@@ -3,7 +3,6 @@
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use super::arithmetic::SHARDS_MAX;
-use super::route::companion_key;
 use crate::{Expression, Key};
 
 /// So many companions are kept side by side: a handle that meets one of 4,096 is to make room for few others.
@@ -64,11 +63,11 @@ impl<C: PartialEq> Companions<C> {
         page.get(shard % PAGE)
     }
 
-    /// The key of a companion of this root.
-    pub(crate) fn key(&self, root: &Key<'static>, shard: u64) -> Key<'_> {
+    /// The key of a companion: `make` is asked for it once.
+    pub(crate) fn key(&self, shard: u64, make: impl FnOnce() -> Key<'static>) -> Key<'_> {
         match self.kept(shard) {
-            Some(kept) => Key::from(kept.key.get_or_init(|| companion_key(root, shard))),
-            None => companion_key(root, shard),
+            Some(kept) => Key::from(kept.key.get_or_init(make)),
+            None => make(),
         }
     }
 
@@ -121,8 +120,10 @@ mod tests {
             asked
         };
         for shard in numbers {
-            let key = companions.key(&"k".into(), shard);
-            assert_eq!(key, companion_key(&"k".into(), shard));
+            let made = || Key::Integer(shard as i64);
+            assert_eq!(companions.key(shard, made), made());
+            let never = || unreachable!("the key is kept");
+            assert_eq!(companions.key(shard, never), made());
             assert!(ask(shard, 1));
         }
         assert!(numbers.iter().all(|shard| !ask(*shard, 1)));

@@ -126,17 +126,17 @@ impl Collection {
                 .union(ListWriteFlags::NO_FAIL)
                 .union(ListWriteFlags::DO_PARTIAL),
         )
-        .persist_index()
+        .persist_index(true)
     }
 
     /// The policy by which a list is moved. What others have put there more than once stays so: moving loses nothing.
     const fn moved_list_policy() -> ListPolicy {
-        ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index()
+        ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true)
     }
 
     /// The policy by which a map is made and written.
     pub(crate) const fn map_policy() -> MapPolicy {
-        MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index()
+        MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index(true)
     }
 
     /// Reads something small that every such bin has.
@@ -181,6 +181,7 @@ impl Collection {
                         Self::Map => "a sharded map",
                         Self::Counter => "a sharded counter",
                     },
+                    record: None,
                 });
             }
         })
@@ -191,7 +192,7 @@ impl Collection {
 fn kind_name(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "boolean",
-        Value::Int(_) => "integer",
+        Value::Int(_) | Value::BigInt(_) => "integer",
         Value::Float(_) => "float",
         Value::String(_) => "string",
         Value::Blob(_) => "blob",
@@ -217,7 +218,7 @@ impl Content {
                     .try_for_each(|item| hash_of(item).map(|_| ()))?;
                 match merge::repeated(items)? {
                     None => Ok(()),
-                    Some(element) => Err(Error::OpNotApplicable(
+                    Some(element) => Err(Error::not_applicable(
                         format!(
                             "{element:?} is in the list more than once, and a sharded list has each element once: \
                              remove the repeats first"

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::arithmetic::SHARDS_MAX;
@@ -16,13 +15,16 @@ use super::protocol::find::Find;
 use super::protocol::view::{PATIENCE, Refused, Source, Survey, View};
 use super::protocol::write::Write;
 use super::protocol::{
-    Ask, Done, Edit, Failure, Machine, Place, Progress, Reply, Request, Root, Route, Seen, Token,
+    Ask, Done, Edit, Failure, Machine, Place, Progress, Remembered, Reply, Request, Root, Route,
+    Seen, Token,
 };
-use super::route::{companion_key, text};
-use super::scheme::{Epoch, SHARD_OF, Scheme, check_bin};
+use super::route::text;
+use super::route_memory::RouteMemory;
+use super::scheme::{SHARD_OF, Scheme, check_bin};
 use super::state::{ShardProgress, ShardState};
 use super::watch::Watch;
 use crate::operations::get_bin;
+use crate::record::BinName;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may look at the root again. Each time another transition has passed in between, or a reader has lost
@@ -60,8 +62,8 @@ fn token() -> Token {
 pub(crate) struct Handle<R> {
     records: R,
     lowering: Lowering,
-    /// The route of the last call, packed: the epoch, and 4 bits for the power of two. 0: none.
-    remembered: AtomicU64,
+    /// Where the collection was at the last call.
+    memory: RouteMemory,
     watch: Watch,
 }
 
@@ -87,7 +89,7 @@ impl<R: RecordSet> Handle<R> {
     /// `policy`: its existence action, generation and filter do not count.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a bin that describes shards.
+    /// [`Error::Parameter`] for a bin that describes shards, [`Error::BinName`].
     pub(crate) fn new(
         records: R,
         key: Key<'static>,
@@ -96,11 +98,12 @@ impl<R: RecordSet> Handle<R> {
         policy: &WritePolicy,
     ) -> Result<Self> {
         check_bin(bin)?;
+        let bin = BinName::new(bin)?;
         Ok(Self {
             watch: Watch::new(ShardPolicy::default(), &records),
             records,
             lowering: Lowering::new(key, bin, collection, policy),
-            remembered: AtomicU64::new(0),
+            memory: RouteMemory::default(),
         })
     }
 
@@ -114,25 +117,18 @@ impl<R: RecordSet> Handle<R> {
     }
 
     pub(crate) fn bin(&self) -> &str {
-        &self.lowering.bin
+        self.lowering.bin.as_str()
     }
 
-    /// The route of the last call.
-    pub(crate) fn remembered(&self) -> Option<Route> {
-        let packed = self.remembered.load(Ordering::Relaxed);
-        (packed != 0).then(|| Route {
-            shards: 1 << (packed & 15),
-            epoch: Epoch(packed >> 4),
-        })
+    /// Where the collection was at the last call, unless a root has been lost since: that may have been this one.
+    fn remembered(&self) -> Remembered {
+        self.memory.recall(self.records.lost_roots())
     }
 
-    fn remember(&self, route: Option<Route>) {
-        let packed = route.map_or(0, |route| {
-            route.epoch.0 << 4 | u64::from(route.shards.trailing_zeros())
-        });
-        if self.remembered.load(Ordering::Relaxed) != packed {
-            self.remembered.store(packed, Ordering::Relaxed);
-            self.lowering.companions.forget();
+    /// Remembers what was learned by a call that began at this count of lost roots.
+    fn remember(&self, learned: Remembered, lost_roots: u64) {
+        if self.memory.learn(learned, lost_roots) {
+            self.lowering.forget_companions();
         }
     }
 
@@ -144,20 +140,22 @@ impl<R: RecordSet> Handle<R> {
         let collection = self.lowering.collection;
         let mut spreads = 0;
         loop {
+            let lost_roots = self.records.lost_roots();
             let machine = Write::new(hash, act.clone(), self.remembered(), token());
             match self.run(machine) {
                 Ok(did) => {
-                    self.remember(did.route);
+                    self.remember(did.remembered, lost_roots);
+                    let route = did.remembered.route();
                     if let Some(answered) = &did.answer
                         && let Some(shards) = self.watch.wrote(
                             &self.records,
                             self.key(),
                             collection,
-                            did.route,
+                            route,
                             &act,
                             answered,
                         )
-                        && self.spread(did.route, shards).is_err()
+                        && self.spread(route, shards).is_err()
                     {
                         // The write itself is done. What is in the way is told once the record is full.
                         self.watch.pause(&self.records);
@@ -165,7 +163,7 @@ impl<R: RecordSet> Handle<R> {
                     return Ok(did.answer.map(|answered| answered.values));
                 }
                 Err(refused) => {
-                    let route = self.remembered();
+                    let route = self.remembered().route();
                     let Some(shards) = self.watch.refused(&self.records, route, &refused) else {
                         return Err(refused);
                     };
@@ -191,6 +189,7 @@ impl<R: RecordSet> Handle<R> {
 
     /// Spreads the collection, or splits its shards once, if it is still as this route says.
     fn spread(&self, route: Option<Route>, shards: u64) -> Result<()> {
+        let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let begin = match route {
             None => {
@@ -200,7 +199,7 @@ impl<R: RecordSet> Handle<R> {
             Some(route) => Begin::split_to(route.shards * 2, now_us, token()),
         };
         let root = self.run(begin)?;
-        self.remember(Route::of(root));
+        self.remember(Remembered::of(&root), lost_roots);
         Ok(())
     }
 
@@ -209,9 +208,10 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// As for [`Handle::write`].
     pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
+        let lost_roots = self.records.lost_roots();
         let machine = Find::new(hash, act, self.remembered(), token());
         let did = self.run(machine)?;
-        self.remember(did.route);
+        self.remember(did.remembered, lost_roots);
         Ok(did.answer.map(|answered| answered.values))
     }
 
@@ -225,10 +225,11 @@ impl<R: RecordSet> Handle<R> {
         goal: Goal,
         observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
     ) -> Result<Option<Root>> {
+        let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let root = self.drive(Begin::new(goal, now_us, token()), observe)?;
-        if let Some(root) = root {
-            self.remember(Route::of(root));
+        if let Some(root) = &root {
+            self.remember(Remembered::of(root), lost_roots);
         }
         Ok(root)
     }
@@ -249,13 +250,14 @@ impl<R: RecordSet> Handle<R> {
         let root = self.transition(goal, &mut |scheme, done| {
             ShardProgress::of(scheme, done).map_or(ControlFlow::Continue(()), &mut observe)
         })?;
-        root.map_or_else(|| self.root(), Ok).map(ShardState::of)
+        let root = root.map_or_else(|| self.root(), Ok)?;
+        Ok(ShardState::of(&root))
     }
 
     /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
     /// no shard.
     fn check_content(&self, goal: Goal) -> Result<()> {
-        match (goal, Route::of(self.root()?)) {
+        match (goal, Route::of(&self.root()?)) {
             (Goal::Activate(_), None) => {
                 let whole = self.execute(&Request::read(Place::Root, Ask::Content), &mut None)?;
                 match whole {
@@ -266,9 +268,11 @@ impl<R: RecordSet> Handle<R> {
                     _ => Ok(()),
                 }
             }
-            (Goal::Split | Goal::Merge | Goal::Demote, Some(_)) => self
-                .execute(&Request::read(Place::Companion(0), Ask::State), &mut None)
-                .map(|_| ()),
+            (Goal::Split | Goal::Merge | Goal::Demote, Some(route)) => {
+                let first = Place::Companion(route.keys, 0);
+                self.execute(&Request::read(first, Ask::State), &mut None)
+                    .map(|_| ())
+            }
             _ => Ok(()),
         }
     }
@@ -276,12 +280,13 @@ impl<R: RecordSet> Handle<R> {
     /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
     /// An eighth of the limit is left for what is added meanwhile.
     fn check_room(&self, goal: Goal) -> Result<()> {
-        let (Some(limit), Some(route)) = (self.records.max_record_bytes(), Route::of(self.root()?))
+        let (Some(limit), Some(route)) =
+            (self.records.max_record_bytes(), Route::of(&self.root()?))
         else {
             return Ok(());
         };
         let policy = WritePolicy::default();
-        let places = (0..route.shards).map(Place::Companion);
+        let places = (0..route.shards).map(|shard| Place::Companion(route.keys, shard));
         // Whatever it is: what counts is what the record takes.
         let something = [get_bin(SHARD_OF)];
         let calls: Vec<_> = places
@@ -297,7 +302,7 @@ impl<R: RecordSet> Handle<R> {
             sizes.push(match operated {
                 Ok(operated) => operated.record_bytes,
                 // What is missing is told by the transition.
-                Err(Error::NotFound) => 0,
+                Err(Error::NotFound { .. }) => 0,
                 Err(error) => return Err(error),
             });
         }
@@ -314,6 +319,7 @@ impl<R: RecordSet> Handle<R> {
                 size,
                 limit,
                 largest_bin: None,
+                record: None,
             }),
             _ => Ok(()),
         }
@@ -366,14 +372,16 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// As for [`Handle::write`].
     pub(crate) fn read<T>(&self, mut read: impl FnMut(&Pass<'_, R>) -> Reading<T>) -> Result<T> {
+        let mut lost_roots = self.records.lost_roots();
         let mut patience = PATIENCE;
         let mut view = match self.remembered() {
-            Some(route) => View::remembered(route),
-            None => View {
+            Remembered::Sharded(route) => View::remembered(route),
+            Remembered::Nothing | Remembered::Whole(_) => View {
                 root: Root::default(),
                 sources: vec![Source::Root],
             },
         };
+        let mut learned = None;
         for _ in 0..ROOT_READS_MAX {
             let pass = Pass {
                 handle: self,
@@ -382,13 +390,17 @@ impl<R: RecordSet> Handle<R> {
             };
             match read(&pass) {
                 Ok(read) => {
-                    self.remember(Route::of(view.root));
+                    if let Some(learned) = learned {
+                        self.remember(learned, lost_roots);
+                    }
                     return Ok(read);
                 }
                 Err(Unread::Failed(error)) => return Err(error),
                 Err(Unread::Stale(refused)) => {
+                    lost_roots = self.records.lost_roots();
                     let surveyed = self.run(Survey::new(Some(refused), token()))?;
                     (view, patience) = (surveyed.view, surveyed.patience);
+                    learned = Some(Remembered::of(&view.root));
                 }
             }
         }
@@ -468,6 +480,7 @@ impl<R: RecordSet> Handle<R> {
                 .total_timeout
                 .unwrap_or(Duration::ZERO),
             in_doubt: false,
+            record: None,
         }
     }
 
@@ -478,14 +491,19 @@ impl<R: RecordSet> Handle<R> {
                 key: text(root),
                 shard,
             },
-            Failure::Collision(shard) => Error::ShardKeyCollision {
-                key: text(&companion_key(root, shard)),
+            Failure::Collision(keys, shard) => Error::ShardKeyCollision {
+                key: text(&self.lowering.key_of(Place::Companion(keys, shard))),
             },
-            Failure::NoBin(_) => Error::BinNotFound(self.lowering.bin.clone()),
-            Failure::NotApplicable(scheme) => Error::OpNotApplicable(
+            Failure::NoBin(_) => Error::bin_not_found(self.bin()),
+            Failure::NotApplicable(scheme) => Error::not_applicable(
                 format!("the collection of {} is {scheme}", text(root)).into(),
             ),
-            Failure::Foreign => Error::OpNotApplicable(
+            Failure::OtherForm => Error::ShardScheme {
+                found: format!("the record of {}", text(root)).into(),
+                why: "another collection of it is sharded by time, or in a form of a newer version, and has to be the only \
+                      one: keep this one under another key",
+            },
+            Failure::Foreign => Error::not_applicable(
                 format!(
                     "the record of {} has a bin \"{}\" that is not the collection, which is in its companions: \
                      save what is in that bin, and remove it, before the collection is brought back",
@@ -551,7 +569,7 @@ impl<R: RecordSet> Pass<'_, R> {
                 let reply = lowering.raise(request, lowered, operated)?;
                 let answered = source.accept(reply).map_err(|failure| {
                     Unread::Stale(Refused {
-                        root: self.view.root,
+                        root: self.view.root.clone(),
                         failure,
                         patience: self.patience.saturating_sub(1),
                     })

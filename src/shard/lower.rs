@@ -1,40 +1,66 @@
 //! A request of the protocol as operations and a filter, and what they have answered as a reply.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use super::companions::Companions;
 use super::content::{Act, Answered, Bin, Collection};
-use super::protocol::{Ask, Edit, Guard, Mark, Place, Reply, Request, Root, Seen, Token};
-use super::route::text;
-use super::scheme::{
-    Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, Scheme, key_value,
-    parse_shard_of, shard_of,
+use super::description::{DESCRIPTION_BINS, Described, Description, Form, Keys};
+use super::protocol::{
+    Ask, Edit, Guard, Mark, Neighbors, Place, Reply, Request, Root, Seen, Token,
 };
-use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, lists, lt, not, or, val};
+use super::route::{companion_key, text};
+use super::scheme::{
+    Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
+};
+use crate::expressions::{
+    and, bin_exists, bin_type, eq, int_bin, list_bin, lists, lt, map_bin, maps, ne, not, or,
+    string_bin, val,
+};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
+use crate::record::BinName;
 use crate::{
-    Error, ExpType, Expiration, Expression, Key, ListReturnType, Operated, Operation,
-    RecordExistsAction, Result, Value, WritePolicy,
+    Error, ExpType, Expiration, Expression, Key, ListReturnType, MapReturnType, OperateResult,
+    Operation, ParticleType, RecordExistsAction, Result, Value, WritePolicy,
 };
 
-/// What holds for a root while the collection is in it: one for all, since it is compiled once.
-static WHOLE: LazyLock<Expression> =
+/// What holds for a root none of whose collections is sharded: one for all, since it is compiled once.
+static ALONE: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
 /// Lowers the requests for one collection.
 #[derive(Debug)]
 pub(crate) struct Lowering {
     pub(crate) key: Key<'static>,
-    pub(crate) bin: Box<str>,
+    pub(crate) bin: BinName,
     pub(crate) collection: Collection,
-    /// The caller's policy, for the root while the collection is in it.
-    whole: WritePolicy,
-    /// The same, where nothing is to be created.
-    whole_existing: WritePolicy,
+    /// For the root while the collection is in it, and no other one of the record is sharded.
+    alone: RootPolicies,
+    /// The same, where another one may be sharded: made when the first such record is met.
+    beside: OnceLock<RootPolicies>,
     /// For everything else: these records do not expire.
     protocol: WritePolicy,
-    pub(crate) companions: Companions<Companion>,
+    companions: Companions<Companion>,
+    companions_by_bin: Companions<Companion>,
+}
+
+/// The caller's policy, for a root that has the collection.
+#[derive(Debug)]
+struct RootPolicies {
+    whole: WritePolicy,
+    /// Where nothing is to be created.
+    whole_existing: WritePolicy,
+}
+
+impl RootPolicies {
+    fn new(policy: WritePolicy) -> Self {
+        Self {
+            whole_existing: policy
+                .clone()
+                .record_exists_action(RecordExistsAction::UpdateOnly),
+            whole: policy,
+        }
+    }
 }
 
 /// A request, as a record set takes it.
@@ -47,61 +73,117 @@ pub(crate) struct Lowered<'a> {
     edits: usize,
 }
 
-/// The bins that say what a root or a companion is. They are read before its content.
-const ROOT_STATE: [&str; 4] = [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SHARD_OF];
+/// The bins that say what a companion is.
 const COMPANION_STATE: [&str; 2] = [SHARD_OF, FROZEN];
+
+/// The bins that say what a root is.
+const ROOT_STATE: [&str; 5] = {
+    let [subkeys, epoch, plain, epochs] = DESCRIPTION_BINS;
+    [subkeys, epoch, plain, epochs, SHARD_OF]
+};
 
 impl Lowering {
     /// `policy`: the caller's; its existence action, generation and filter do not count.
     pub(crate) fn new(
         key: Key<'static>,
-        bin: &str,
+        bin: BinName,
         collection: Collection,
         policy: &WritePolicy,
     ) -> Self {
         let base = WritePolicy::default()
             .total_timeout(policy.total_timeout)
             .send_key(policy.send_key)
-            .durable_delete(policy.durable_delete);
+            .durable_delete(policy.durable_delete)
+            .of_shards();
         let whole = base
             .clone()
             .expiration(policy.expiration)
-            .filter(WHOLE.clone());
+            .filter(ALONE.clone());
         Self {
             key,
-            bin: bin.into(),
+            bin,
             collection,
-            whole_existing: whole
-                .clone()
-                .record_exists_action(RecordExistsAction::UpdateOnly),
-            whole,
+            alone: RootPolicies::new(whole),
+            beside: OnceLock::new(),
             protocol: base.expiration(Expiration::Never),
             companions: Companions::default(),
+            companions_by_bin: Companions::default(),
         }
     }
 
     pub(crate) fn policy(&self) -> &WritePolicy {
-        &self.whole
+        &self.alone.whole
+    }
+
+    /// Lets go of what is kept of companions: there are others now.
+    pub(crate) fn forget_companions(&self) {
+        self.companions.forget();
+        self.companions_by_bin.forget();
+    }
+
+    const fn companions(&self, keys: Keys) -> &Companions<Companion> {
+        match keys {
+            Keys::Plain => &self.companions,
+            Keys::ByBin => &self.companions_by_bin,
+        }
     }
 
     pub(crate) fn key_of(&self, place: Place) -> Key<'_> {
         match place {
             Place::Root => Key::from(&self.key),
-            Place::Companion(shard) => self.companions.key(&self.key, shard),
+            Place::Companion(keys, shard) => self
+                .companions(keys)
+                .key(shard, || companion_key(&self.key, self.bin, keys, shard)),
         }
+    }
+
+    const fn name(&self, keys: Keys, shard: u64) -> ShardName<'_> {
+        ShardName {
+            root: &self.key,
+            bin: self.bin,
+            keys,
+            shard,
+        }
+    }
+
+    fn root_policies(&self, neighbors: Neighbors) -> &RootPolicies {
+        match neighbors {
+            Neighbors::None => &self.alone,
+            Neighbors::Sharded => self.beside.get_or_init(|| {
+                let policy = self.alone.whole.clone().filter(self.is_whole());
+                // The root of a sharded collection does not expire.
+                RootPolicies::new(policy.expiration(Expiration::Never))
+            }),
+        }
+    }
+
+    /// What holds for a root that has the collection, whatever is sharded beside it.
+    fn is_whole(&self) -> Expression {
+        let bin = self.bin.as_str();
+        let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
+        let count = MapReturnType::Count;
+        let entries = maps::get_by_key(count, ExpType::Int, bin, map_bin(SUBKEYS), &[]);
+        and([
+            not(bin_exists(SHARD_OF)),
+            or([
+                not(bin_exists(SUBKEYS)),
+                and([holds(ParticleType::List), ne(string_bin(SUBKEYS_BIN), bin)]),
+                and([holds(ParticleType::Map), eq(entries, 0)]),
+            ]),
+        ])
     }
 
     pub(crate) fn lower<'a>(&'a self, request: &'a Request<Bin>) -> Lowered<'a> {
         let (operations, edits) = match (&request.edit, &request.ask) {
             // The common ones are taken as they are.
             (Edit::User(act), Ask::Nothing) => (Cow::Borrowed(&*act.operations), 0),
-            (Edit::None, Ask::User(act)) if known(request).is_some() => {
+            (Edit::None, Ask::User(act)) if is_known(request) => {
                 (Cow::Borrowed(&*act.operations), 0)
             }
             (edit, ask) => {
-                let mut operations = self.edit(request.place, edit);
+                let mut operations = self.edit(request, edit);
                 let edits = operations.len();
-                self.ask(request.place, ask, &mut operations);
+                self.ask(request, ask, &mut operations);
                 (Cow::Owned(operations), edits)
             }
         };
@@ -114,10 +196,11 @@ impl Lowering {
     }
 
     fn policy_of(&self, request: &Request<Bin>) -> Cow<'_, WritePolicy> {
-        if let (Guard::Whole, Edit::User(act)) = (request.guard, &request.edit) {
-            return Cow::Borrowed(match act {
-                Act { creates: true, .. } => &self.whole,
-                Act { creates: false, .. } => &self.whole_existing,
+        if let Guard::Whole(neighbors) = request.guard {
+            let policies = self.root_policies(neighbors);
+            return Cow::Borrowed(match request.edit {
+                Edit::User(Act { creates: true, .. }) => &policies.whole,
+                _ => &policies.whole_existing,
             });
         }
         let exists = match request.edit {
@@ -126,12 +209,12 @@ impl Lowering {
             Edit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
         };
-        let filter = match live(request) {
-            Some((shard, companion)) => Some(
-                self.companions
-                    .filter(shard, companion, || self.open(shard, companion)),
-            ),
-            None => self.filter(request.place, request.guard),
+        let filter = match open(request) {
+            Some((keys, shard, companion)) => {
+                let open = || self.open(keys, shard, companion);
+                Some(self.companions(keys).filter(shard, companion, open))
+            }
+            None => self.filter(request.place, &request.guard),
         };
         Cow::Owned(WritePolicy {
             record_exists_action: exists,
@@ -141,25 +224,22 @@ impl Lowering {
     }
 
     /// What holds for a companion that is exactly this one.
-    fn exactly(&self, shard: u64, companion: Companion) -> Expression {
-        eq(list_bin(SHARD_OF), shard_of(&self.key, shard, companion))
+    fn exactly(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
+        eq(list_bin(SHARD_OF), self.name(keys, shard).value(companion))
     }
 
     /// What holds for it while it may be read and written.
-    fn open(&self, shard: u64, companion: Companion) -> Expression {
+    fn open(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
         let thawed = not(bin_exists(FROZEN));
         and([
-            self.exactly(shard, companion),
+            self.exactly(keys, shard, companion),
             thawed,
-            bin_exists(&self.bin),
+            bin_exists(self.bin.as_str()),
         ])
     }
 
-    fn filter(&self, place: Place, guard: Guard) -> Option<Expression> {
-        let shard = match place {
-            Place::Root => 0,
-            Place::Companion(shard) => shard,
-        };
+    /// What holds for a companion of this collection that is older than this epoch.
+    fn older(&self, keys: Keys, shard: u64, epoch: Epoch) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
@@ -169,89 +249,87 @@ impl Lowering {
             Key::String(_) => ExpType::String,
             Key::Blob(_) => ExpType::Blob,
         };
-        let older = |epoch: Epoch| {
-            [
-                eq(own(0, key_type), key_value(&self.key)),
-                eq(own(2, ExpType::Int), shard as i64),
-                lt(own(3, ExpType::Int), epoch.value()),
-            ]
+        let (length, bin) = match keys {
+            Keys::Plain => (4, None),
+            Keys::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
         };
-        let root_is = |scheme: Scheme, epoch: Epoch| match scheme.value() {
-            None => not(bin_exists(SUBKEYS)),
-            Some(value) => and([
-                eq(list_bin(SUBKEYS), value),
-                eq(int_bin(SUBKEYS_EPOCH), epoch.value()),
-            ]),
+        let mut conditions = vec![
+            eq(lists::size(list_bin(SHARD_OF), &[]), length),
+            eq(own(0, key_type), key_value(&self.key)),
+            eq(own(2, ExpType::Int), shard as i64),
+            lt(own(3, ExpType::Int), epoch.value()),
+        ];
+        conditions.extend(bin);
+        and(conditions)
+    }
+
+    fn filter(&self, place: Place, guard: &Guard) -> Option<Expression> {
+        let (keys, shard) = companion_of(place);
+        let bears = |description: &Described| {
+            let is_root = not(bin_exists(SHARD_OF));
+            and([is_root, description.is_borne()])
         };
-        let absent = |bin: &str| not(bin_exists(bin));
         Some(match guard {
             Guard::None => return None,
-            Guard::Whole => WHOLE.clone(),
-            Guard::WholeBefore(epoch) => and([
-                absent(SUBKEYS),
-                absent(SHARD_OF),
-                or([
-                    absent(SUBKEYS_EPOCH),
-                    lt(int_bin(SUBKEYS_EPOCH), epoch.value()),
-                ]),
-            ]),
-            Guard::RootIs(scheme, epoch) => root_is(scheme, epoch),
-            Guard::Bare(scheme, epoch) => and([root_is(scheme, epoch), absent(&self.bin)]),
-            Guard::Live(companion) => self.open(shard, companion),
-            Guard::OlderThan(epoch) => and(older(epoch)),
+            Guard::Whole(Neighbors::None) => ALONE.clone(),
+            Guard::Whole(Neighbors::Sharded) => self.is_whole(),
+            Guard::Bears(description) => bears(description),
+            Guard::Bare(description) => {
+                let no_bin = not(bin_exists(self.bin.as_str()));
+                and([bears(description), no_bin])
+            }
+            Guard::Live(companion) => self.open(keys, shard, *companion),
+            Guard::OlderThan(epoch) => self.older(keys, shard, *epoch),
             Guard::Placed(companion, token) => and([
-                self.exactly(shard, companion),
-                eq(int_bin(FROZEN), val(token_value(token))),
+                self.exactly(keys, shard, *companion),
+                eq(int_bin(FROZEN), val(token_value(*token))),
             ]),
         })
     }
 
-    fn edit(&self, place: Place, edit: &Edit<Bin>) -> Vec<Operation> {
-        let scheme = |scheme: Scheme| put(SUBKEYS, scheme.value().unwrap_or(Value::Nil));
-        let settle = |to: Scheme| match to {
-            Scheme::Whole => vec![scheme(to), delete_bin(SUBKEYS_BIN)],
-            to => vec![scheme(to)],
+    fn edit(&self, request: &Request<Bin>, edit: &Edit<Bin>) -> Vec<Operation> {
+        let bin = self.bin.as_str();
+        let settle = |to: Scheme| {
+            let form = (to != Scheme::Whole).then_some(Form::Hash(to));
+            let before = request.guard.description();
+            before.settled(self.bin, form).write()
         };
         let described = |companion: Companion| {
-            let shard = match place {
-                Place::Root => 0,
-                Place::Companion(shard) => shard,
-            };
-            put(SHARD_OF, shard_of(&self.key, shard, companion))
+            let (keys, shard) = companion_of(request.place);
+            put(SHARD_OF, self.name(keys, shard).value(companion))
         };
         match edit {
             Edit::None => Vec::new(),
             Edit::User(act) => act.operations.to_vec(),
-            Edit::Mark(to, epoch) => vec![
-                scheme(*to),
-                put(SUBKEYS_EPOCH, epoch.value()),
-                put(SUBKEYS_BIN, &*self.bin),
-            ],
+            Edit::Mark(to, epoch) => {
+                let before = request.guard.description();
+                before.marked(self.bin, Form::Hash(*to), *epoch).write()
+            }
             Edit::Spread(to) => {
                 let mut operations = settle(*to);
-                operations.push(delete_bin(&self.bin));
+                operations.push(delete_bin(bin));
                 operations
             }
             Edit::Settle(to) => settle(*to),
-            Edit::PutBack(whole) => whole.clone().fill(&self.bin),
-            Edit::Clear => vec![delete_bin(&self.bin)],
+            Edit::PutBack(whole) => whole.clone().fill(bin),
+            Edit::Clear => vec![delete_bin(bin)],
             Edit::Place(companion, token) => {
                 vec![described(*companion), put(FROZEN, token_value(*token))]
             }
             Edit::Fill(part) => {
-                let mut operations = part.clone().fill(&self.bin);
+                let mut operations = part.clone().fill(bin);
                 operations.push(delete_bin(FROZEN));
                 operations
             }
             Edit::Freeze => vec![put(FROZEN, 0)],
             Edit::Shed(moved, companion) => {
-                let mut operations = moved.clone().shed(&self.bin);
+                let mut operations = moved.clone().shed(bin);
                 operations.push(described(*companion));
                 operations.push(delete_bin(FROZEN));
                 operations
             }
             Edit::TakeIn(part, companion) => {
-                let mut operations = part.clone().take_in(&self.bin);
+                let mut operations = part.clone().take_in(bin);
                 operations.push(described(*companion));
                 operations
             }
@@ -259,20 +337,22 @@ impl Lowering {
         }
     }
 
-    fn ask(&self, place: Place, ask: &Ask<Bin>, operations: &mut Vec<Operation>) {
-        let state = match place {
-            Place::Root => &ROOT_STATE[..],
-            Place::Companion(_) => &COMPANION_STATE,
+    fn ask(&self, request: &Request<Bin>, ask: &Ask<Bin>, operations: &mut Vec<Operation>) {
+        let bin = self.bin.as_str();
+        let state = match request.place {
+            _ if is_known(request) => &[][..],
+            Place::Root => &ROOT_STATE,
+            Place::Companion(..) => &COMPANION_STATE,
         };
         let content;
         let asked = match ask {
             Ask::Nothing => return,
             Ask::State => {
-                content = [self.collection.presence(&self.bin)];
+                content = [self.collection.presence(bin)];
                 &content[..]
             }
             Ask::Content => {
-                content = [get_bin(&self.bin)];
+                content = [get_bin(bin)];
                 &content[..]
             }
             Ask::User(act) => &act.operations,
@@ -290,11 +370,11 @@ impl Lowering {
         &self,
         request: &Request<Bin>,
         lowered: &Lowered<'_>,
-        operated: Result<Operated>,
+        operated: Result<OperateResult>,
     ) -> Result<Reply<Bin>> {
         let operated = match operated {
-            Err(Error::NotFound) => return Ok(Reply::NotFound),
-            Err(Error::FilteredOut) => return Ok(Reply::FilteredOut),
+            Err(Error::NotFound { .. }) => return Ok(Reply::NotFound),
+            Err(Error::FilteredOut { .. }) => return Ok(Reply::FilteredOut),
             operated => operated?,
         };
         let record_bytes = operated.record_bytes;
@@ -318,32 +398,33 @@ impl Lowering {
             }
             return Ok(Reply::Done(seen));
         }
-        let rest = match (known(request), request.place) {
-            (Some(companion), _) => {
-                seen.companion = Some((companion, Mark::Live));
+        let rest = match request.place {
+            _ if is_known(request) => {
+                seen.companion = open(request).map(|(_, _, companion)| (companion, Mark::Live));
                 values
             }
-            (None, Place::Root) => {
+            Place::Root => {
                 let rest = values.split_off(ROOT_STATE.len());
-                seen.root = self.root(&values)?;
+                seen.root = self.root(values)?;
                 rest
             }
-            (None, Place::Companion(shard)) => {
+            Place::Companion(keys, shard) => {
                 let rest = values.split_off(COMPANION_STATE.len());
-                seen.companion = self.companion(shard, &values);
+                seen.companion = self.companion(keys, shard, &values);
                 rest
             }
         };
-        seen.has_bin = known(request).is_some() || rest.iter().any(Option::is_some);
+        seen.has_bin =
+            seen.companion.is_some() && is_known(request) || rest.iter().any(Option::is_some);
         if matches!(request.ask, Ask::State)
             && let Some(Some(value)) = rest.first()
         {
-            self.collection.check(&self.bin, value)?;
+            self.collection.check(self.bin.as_str(), value)?;
         }
         match request.ask {
             Ask::Content => {
                 let value = rest.into_iter().next().flatten();
-                seen.content = Some(self.collection.content(&self.bin, value)?);
+                seen.content = Some(self.collection.content(self.bin.as_str(), value)?);
             }
             Ask::User(_) => seen.answer = answered(rest),
             Ask::Nothing | Ask::State => {}
@@ -351,9 +432,9 @@ impl Lowering {
         Ok(Reply::Done(seen))
     }
 
-    /// What the bins `subkeys`, `subkeys_epoch` and `subkeys_bin` say.
-    fn root(&self, values: &[Option<Value>]) -> Result<Root> {
-        let [subkeys, epoch, bin, shard_of] = values else {
+    /// What the bins of [`ROOT_STATE`] say.
+    fn root(&self, values: Vec<Option<Value>>) -> Result<Root> {
+        let Ok([subkeys, epoch, plain, epochs, shard_of]) = <[_; 5]>::try_from(values) else {
             return Ok(Root::default());
         };
         // A companion of another collection: whoever wrote here would write into that.
@@ -362,29 +443,21 @@ impl Lowering {
                 key: text(&self.key),
             });
         }
-        let scheme = Scheme::parse(subkeys.as_ref())?;
-        if scheme != Scheme::Whole && *bin != Some((&*self.bin).into()) {
-            return Err(Error::ShardScheme {
-                found: format!("{bin:?}").into(),
-                why: "it is another bin of the record that is sharded, and a record has one such bin",
-            });
-        }
-        let epoch = match epoch {
-            None => Epoch::default(),
-            Some(epoch) => Epoch::of(epoch).ok_or_else(|| Error::ShardScheme {
-                found: format!("{epoch:?}").into(),
-                why: "the bin subkeys_epoch holds no number of a transition",
-            })?,
-        };
-        Ok(Root { scheme, epoch })
+        let description = Description::parse(&[subkeys, epoch, plain, epochs])?;
+        Root::of(description, self.bin)
     }
 
     /// What the bins `shard_of` and `frozen` say.
-    fn companion(&self, shard: u64, values: &[Option<Value>]) -> Option<(Companion, Mark)> {
+    fn companion(
+        &self,
+        keys: Keys,
+        shard: u64,
+        values: &[Option<Value>],
+    ) -> Option<(Companion, Mark)> {
         let [Some(shard_of), frozen] = values else {
             return None;
         };
-        let companion = parse_shard_of(shard_of, &self.key, shard)?;
+        let companion = self.name(keys, shard).parse(shard_of)?;
         let mark = match frozen {
             None => Mark::Live,
             Some(Value::Int(token)) if *token != 0 => Mark::Placed(Token(*token as u64)),
@@ -394,20 +467,28 @@ impl Lowering {
     }
 }
 
-/// The companion that must be open for this: its number, and what it must be.
-const fn live(request: &Request<Bin>) -> Option<(u64, Companion)> {
-    match (request.place, request.guard) {
-        (Place::Companion(shard), Guard::Live(companion)) => Some((shard, companion)),
+/// How a companion is called, and its number.
+const fn companion_of(place: Place) -> (Keys, u64) {
+    match place {
+        Place::Root => (Keys::Plain, 0),
+        Place::Companion(keys, shard) => (keys, shard),
+    }
+}
+
+/// The companion that must be open for a request, and what it must be.
+const fn open(request: &Request<Bin>) -> Option<(Keys, u64, Companion)> {
+    match (request.place, &request.guard) {
+        (Place::Companion(keys, shard), Guard::Live(companion)) => Some((keys, shard, *companion)),
         _ => None,
     }
 }
 
-/// The companion that a read has found open, or nothing: it need not ask what it is.
-const fn known(request: &Request<Bin>) -> Option<Companion> {
-    match (&request.edit, &request.ask, live(request)) {
-        (Edit::None, Ask::User(_), Some((_, companion))) => Some(companion),
-        _ => None,
-    }
+/// Whether the guard of a read says all that the caller wants to know of the record itself, which need not be read then.
+const fn is_known(request: &Request<Bin>) -> bool {
+    matches!(
+        (&request.edit, &request.ask, &request.guard),
+        (Edit::None, Ask::User(_), Guard::Live(_) | Guard::Whole(_))
+    )
 }
 
 /// Tokens are positive: 0 stands for a companion that is frozen with its content.

@@ -7,18 +7,21 @@
 //!   call. [`content`]: what is moved.
 //! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
 //! * [`audit`]: what is sharded, and what should not be there.
-//! * [`scheme`]: what root and companions say of themselves. [`route`]: which shard a child lives in.
+//! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
+//!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in.
 
 pub mod arithmetic;
 mod audit;
 mod common;
 mod companions;
 mod content;
+mod description;
 mod handle;
 mod list;
 mod lower;
 mod protocol;
 mod route;
+mod route_memory;
 mod scheme;
 mod state;
 
@@ -35,7 +38,5 @@ pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
-#[cfg(feature = "cli")]
-pub(crate) use route::{hash_of, shard as shard_of_hash};
 pub use state::{ShardProgress, ShardState, ShardTransition};
 pub use time::{TimeShards, TimeWidth};

@@ -2,6 +2,8 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::description::Keys;
+use crate::record::BinName;
 use crate::value::order::compare_total;
 use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
 use crate::{Error, Key, Result};
@@ -31,9 +33,12 @@ pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
     hash & (shards - 1)
 }
 
-/// The key of a companion.
-pub(crate) fn companion_key(root: &Key<'_>, shard: u64) -> Key<'static> {
-    suffixed_key(root, &shard.to_string())
+/// The key of a companion of the collection in this bin.
+pub(crate) fn companion_key(root: &Key<'_>, bin: BinName, keys: Keys, shard: u64) -> Key<'static> {
+    match keys {
+        Keys::Plain => suffixed_key(root, &shard.to_string()),
+        Keys::ByBin => suffixed_key(root, &format!("{}:{shard}", bin.as_str())),
+    }
 }
 
 /// The key of a record that belongs to a root: a colon and this behind the root's own.
@@ -52,11 +57,7 @@ pub(crate) fn suffixed_key(root: &Key<'_>, suffix: &str) -> Key<'static> {
 
 /// A key for a message.
 pub(crate) fn text(key: &Key<'_>) -> Box<str> {
-    match key {
-        Key::Integer(value) => value.to_string().into(),
-        Key::String(text) => text.as_ref().into(),
-        Key::Blob(bytes) => bytes.escape_ascii().to_string().into(),
-    }
+    key.bare().into()
 }
 
 /// The one form of all values that are equal to this one: zero without sign, containers without flags.
@@ -152,8 +153,28 @@ mod tests {
 
     #[test]
     fn companions_keep_the_type_of_text_and_bytes() {
-        assert_eq!(companion_key(&"alice".into(), 3), "alice:3".into());
-        assert_eq!(companion_key(&(-5).into(), 12), "-5:12".into());
-        assert_eq!(companion_key(&b"\xff".into(), 1), b"\xff:1".into());
+        let key = |root: Key<'_>, keys, shard| {
+            companion_key(&root, BinName::new("following").unwrap(), keys, shard)
+        };
+        for (root, plain, by_bin) in [
+            (
+                Key::from("alice"),
+                Key::from("alice:3"),
+                Key::from("alice:following:3"),
+            ),
+            (
+                Key::from(-5),
+                Key::from("-5:3"),
+                Key::from("-5:following:3"),
+            ),
+            (
+                Key::from(b"\xff"),
+                Key::from(b"\xff:3"),
+                Key::from(b"\xff:following:3"),
+            ),
+        ] {
+            assert_eq!(key(root.clone(), Keys::Plain, 3), plain);
+            assert_eq!(key(root, Keys::ByBin, 3), by_bin);
+        }
     }
 }

@@ -1,27 +1,22 @@
-//! What the root says of its companions (bin `subkeys`), and what a companion says of itself (bin `shard_of`).
+//! Where a collection is (its entry in the root's bin `subkeys`), and what a companion says of itself (bin `shard_of`).
 //!
 //! The forms are those of `docs/format.md`. A form that is not understood is an error: whoever guesses, loses data.
 
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
+use super::description::Keys;
+use crate::record::BinName;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
 
-/// Root: the scheme.
-pub(crate) const SUBKEYS: &str = "subkeys";
-/// Root: the number of the last transition. It stays when the collection is consolidated or deleted.
-pub(crate) const SUBKEYS_EPOCH: &str = "subkeys_epoch";
-/// Root: the bin whose collection is sharded.
-pub(crate) const SUBKEYS_BIN: &str = "subkeys_bin";
-/// Companion: root key, number of shards, number of this one, epoch.
-pub(crate) const SHARD_OF: &str = "shard_of";
+pub(crate) use crate::record::{
+    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN,
+};
+
 /// Companion: there while nobody may write. 0: frozen with its content; otherwise it is being made, by the one whose
 /// token this is.
 pub(crate) const FROZEN: &str = "frozen";
-
-/// Root of time shards: first and last bucket.
-pub(crate) const SUBKEYS_SPAN: &str = "subkeys_span";
 
 /// Refuses the names of bins that describe shards.
 ///
@@ -32,6 +27,7 @@ pub(crate) fn check_bin(bin: &str) -> Result<()> {
         SUBKEYS,
         SUBKEYS_EPOCH,
         SUBKEYS_BIN,
+        SUBKEYS_EPOCHS,
         SUBKEYS_SPAN,
         SHARD_OF,
         FROZEN,
@@ -138,14 +134,12 @@ impl Scheme {
                 }
                 _ => "it is none of the forms of hash shards: another program, or a newer version, made it",
             };
-            Error::ShardScheme {
-                found: format!("{value:?}").into(),
-                why,
-            }
+            not_understood(Some(value), why)
         })
     }
 
-    fn understood(value: &Value) -> Option<Self> {
+    /// What an entry of the bin `subkeys` says; `None` for anything but hash shards.
+    pub(crate) fn understood(value: &Value) -> Option<Self> {
         let Value::List(items) = value else {
             return None;
         };
@@ -188,6 +182,18 @@ impl fmt::Display for Scheme {
     }
 }
 
+/// The error for bins of a root that say what is not understood.
+pub(crate) fn not_understood(found: Option<&Value>, why: &'static str) -> Error {
+    let found = match found {
+        Some(value) => format!("{value:?}"),
+        None => "nothing".to_owned(),
+    };
+    Error::ShardScheme {
+        found: found.into(),
+        why,
+    }
+}
+
 fn count(shards: u64) -> Value {
     Value::Int(shards as i64)
 }
@@ -215,29 +221,51 @@ pub(crate) struct Companion {
     pub(crate) epoch: Epoch,
 }
 
-/// The value of the bin `shard_of`.
-pub(crate) fn shard_of(root: &Key<'_>, shard: u64, companion: Companion) -> Value {
-    list(vec![
-        key_value(root),
-        count(companion.shards),
-        count(shard),
-        companion.epoch.value(),
-    ])
+/// Whose companion a record is: the collection's root and bin, and the number of the shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardName<'a> {
+    pub(crate) root: &'a Key<'a>,
+    pub(crate) bin: BinName,
+    pub(crate) keys: Keys,
+    pub(crate) shard: u64,
 }
 
-/// What a bin `shard_of` says; `None` if it is not that of this shard of this root.
-pub(crate) fn parse_shard_of(value: &Value, root: &Key<'_>, shard: u64) -> Option<Companion> {
-    let Value::List(items) = value else {
-        return None;
-    };
-    match &items[..] {
-        [key, shards, number, epoch] if *key == key_value(root) && *number == count(shard) => {
-            Some(Companion {
-                shards: shards_of(shards)?,
-                epoch: Epoch::of(epoch)?,
-            })
+impl ShardName<'_> {
+    /// The value of the bin `shard_of`.
+    pub(crate) fn value(&self, companion: Companion) -> Value {
+        let mut items = vec![
+            key_value(self.root),
+            count(companion.shards),
+            count(self.shard),
+            companion.epoch.value(),
+        ];
+        if self.keys == Keys::ByBin {
+            items.push(self.bin.as_str().into());
         }
-        _ => None,
+        list(items)
+    }
+
+    /// What a bin `shard_of` says; `None` if it is not that of this shard.
+    pub(crate) fn parse(&self, value: &Value) -> Option<Companion> {
+        let Value::List(items) = value else {
+            return None;
+        };
+        let (key, shards, number, epoch) = match (self.keys, &items[..]) {
+            (Keys::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
+            (Keys::ByBin, [key, shards, number, epoch, Value::String(bin)])
+                if self.bin == bin.as_str() =>
+            {
+                (key, shards, number, epoch)
+            }
+            _ => return None,
+        };
+        if *key != key_value(self.root) || *number != count(self.shard) {
+            return None;
+        }
+        Some(Companion {
+            shards: shards_of(shards)?,
+            epoch: Epoch::of(epoch)?,
+        })
     }
 }
 
@@ -302,12 +330,28 @@ mod tests {
             shards: 4,
             epoch: Epoch(7),
         };
-        let text: Key<'_> = "5".into();
-        let described = shard_of(&text, 3, companion);
-        assert_eq!(parse_shard_of(&described, &text, 3), Some(companion));
-        assert_eq!(parse_shard_of(&described, &text, 2), None);
-        assert_eq!(parse_shard_of(&described, &5.into(), 3), None);
-        assert_eq!(parse_shard_of(&7.into(), &text, 3), None);
+        let (text, integer): (Key<'_>, Key<'_>) = ("5".into(), 5.into());
+        let name = |root, bin, keys, shard| ShardName {
+            root,
+            bin: BinName::new(bin).unwrap(),
+            keys,
+            shard,
+        };
+        for keys in [Keys::Plain, Keys::ByBin] {
+            let described = name(&text, "a", keys, 3).value(companion);
+            assert_eq!(name(&text, "a", keys, 3).parse(&described), Some(companion));
+            assert_eq!(name(&text, "a", keys, 2).parse(&described), None);
+            assert_eq!(name(&integer, "a", keys, 3).parse(&described), None);
+        }
+        let by_bin = name(&text, "a", Keys::ByBin, 3);
+        let plain = name(&text, "a", Keys::Plain, 3);
+        assert_eq!(
+            name(&text, "b", Keys::ByBin, 3).parse(&by_bin.value(companion)),
+            None
+        );
+        assert_eq!(by_bin.parse(&plain.value(companion)), None);
+        assert_eq!(plain.parse(&by_bin.value(companion)), None);
+        assert_eq!(plain.parse(&7.into()), None);
     }
 
     #[test]

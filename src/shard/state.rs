@@ -32,21 +32,26 @@ pub struct ShardState {
 }
 
 impl ShardState {
-    pub(crate) const fn of(root: Root) -> Self {
-        let (shards, transition) = match root.scheme {
-            Scheme::Whole => (0, None),
-            Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),
-            Scheme::Active { shards } => (shards, None),
-            Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),
-            Scheme::Merging { from } => (from, Some(ShardTransition::Merging)),
-            Scheme::Demoting => (1, Some(ShardTransition::Demoting)),
-            Scheme::Deleting { shards } => (shards, Some(ShardTransition::Deleting)),
-        };
+    pub(crate) const fn of(root: &Root) -> Self {
+        let (shards, transition) = under_way(root.scheme);
         Self {
             shards,
             epoch: root.epoch.0,
             transition,
         }
+    }
+}
+
+/// How many shards there are, or were before the transition that is under way.
+const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
+    match scheme {
+        Scheme::Whole => (0, None),
+        Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),
+        Scheme::Active { shards } => (shards, None),
+        Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),
+        Scheme::Merging { from } => (from, Some(ShardTransition::Merging)),
+        Scheme::Demoting => (1, Some(ShardTransition::Demoting)),
+        Scheme::Deleting { shards } => (shards, Some(ShardTransition::Deleting)),
     }
 }
 
@@ -65,17 +70,13 @@ pub struct ShardProgress {
 impl ShardProgress {
     /// `None` for what is no transition.
     pub(crate) const fn of(scheme: Scheme, done: Done) -> Option<Self> {
-        let state = ShardState::of(Root {
-            scheme,
-            epoch: super::scheme::Epoch(0),
-        });
-        match state.transition {
-            Some(transition) => Some(Self {
+        match under_way(scheme) {
+            (_, Some(transition)) => Some(Self {
                 transition,
                 done: done.done,
                 total: done.of,
             }),
-            None => None,
+            (_, None) => None,
         }
     }
 }

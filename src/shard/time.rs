@@ -24,8 +24,8 @@ use super::route;
 use super::scheme::{Epoch, check_bin};
 use crate::operations::lists;
 use crate::{
-    Error, Key, ListReturnType, MAX_TIME_TO_LIVE, Operated, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
+    Error, Key, ListReturnType, MAX_TIME_TO_LIVE, OperateResult, RecordSet, RecordStore, Result,
+    Value, WritePolicy,
 };
 
 /// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
@@ -69,8 +69,8 @@ const SPAN_BUCKETS_MAX: i64 = 200_000;
 #[derive(Debug)]
 pub struct TimeShards<R> {
     steps: Steps<R>,
-    /// What the root said last.
-    remembered: RwLock<Option<(Epoch, Span)>>,
+    /// What the root said last, and how many roots had been lost before it was asked.
+    remembered: RwLock<(Option<(Epoch, Span)>, u64)>,
 }
 
 impl<R: RecordSet> TimeShards<R> {
@@ -336,7 +336,7 @@ impl<R: RecordSet> TimeShards<R> {
             }
         }
         match self.steps.begin(after, bucket)? {
-            Did::FilteredOut if self.steps.has_own_bin()? => Err(Error::OpNotApplicable(
+            Did::FilteredOut if self.steps.has_own_bin()? => Err(Error::not_applicable(
                 format!(
                     "the record has a bin {:?} of its own: time shards begin empty, take another name",
                     self.steps.bin
@@ -406,6 +406,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// Reads the root, and carries a deletion to its end. `None`: there is no collection.
     fn read_root(&self) -> Result<Option<(Epoch, Span)>> {
         for _ in 0..ATTEMPTS_MAX {
+            let lost_roots = self.steps.records.lost_roots();
             let root = self.steps.root()?;
             match root.spread {
                 Some((Phase::Deleting, span)) => {
@@ -418,11 +419,11 @@ impl<R: RecordSet> TimeShards<R> {
                 }
                 Some((Phase::Active, span)) => {
                     let root = Some((root.epoch, span));
-                    self.remember(root);
+                    self.remember(root, lost_roots);
                     return Ok(root);
                 }
                 None => {
-                    self.remember(None);
+                    self.remember(None, lost_roots);
                     return Ok(None);
                 }
             }
@@ -438,23 +439,26 @@ impl<R: RecordSet> TimeShards<R> {
     }
 
     fn recalled(&self) -> Option<(Epoch, Span)> {
-        *self
-            .remembered
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+        let lost_roots = self.steps.records.lost_roots();
+        let remembered = self.remembered.read();
+        let (root, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
+        // The root that has been lost since may have been this one.
+        root.filter(|_| as_of == lost_roots)
     }
 
-    fn remember(&self, root: Option<(Epoch, Span)>) {
-        if self.recalled() != root {
-            *self
-                .remembered
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = root;
+    fn remember(&self, root: Option<(Epoch, Span)>, lost_roots: u64) {
+        if self.recalled() == root && root.is_some() {
+            return;
+        }
+        let remembered = self.remembered.write();
+        let mut remembered = remembered.unwrap_or_else(PoisonError::into_inner);
+        if lost_roots >= remembered.1 {
+            *remembered = (root, lost_roots);
         }
     }
 
     fn forget(&self) {
-        self.remember(None);
+        self.remember(None, self.steps.records.lost_roots());
     }
 
     /// Reads the buckets of some times; see [`TimeShards::read`].
@@ -544,7 +548,7 @@ fn timed(pair: Value) -> Reading<(SystemTime, Value)> {
 }
 
 /// A result that is a number, 0 if there is none.
-fn number(operated: &Operated, operation: usize) -> i64 {
+fn number(operated: &OperateResult, operation: usize) -> i64 {
     match operated.value(operation) {
         Some(Value::Int(number)) => *number,
         _ => 0,

@@ -2,7 +2,8 @@
 
 use super::help::Help;
 use super::{
-    Ask, Done, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Token,
+    Ask, Done, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Reply, Request,
+    Root, Token,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::scheme::{Epoch, Scheme};
@@ -49,7 +50,7 @@ enum Step<P> {
     Mark(Root, Scheme),
     Help(Help<P>),
     /// The collection in the root is deleted.
-    Clear,
+    Clear(Neighbors),
 }
 
 impl<P: Clone> Begin<P> {
@@ -103,11 +104,14 @@ impl<P: Clone> Begin<P> {
         if let Some(shards) = shards {
             return self.go(Step::Mark(root, Scheme::Deleting { shards }));
         }
-        if let Some(help) = Help::new(root, has_bin, token) {
+        if let Some(help) = Help::new(&root, has_bin, token) {
             self.token = token.next();
             return self.go(Step::Help(help));
         }
         match (self.goal, root.scheme) {
+            (Goal::Activate(_), Scheme::Whole) if root.description.has_other_forms() => {
+                Progress::Failed(Failure::OtherForm)
+            }
             (Goal::Activate(shards), Scheme::Whole) => {
                 self.check(0, shards, root, Scheme::Activating { shards })
             }
@@ -143,7 +147,7 @@ impl<P: Clone> Begin<P> {
             (Goal::Delete, Scheme::Active { shards }) => {
                 self.go(Step::Mark(root, Scheme::Deleting { shards }))
             }
-            (Goal::Delete, Scheme::Whole) => self.go(Step::Clear),
+            (Goal::Delete, Scheme::Whole) => self.go(Step::Clear(root.neighbors())),
             // A split or merge that has come this far was overtaken by others.
             (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
                 Progress::Failed(Failure::NotApplicable(root.scheme))
@@ -159,18 +163,23 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
     fn request(&self) -> Request<K> {
         match &self.step {
             Step::ReadRoot => Request::read(Place::Root, Ask::State),
-            Step::Check(shard, ..) => Request::read(Place::Companion(*shard), Ask::State),
+            Step::Check(shard, _, root, _) => {
+                Request::read(Place::Companion(root.keys, *shard), Ask::State)
+            }
             Step::Mark(root, scheme) => {
-                let epoch = root.epoch.max(self.newest).after(self.now_us);
-                let guard = match root.scheme {
-                    Scheme::Whole => Guard::WholeBefore(epoch),
-                    was if *scheme == Scheme::Demoting => Guard::Bare(was, root.epoch),
-                    scheme => Guard::RootIs(scheme, root.epoch),
+                let latest = root.description.latest();
+                let epoch = latest.max(self.newest).after(self.now_us);
+                let description = root.description.clone();
+                let guard = match scheme {
+                    Scheme::Demoting => Guard::Bare(description),
+                    _ => Guard::Bears(description),
                 };
                 Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))
             }
             Step::Help(help) => help.request(),
-            Step::Clear => Request::write(Place::Root, Guard::Whole, Edit::Clear),
+            Step::Clear(neighbors) => {
+                Request::write(Place::Root, Guard::Whole(*neighbors), Edit::Clear)
+            }
         }
     }
 
@@ -182,7 +191,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
             },
             Step::Check(shard, to, root, scheme) => match reply {
                 Reply::Done(seen) if seen.companion.is_none() => {
-                    Progress::Failed(Failure::Collision(shard))
+                    Progress::Failed(Failure::Collision(root.keys, shard))
                 }
                 reply => {
                     if let Reply::Done(seen) = reply
@@ -202,7 +211,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
             Step::Help(help) => help.then(reply, |help| {
                 self.go(help.map_or(Step::ReadRoot, Step::Help))
             }),
-            Step::Clear => match reply {
+            Step::Clear(_) => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
                 _ => Progress::Done(Root::default()),
             },

@@ -5,8 +5,8 @@ use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
 use super::write::Did;
 use super::{
-    Ask, Companion, Failure, Guard, Kind, Machine, Mark, Place, Progress, Reply, Request, Root,
-    Route, Seen, Token,
+    Ask, Companion, Failure, Guard, Kind, Machine, Mark, Neighbors, Place, Progress, Remembered,
+    Reply, Request, Root, Route, Seen, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
@@ -25,6 +25,8 @@ pub(crate) struct Find<K: Kind> {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
+    /// The root, if the collection is in it: cheaper than to read what it is.
+    Whole(Neighbors),
     ReadRoot,
     /// By a route that is remembered, or was read in the root.
     Companion(Route, Origin),
@@ -50,16 +52,18 @@ impl Origin {
 
 impl<K: Kind> Find<K> {
     /// `remembered`: where it was last time.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: Option<Route>, token: Token) -> Self {
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
         Self {
             hash,
             act,
             token,
             refused: None,
             patience: PATIENCE,
-            step: remembered.map_or(Step::ReadRoot, |route| {
-                Step::Companion(route, Origin::Remembered)
-            }),
+            step: match remembered {
+                Remembered::Nothing => Step::ReadRoot,
+                Remembered::Whole(neighbors) => Step::Whole(neighbors),
+                Remembered::Sharded(route) => Step::Companion(route, Origin::Remembered),
+            },
         }
     }
 
@@ -74,25 +78,25 @@ impl<K: Kind> Find<K> {
 
     const fn found(
         answer: Option<K::Answer>,
-        route: Option<Route>,
+        remembered: Remembered,
     ) -> Progress<Self, Did<K::Answer>> {
-        Progress::Done(Did { answer, route })
+        Progress::Done(Did { answer, remembered })
     }
 
     fn judge(mut self, seen: Seen<K>) -> Progress<Self, Did<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
-        if in_root(root, seen.has_bin) || deleting && !keeps(Rule::ReadersHelpDeleting) {
-            return Self::found(seen.answer, None);
+        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersHelpDeleting) {
+            return Self::found(seen.answer, Remembered::of(&root));
         }
-        if let Some(route) = Route::of(root) {
+        if let Some(route) = Route::of(&root) {
             return match self.refused {
                 Some((refused, failure)) if refused == route => Progress::Failed(failure),
                 _ => self.go(Step::Companion(route, Origin::Root)),
             };
         }
         if (deleting || self.patience == 0)
-            && let Some(help) = Help::new(root, seen.has_bin, self.token)
+            && let Some(help) = Help::new(&root, seen.has_bin, self.token)
         {
             self.token = self.token.next();
             self.patience = PATIENCE;
@@ -102,7 +106,7 @@ impl<K: Kind> Find<K> {
     }
 
     /// The smaller and the greater number of shards of a transition.
-    const fn shards(root: Root) -> (u64, u64) {
+    const fn shards(root: &Root) -> (u64, u64) {
         match root.scheme {
             Scheme::Splitting { from } => (from, from * 2),
             Scheme::Merging { from } => (from / 2, from),
@@ -110,11 +114,11 @@ impl<K: Kind> Find<K> {
         }
     }
 
-    fn low(&self, root: Root) -> u64 {
+    fn low(&self, root: &Root) -> u64 {
         shard(self.hash, Self::shards(root).0)
     }
 
-    fn high(&self, root: Root) -> u64 {
+    fn high(&self, root: &Root) -> u64 {
         shard(self.hash, Self::shards(root).1)
     }
 }
@@ -134,11 +138,16 @@ impl<K: Kind> Machine<K> for Find<K> {
     type Outcome = Did<K::Answer>;
 
     fn request(&self) -> Request<K> {
-        let at = |shard| Request::read(Place::Companion(shard), Ask::User(self.act.clone()));
+        let at = |keys, shard| {
+            let place = Place::Companion(keys, shard);
+            Request::read(place, Ask::User(self.act.clone()))
+        };
         match &self.step {
+            Step::Whole(neighbors) => Request::read(Place::Root, Ask::User(self.act.clone()))
+                .guarded(Guard::Whole(*neighbors)),
             Step::ReadRoot => Request::read(Place::Root, Ask::User(self.act.clone())),
             Step::Companion(route, origin) => {
-                let request = at(shard(self.hash, route.shards));
+                let request = at(route.keys, shard(self.hash, route.shards));
                 if origin.takes_frozen() {
                     request
                 } else {
@@ -146,27 +155,33 @@ impl<K: Kind> Machine<K> for Find<K> {
                     request.guarded(Guard::Live(route.companion()))
                 }
             }
-            Step::Low(root) => at(self.low(*root)),
-            Step::High(root) => at(self.high(*root)),
+            Step::Low(root) => at(root.keys, self.low(root)),
+            Step::High(root) => at(root.keys, self.high(root)),
             Step::Help(help) => help.request(),
         }
     }
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
         match std::mem::replace(&mut self.step, Step::ReadRoot) {
+            Step::Whole(neighbors) => match reply {
+                Reply::Done(seen) => Self::found(seen.answer, Remembered::Whole(neighbors)),
+                Reply::NotFound => Self::found(None, Remembered::default()),
+                Reply::FilteredOut => self.go(Step::ReadRoot),
+            },
             Step::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen),
-                _ => Self::found(None, None),
+                _ => Self::found(None, Remembered::default()),
             },
             Step::Companion(route, origin) => {
                 let source = Source::Companion {
+                    keys: route.keys,
                     shard: shard(self.hash, route.shards),
                     companion: route.companion(),
                     frozen_too: origin.takes_frozen(),
                 };
                 let filtered_out = matches!(reply, Reply::FilteredOut);
                 match source.accept(reply) {
-                    Ok(answer) => Self::found(answer, Some(route)),
+                    Ok(answer) => Self::found(answer, Remembered::Sharded(route)),
                     Err(failure) => {
                         // What was filtered out is looked at, should the root still say the same.
                         self.refused = (!filtered_out).then_some((route, failure));
@@ -179,8 +194,8 @@ impl<K: Kind> Machine<K> for Find<K> {
                     // Whether everything of both halves is in this one.
                     let old = companion.epoch < root.epoch;
                     let both = old != matches!(root.scheme, Scheme::Merging { .. });
-                    if both || self.low(root) == self.high(root) {
-                        Self::found(answer, None)
+                    if both || self.low(&root) == self.high(&root) {
+                        Self::found(answer, Remembered::of(&root))
                     } else {
                         self.go(Step::High(root))
                     }
@@ -194,7 +209,7 @@ impl<K: Kind> Machine<K> for Find<K> {
                         if splitting == (companion.epoch == root.epoch)
                             && companion.epoch <= root.epoch =>
                     {
-                        Self::found(answer, None)
+                        Self::found(answer, Remembered::of(&root))
                     }
                     _ => self.again(),
                 }

@@ -71,7 +71,7 @@ pub(crate) enum Again {
 
 impl<P: Clone> Help<P> {
     /// Helps what this root is in; `None` if it is in no transition. `has_bin`: whether the root has the collection's bin.
-    pub(crate) fn new(root: Root, has_bin: bool, token: Token) -> Option<Self> {
+    pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
         let step = match root.scheme {
             Scheme::Whole | Scheme::Active { .. } => return None,
             Scheme::Activating { .. } => Step::Place(0, Vec::new()),
@@ -81,6 +81,7 @@ impl<P: Clone> Help<P> {
             Scheme::Demoting => Step::FreezeOnly,
             Scheme::Deleting { .. } => Step::Delete(0),
         };
+        let root = root.clone();
         Some(Self { root, token, step })
     }
 
@@ -181,7 +182,7 @@ impl<P: Clone> Help<P> {
     ) -> Result<Option<Token>, Progress<Self, Helped>> {
         match reply {
             Reply::Done(seen) => match seen.companion {
-                None => Err(Progress::Failed(Failure::Collision(shard))),
+                None => Err(Progress::Failed(Failure::Collision(self.root.keys, shard))),
                 Some((companion, _)) if companion.epoch != self.root.epoch => {
                     Err(Progress::Done(Helped))
                 }
@@ -202,11 +203,12 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
 
     fn request(&self) -> Request<K> {
         let epoch = self.root.epoch;
-        let older = Guard::OlderThan(epoch);
-        let at = |shard: u64| Place::Companion(shard);
+        let older = || Guard::OlderThan(epoch);
+        let at = |shard: u64| Place::Companion(self.root.keys, shard);
+        let bears = || Guard::Bears(self.root.description.clone());
         let place = |shard| {
             let edit = Edit::Place(self.new_companion(), self.token);
-            Request::write(at(shard), older, edit)
+            Request::write(at(shard), older(), edit)
         };
         let fill = |shard, part, token| {
             let guard = Guard::Placed(self.new_companion(), token);
@@ -214,7 +216,7 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
         };
         let freeze = |shard| Request {
             ask: Ask::Content,
-            ..Request::write(at(shard), older, Edit::Freeze)
+            ..Request::write(at(shard), older(), Edit::Freeze)
         };
         let look = |shard| Request::read(at(shard), Ask::State);
         match &self.step {
@@ -238,23 +240,22 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
             Step::Shed(shard, whole) => {
                 let moved = K::part(whole, self.of() * 2, self.half(*shard));
                 let edit = Edit::Shed(moved, self.new_companion());
-                Request::write(at(*shard), older, edit)
+                Request::write(at(*shard), older(), edit)
             }
             Step::LookTaken(shard, _) => look(*shard),
             Step::FreezeHalf(shard, _) => freeze(self.half(*shard)),
             Step::TakeIn(shard, half) => {
                 let edit = Edit::TakeIn(half.clone(), self.new_companion());
-                Request::write(at(*shard), older, edit)
+                Request::write(at(*shard), older(), edit)
             }
-            Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older, Edit::Delete),
+            Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older(), Edit::Delete),
             Step::FreezeOnly => freeze(0),
             Step::PutBack(whole) => {
                 // Twice is as good as once: while this guard holds, nobody writes either of them.
-                let guard = Guard::RootIs(self.root.scheme, epoch);
-                Request::write(Place::Root, guard, Edit::PutBack(whole.clone()))
+                Request::write(Place::Root, bears(), Edit::PutBack(whole.clone()))
             }
-            Step::DeleteOnly => Request::write(at(0), older, Edit::Delete),
-            Step::Delete(shard) => Request::write(at(*shard), older, Edit::Delete),
+            Step::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
+            Step::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
             Step::Finish => {
                 let edit = match self.root.scheme {
                     Scheme::Activating { .. } | Scheme::Deleting { .. } => {
@@ -262,7 +263,7 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                     }
                     _ => Edit::Settle(self.target()),
                 };
-                Request::write(Place::Root, Guard::RootIs(self.root.scheme, epoch), edit)
+                Request::write(Place::Root, bears(), edit)
             }
             Step::Missing(_) => Request::read(Place::Root, Ask::State),
         }
@@ -284,7 +285,11 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                 Err(end) => end,
             },
             Step::ReadWhole(tokens) => match reply {
-                Reply::Done(seen) if seen.root == self.root || !keeps(Rule::Evidence) => {
+                Reply::Done(seen) if seen.root.is_as(&self.root) || !keeps(Rule::Evidence) => {
+                    if seen.root.is_as(&self.root) {
+                        // Other collections of the record may have changed meanwhile.
+                        self.root.description = seen.root.description;
+                    }
                     match seen.content {
                         Some(whole) => self.fill(0, whole, tokens),
                         None => Progress::Done(Helped),
@@ -371,14 +376,20 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                 },
                 _ => self.go(Step::Missing(0)),
             },
-            Step::PutBack(_) => self.go(Step::DeleteOnly),
+            Step::PutBack(_) => match reply {
+                Reply::Done(_) => self.go(Step::DeleteOnly),
+                _ if !keeps(Rule::PutBackBeforeDelete) => self.go(Step::DeleteOnly),
+                // The transition is over, or another collection of the record has changed: the companion stays until the
+                // root is seen to have its content.
+                _ => Progress::Done(Helped),
+            },
             Step::DeleteOnly => self.go(Step::Finish),
 
             Step::Delete(shard) => self.behind(shard, Step::Delete),
 
             Step::Finish => Progress::Done(Helped),
             Step::Missing(shard) => match reply {
-                Reply::Done(seen) if seen.root == self.root => {
+                Reply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Demoting && seen.has_bin {
                         // Somebody else has put it back in the meantime.
                         self.go(Step::DeleteOnly)

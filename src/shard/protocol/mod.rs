@@ -19,7 +19,10 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
+use super::description::{Described, Description, Keys};
 use super::scheme::{Companion, Epoch, Scheme};
+use crate::Result;
+use crate::record::BinName;
 
 /// What a collection is made of: that of a real store, or a handful of bits in the model.
 pub(crate) trait Kind: Clone + Debug {
@@ -38,28 +41,47 @@ pub(crate) trait Kind: Clone + Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Place {
     Root,
-    Companion(u64),
+    /// How it is called, and its number.
+    Companion(Keys, u64),
+}
+
+/// Whether other collections of the record are sharded, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Neighbors {
+    /// None is, which is the cheapest to ask for.
+    #[default]
+    None,
+    /// Some may be.
+    Sharded,
 }
 
 /// What must hold for the record, else [`Reply::FilteredOut`]. A record that does not exist is not asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Guard {
     /// Nothing: for reads that ask what the record is.
     None,
-    /// Root: the collection is in it.
-    Whole,
-    /// Root: the collection is in it, and every earlier transition is older than this.
-    WholeBefore(Epoch),
-    /// Root: this scheme at this epoch.
-    RootIs(Scheme, Epoch),
+    /// Root: the collection is in it; by [`Neighbors::None`], no other one of the record is sharded, either.
+    Whole(Neighbors),
+    /// Root: it bears this description.
+    Bears(Described),
     /// The same, and the root has no bin of the collection's name.
-    Bare(Scheme, Epoch),
+    Bare(Described),
     /// Companion: exactly this one, with its bin, and not frozen.
     Live(Companion),
     /// Companion of this collection, older than this.
     OlderThan(Epoch),
     /// Companion that is being made under this token.
     Placed(Companion, Token),
+}
+
+impl Guard {
+    /// The description that a change of the root begins from.
+    pub(crate) fn description(&self) -> Described {
+        match self {
+            Self::Bears(description) | Self::Bare(description) => description.clone(),
+            _ => Described::default(),
+        }
+    }
 }
 
 /// What is changed. Nothing but [`Edit::User`], [`Edit::Mark`] and [`Edit::Place`] creates a record.
@@ -69,7 +91,7 @@ pub(crate) enum Edit<K: Kind> {
     None,
     /// What the caller wants.
     User(K::Act),
-    /// Root: a transition begins.
+    /// Root: a transition begins. The rest of the description is as the guard has it, here and below.
     Mark(Scheme, Epoch),
     /// Root: the transition has come to this. Removes the bin that has been spread.
     Spread(Scheme),
@@ -179,11 +201,49 @@ impl<K: Kind> Seen<K> {
     }
 }
 
-/// What a root says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+/// What a root says of one collection, and of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Root {
     pub(crate) scheme: Scheme,
+    /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
+    /// How its companions are called, or will be.
+    pub(crate) keys: Keys,
+    /// The collection, and the others of the record.
+    pub(crate) description: Described,
+}
+
+impl Root {
+    /// What a description says of the collection in this bin.
+    ///
+    /// # Errors
+    /// [`crate::Error::ShardScheme`] for another kind of shards, or one that is not understood.
+    pub(crate) fn of(description: Description, bin: BinName) -> Result<Self> {
+        let (scheme, epoch) = match description.of(bin) {
+            None => (Scheme::Whole, description.latest()),
+            Some(entry) => (entry.form.scheme()?, entry.epoch),
+        };
+        Ok(Self {
+            scheme,
+            epoch,
+            keys: description.keys(bin),
+            description: description.into(),
+        })
+    }
+
+    /// Whether both say the same of the collection. Others may have changed.
+    pub(crate) fn is_as(&self, other: &Self) -> bool {
+        (self.scheme, self.epoch) == (other.scheme, other.epoch)
+    }
+
+    /// Whether other collections of the record are sharded, for a collection that is not.
+    pub(crate) fn neighbors(&self) -> Neighbors {
+        if self.description.is_empty() {
+            Neighbors::None
+        } else {
+            Neighbors::Sharded
+        }
+    }
 }
 
 /// Whether a companion may be written.
@@ -207,11 +267,12 @@ impl Token {
     }
 }
 
-/// All the companions of a collection that is not in transition: what a handle remembers.
+/// All the companions of a collection that is not in transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Route {
     pub(crate) shards: u64,
     pub(crate) epoch: Epoch,
+    pub(crate) keys: Keys,
 }
 
 impl Route {
@@ -222,13 +283,42 @@ impl Route {
         }
     }
 
-    pub(crate) const fn of(root: Root) -> Option<Self> {
+    pub(crate) const fn of(root: &Root) -> Option<Self> {
         match root.scheme {
             Scheme::Active { shards } => Some(Self {
                 shards,
                 epoch: root.epoch,
+                keys: root.keys,
             }),
             _ => None,
+        }
+    }
+}
+
+/// Where a collection was last time: what a handle remembers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Remembered {
+    /// There was no record, or no call.
+    #[default]
+    Nothing,
+    /// In the root.
+    Whole(Neighbors),
+    /// In companions.
+    Sharded(Route),
+}
+
+impl Remembered {
+    pub(crate) fn of(root: &Root) -> Self {
+        match Route::of(root) {
+            Some(route) => Self::Sharded(route),
+            None => Self::Whole(root.neighbors()),
+        }
+    }
+
+    pub(crate) const fn route(self) -> Option<Route> {
+        match self {
+            Self::Nothing | Self::Whole(_) => None,
+            Self::Sharded(route) => Some(route),
         }
     }
 }
@@ -239,13 +329,15 @@ pub(crate) enum Failure {
     /// The root is right, and this companion is not there.
     Missing(u64),
     /// A record that is no companion of this collection has the key of this one.
-    Collision(u64),
+    Collision(Keys, u64),
     /// The companion has no such bin.
     NoBin(u64),
     /// The transition does not apply to this.
     NotApplicable(Scheme),
     /// The collection cannot go back into the root: somebody else has made a bin of its name there.
     Foreign,
+    /// The collection cannot be sharded beside another one, which is sharded by time or in a form that is not understood.
+    OtherForm,
 }
 
 /// What a step has come to.

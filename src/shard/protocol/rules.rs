@@ -9,6 +9,8 @@ pub(crate) enum Rule {
     RememberedNotFrozen,
     /// Whoever reads a collection that is being deleted helps first.
     ReadersHelpDeleting,
+    /// The one companion is deleted only by those who have put its content back.
+    PutBackBeforeDelete,
     /// In a split, a half counts only once the other one has shed it.
     IgnoreUnshedHalf,
 }

@@ -9,6 +9,7 @@ use super::{
     Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
     Token,
 };
+use crate::shard::description::{Described, Keys};
 use crate::shard::scheme::Scheme;
 
 /// How often a reader looks at a transition that will not stand still before it helps.
@@ -21,6 +22,8 @@ pub(crate) enum Source {
     Root,
     /// A companion, while it is this one.
     Companion {
+        /// How it is called.
+        keys: Keys,
         /// Its number.
         shard: u64,
         /// What it must be.
@@ -34,7 +37,7 @@ impl Source {
     pub(crate) const fn place(&self) -> Place {
         match self {
             Self::Root => Place::Root,
-            Self::Companion { shard, .. } => Place::Companion(*shard),
+            Self::Companion { keys, shard, .. } => Place::Companion(*keys, *shard),
         }
     }
 
@@ -44,11 +47,12 @@ impl Source {
     /// What is wrong with it, should the root still say the same.
     pub(crate) fn accept<K: Kind>(&self, reply: Reply<K>) -> Result<Option<K::Answer>, Failure> {
         match (self, reply) {
-            (Self::Root, Reply::Done(seen)) if in_root(seen.root, seen.has_bin) => Ok(seen.answer),
+            (Self::Root, Reply::Done(seen)) if in_root(&seen.root, seen.has_bin) => Ok(seen.answer),
             (Self::Root, Reply::NotFound) => Ok(None),
             (Self::Root, _) => Err(Failure::Missing(0)),
             (
                 Self::Companion {
+                    keys,
                     shard,
                     companion,
                     frozen_too,
@@ -65,7 +69,7 @@ impl Source {
                 Some((found, Mark::Frozen)) if found == *companion && *frozen_too => {
                     Ok(seen.answer)
                 }
-                None => Err(Failure::Collision(*shard)),
+                None => Err(Failure::Collision(*keys, *shard)),
                 _ => Err(Failure::Missing(*shard)),
             },
             (Self::Companion { shard, .. }, _) => Err(Failure::Missing(*shard)),
@@ -74,7 +78,7 @@ impl Source {
 }
 
 /// Whether the root's own bin is the collection.
-pub(crate) const fn in_root(root: Root, has_bin: bool) -> bool {
+pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     match root.scheme {
         Scheme::Whole | Scheme::Activating { .. } => true,
         Scheme::Demoting => has_bin,
@@ -98,6 +102,7 @@ impl View {
 
     fn active(route: Route, frozen_too: bool) -> Self {
         let sources = (0..route.shards).map(|shard| Source::Companion {
+            keys: route.keys,
             shard,
             companion: route.companion(),
             frozen_too,
@@ -108,6 +113,9 @@ impl View {
                     shards: route.shards,
                 },
                 epoch: route.epoch,
+                keys: route.keys,
+                // Nobody changes the root by this one.
+                description: Described::default(),
             },
             sources: sources.collect(),
         }
@@ -115,7 +123,7 @@ impl View {
 }
 
 /// A view that did not hold, and why not, should the root still say the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Refused {
     pub(crate) root: Root,
     pub(crate) failure: Failure,
@@ -154,8 +162,10 @@ impl<P: Clone> Survey<P> {
     pub(crate) fn new(refused: Option<Refused>, token: Token) -> Self {
         Self {
             token,
+            patience: refused
+                .as_ref()
+                .map_or(PATIENCE, |refused| refused.patience),
             refused,
-            patience: refused.map_or(PATIENCE, |refused| refused.patience),
             step: Step::ReadRoot,
         }
     }
@@ -177,9 +187,9 @@ impl<P: Clone> Survey<P> {
     }
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Surveyed> {
-        if let Some(refused) = self.refused
-            && Route::of(root).is_some()
-            && refused.root == root
+        if let Some(refused) = &self.refused
+            && Route::of(&root).is_some()
+            && refused.root.is_as(&root)
         {
             return Progress::Failed(refused.failure);
         }
@@ -187,14 +197,14 @@ impl<P: Clone> Survey<P> {
         let help = matches!(root.scheme, Scheme::Deleting { .. })
             && keeps(Rule::ReadersHelpDeleting)
             || self.patience == 0;
-        if help && let Some(help) = Help::new(root, has_bin, self.token) {
+        if help && let Some(help) = Help::new(&root, has_bin, self.token) {
             self.token = self.token.next();
             self.patience = PATIENCE;
             return self.go(Step::Help(help));
         }
-        match Route::of(root) {
+        match Route::of(&root) {
             Some(route) => self.done(View::active(route, true)),
-            None if in_root(root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
+            None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
                 let sources = vec![Source::Root];
                 self.done(View { root, sources })
             }
@@ -203,7 +213,7 @@ impl<P: Clone> Survey<P> {
     }
 
     /// How many companions have other halves.
-    const fn pairs(root: Root) -> u64 {
+    const fn pairs(root: &Root) -> u64 {
         match root.scheme {
             Scheme::Splitting { from } => from,
             Scheme::Merging { from } => from / 2,
@@ -212,7 +222,7 @@ impl<P: Clone> Survey<P> {
     }
 
     fn behind(self, shard: u64, view: View) -> Progress<Self, Surveyed> {
-        if shard + 1 < Self::pairs(view.root) {
+        if shard + 1 < Self::pairs(&view.root) {
             self.go(Step::Low(shard + 1, view))
         } else {
             self.done(view)
@@ -237,9 +247,12 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
     fn request(&self) -> Request<K> {
         match &self.step {
             Step::ReadRoot => Request::read(Place::Root, Ask::State),
-            Step::Low(shard, _) => Request::read(Place::Companion(*shard), Ask::State),
+            Step::Low(shard, view) => {
+                Request::read(Place::Companion(view.root.keys, *shard), Ask::State)
+            }
             Step::High(shard, view) => {
-                let place = Place::Companion(shard + Self::pairs(view.root));
+                let half = shard + Self::pairs(&view.root);
+                let place = Place::Companion(view.root.keys, half);
                 Request::read(place, Ask::State)
             }
             Step::Help(help) => help.request(),
@@ -247,7 +260,8 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
     }
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, Surveyed> {
-        let source = |shard, companion| Source::Companion {
+        let source = |view: &View, shard, companion| Source::Companion {
+            keys: view.root.keys,
             shard,
             companion,
             frozen_too: true,
@@ -265,7 +279,7 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 if companion.epoch > view.root.epoch {
                     return self.again();
                 }
-                view.sources.push(source(shard, companion));
+                view.sources.push(source(&view, shard, companion));
                 let both = match view.root.scheme {
                     Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreUnshedHalf),
                     Scheme::Merging { .. } => old,
@@ -281,8 +295,8 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 let splitting = matches!(view.root.scheme, Scheme::Splitting { .. });
                 match looked_at(&reply) {
                     Some(companion) if splitting == (companion.epoch == view.root.epoch) => {
-                        let half = shard + Self::pairs(view.root);
-                        view.sources.push(source(half, companion));
+                        let half = shard + Self::pairs(&view.root);
+                        view.sources.push(source(&view, half, companion));
                         self.behind(shard, view)
                     }
                     _ if !keeps(Rule::IgnoreUnshedHalf) => self.behind(shard, view),

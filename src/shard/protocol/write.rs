@@ -2,7 +2,8 @@
 
 use super::help::Help;
 use super::{
-    Ask, Edit, Failure, Guard, Kind, Machine, Place, Progress, Reply, Request, Root, Route, Token,
+    Ask, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Remembered, Reply,
+    Request, Root, Route, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
@@ -21,7 +22,7 @@ pub(crate) struct Write<K: Kind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
     /// The root, if the collection is in it.
-    Whole,
+    Whole(Neighbors),
     ReadRoot,
     Companion(Route),
     /// Why the right companion would not have it.
@@ -34,19 +35,23 @@ enum Step<P> {
 pub(crate) struct Did<A> {
     /// `None`: there is no record.
     pub(crate) answer: Option<A>,
-    /// By which route; `None`: it was in the root.
-    pub(crate) route: Option<Route>,
+    /// Where it was.
+    pub(crate) remembered: Remembered,
 }
 
 impl<K: Kind> Write<K> {
     /// `remembered`: where it was last time.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: Option<Route>, token: Token) -> Self {
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
         Self {
             hash,
             act,
             token,
             refused: None,
-            step: remembered.map_or(Step::Whole, Step::Companion),
+            step: match remembered {
+                Remembered::Nothing => Step::Whole(Neighbors::None),
+                Remembered::Whole(neighbors) => Step::Whole(neighbors),
+                Remembered::Sharded(route) => Step::Companion(route),
+            },
         }
     }
 
@@ -55,17 +60,17 @@ impl<K: Kind> Write<K> {
     }
 
     fn place(&self, route: Route) -> Place {
-        Place::Companion(shard(self.hash, route.shards))
+        Place::Companion(route.keys, shard(self.hash, route.shards))
     }
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Did<K::Answer>> {
         let token = self.token;
-        if let Some(help) = Help::new(root, has_bin, token) {
+        if let Some(help) = Help::new(&root, has_bin, token) {
             self.token = token.next();
             return self.go(Step::Help(help));
         }
-        match Route::of(root) {
-            None => self.go(Step::Whole),
+        match Route::of(&root) {
+            None => self.go(Step::Whole(root.neighbors())),
             Some(route) if self.refused == Some(route) => self.go(Step::Diagnose(route)),
             Some(route) => self.go(Step::Companion(route)),
         }
@@ -78,7 +83,7 @@ impl<K: Kind> Machine<K> for Write<K> {
     fn request(&self) -> Request<K> {
         let user = || Edit::User(self.act.clone());
         match &self.step {
-            Step::Whole => Request::write(Place::Root, Guard::Whole, user()),
+            Step::Whole(neighbors) => Request::write(Place::Root, Guard::Whole(*neighbors), user()),
             Step::ReadRoot => Request::read(Place::Root, Ask::State),
             Step::Companion(route) => {
                 Request::write(self.place(*route), Guard::Live(route.companion()), user())
@@ -90,25 +95,25 @@ impl<K: Kind> Machine<K> for Write<K> {
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
         match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Whole => match reply {
+            Step::Whole(neighbors) => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
                 Reply::NotFound => Progress::Done(Did {
                     answer: None,
-                    route: None,
+                    remembered: Remembered::default(),
                 }),
                 Reply::Done(seen) => Progress::Done(Did {
                     answer: seen.answer,
-                    route: None,
+                    remembered: Remembered::Whole(neighbors),
                 }),
             },
             Step::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.go(Step::Whole),
+                _ => self.go(Step::Whole(Neighbors::None)),
             },
             Step::Companion(route) => match reply {
                 Reply::Done(seen) => Progress::Done(Did {
                     answer: seen.answer,
-                    route: Some(route),
+                    remembered: Remembered::Sharded(route),
                 }),
                 _ => {
                     self.refused = Some(route);
@@ -124,7 +129,9 @@ impl<K: Kind> Machine<K> for Write<K> {
                     {
                         Failure::NoBin(shard)
                     }
-                    Reply::Done(seen) if seen.companion.is_none() => Failure::Collision(shard),
+                    Reply::Done(seen) if seen.companion.is_none() => {
+                        Failure::Collision(route.keys, shard)
+                    }
                     _ => Failure::Missing(shard),
                 })
             }

@@ -40,10 +40,29 @@ impl TimeWidth {
         Bucket(second - second.rem_euclid(self.seconds()))
     }
 
-    /// The name of the bucket that begins at this second since 1970.
-    #[cfg(feature = "cli")]
-    pub(crate) fn name_at(self, begins_s: i64) -> String {
-        self.name_of(Bucket(begins_s))
+    /// Returns the name of the bucket that holds a time, as it stands in the keys of records: `2026-11-21-06` or `2026-11-21`.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use spikelet::TimeWidth;
+    /// let at = UNIX_EPOCH + Duration::from_secs(1_772_373_599);
+    /// assert_eq!(TimeWidth::Hourly.bucket_name(at)?, "2026-03-01-13");
+    /// assert_eq!(TimeWidth::Daily.bucket_name(at)?, "2026-03-01");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a time before the year 1 or after the year 9999.
+    pub fn bucket_name(self, at: SystemTime) -> Result<String> {
+        Ok(self.name_of(self.bucket(Micros::of(at)?)))
+    }
+
+    /// Returns how much time one bucket holds.
+    #[must_use]
+    pub const fn duration(self) -> Duration {
+        Duration::from_secs(self.seconds().unsigned_abs())
     }
 
     /// The name of a bucket: `2026-11-21-06` or `2026-11-21`.

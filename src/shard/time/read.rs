@@ -127,13 +127,13 @@ impl<R: RecordSet> sorted::Parts for Parts<'_, R> {
         let answers = asked.iter().zip(operated).map(|((part, _), operated)| {
             let operated = match operated {
                 // Nothing was added yet, or all of it has expired.
-                Err(Error::NotFound) => return Ok(None),
+                Err(Error::NotFound { .. }) => return Ok(None),
                 operated => operated?,
             };
             match steps.described(*part, operated.value(0), operated.value(1))? {
                 Found::At(epoch) if epoch == self.epoch => match operated.value(2) {
                     Some(answer) => Ok(Some(answer.clone())),
-                    None => Err(Error::BinNotFound(steps.bin.clone()).into()),
+                    None => Err(Error::bin_not_found(steps.bin.clone()).into()),
                 },
                 Found::At(epoch) | Found::Placed(epoch, _) if epoch > self.epoch => {
                     Err(Unread::Stale)

@@ -17,11 +17,13 @@ use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, lt, not, or};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
 use crate::shard::companions::Companions;
 use crate::shard::route::text;
-use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH};
+use crate::shard::scheme::{
+    Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, not_understood,
+};
 use crate::value::{ListOrder, Value};
 use crate::{
-    Error, Expiration, Expression, Key, Operated, Operation, RecordExistsAction, RecordSet, Result,
-    WritePolicy,
+    Error, Expiration, Expression, Key, OperateResult, Operation, RecordExistsAction, RecordSet,
+    Result, WritePolicy,
 };
 
 /// How long to wait before a record that is fought over is tried again.
@@ -47,7 +49,7 @@ pub(super) struct Steps<R> {
 /// What a step has come to.
 #[derive(Debug)]
 pub(super) enum Did {
-    Done(Operated),
+    Done(OperateResult),
     /// There is no record, and the step creates none.
     NotFound,
     /// Its guard does not hold.
@@ -95,7 +97,8 @@ impl<R: RecordSet> Steps<R> {
                 .total_timeout(policy.total_timeout)
                 .send_key(policy.send_key)
                 .durable_delete(policy.durable_delete)
-                .expiration(Expiration::Never),
+                .expiration(Expiration::Never)
+                .of_shards(),
             open: Companions::default(),
             tokens: AtomicU64::new(RandomState::new().hash_one(0)),
         }
@@ -173,8 +176,8 @@ impl<R: RecordSet> Steps<R> {
     ) -> Result<Did> {
         match self.records.operate_on(policy, key, operations) {
             Ok(operated) => Ok(Did::Done(operated)),
-            Err(Error::NotFound) => Ok(Did::NotFound),
-            Err(Error::FilteredOut) => Ok(Did::FilteredOut),
+            Err(Error::NotFound { .. }) => Ok(Did::NotFound),
+            Err(Error::FilteredOut { .. }) => Ok(Did::FilteredOut),
             Err(error) => Err(error),
         }
     }
@@ -225,13 +228,14 @@ impl<R: RecordSet> Steps<R> {
             let spread = None;
             return Ok(Root { epoch, spread });
         };
-        let phase = self.layout.parse(subkeys)?;
-        if operated.value(2) != Some(&(&*self.bin).into()) {
-            return Err(Error::ShardScheme {
-                found: format!("{:?}", operated.value(2)).into(),
-                why: "it is another bin of the record that is sharded, and a record has one such bin",
-            });
+        let is_own = operated.value(2) == Some(&(&*self.bin).into());
+        if !is_own || matches!(subkeys, Value::Map(_)) {
+            return Err(not_understood(
+                operated.value(2),
+                "other collections of the record are sharded, and time shards have to be the only ones: keep them under another key",
+            ));
         }
+        let phase = self.layout.parse(subkeys)?;
         let spread = Some((phase, Span::parse(operated.value(3))?));
         Ok(Root { epoch, spread })
     }
@@ -409,6 +413,7 @@ impl<R: RecordSet> Steps<R> {
         Error::Timeout {
             after: self.policy.total_timeout.unwrap_or_default(),
             in_doubt: false,
+            record: None,
         }
     }
 

@@ -9,35 +9,14 @@ use super::super::begin::{Begin, Goal};
 use super::super::find::Find;
 use super::super::view::{PATIENCE, Refused, Source, Survey, View};
 use super::super::write::{Did, Write};
-use super::super::{Ask, Failure, Machine, Mark, Progress, Reply, Request, Root, Route, Token};
+use super::super::{
+    Ask, Edit, Failure, Machine, Mark, Progress, Remembered, Reply, Request, Root, Token,
+};
 use super::history::{Call, History};
-use super::store::{CompanionRecord, Hole, Store};
+use super::scenario::{Op, Scenario};
+use super::store::{CompanionRecord, Hole, Store, companion_key};
 use super::{Act, Answer, Elements, Tiny, elements};
-use crate::shard::scheme::Scheme;
-
-/// What a process does, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Op {
-    Add(u8),
-    Remove(u8),
-    Contains(u8),
-    /// Reads the whole collection.
-    ReadAll,
-    Change(Goal),
-}
-
-/// Processes and what they begin with.
-#[derive(Clone, Debug)]
-pub(super) struct Scenario {
-    /// What is done before, by one alone. The others remember the route that this has led to.
-    pub(super) before: Vec<Op>,
-    /// How many of the processes, the last ones, remember none.
-    pub(super) strangers: usize,
-    /// Elements 0 to this one, without it.
-    pub(super) elements: u8,
-    pub(super) processes: Vec<Vec<Op>>,
-    pub(super) hole: Option<Hole>,
-}
+use crate::shard::scheme::{Epoch, Scheme};
 
 /// What was explored.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,15 +30,20 @@ pub(super) struct Explored {
 struct World {
     store: Store,
     processes: Vec<Process>,
+    /// Of all elements of the first collection, and then of the second.
     history: History,
+    /// Elements of each collection.
+    elements: u8,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Process {
+    /// Its collection.
+    of: usize,
     /// How many operations of its script it has begun.
     begun: usize,
     running: Option<Running>,
-    remembered: Option<Route>,
+    remembered: Remembered,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -72,6 +56,7 @@ enum Running {
     Pass {
         view: View,
         patience: u8,
+        learned: Option<Remembered>,
         next: usize,
         once: Elements,
         twice: Elements,
@@ -87,7 +72,8 @@ enum Told {
 
 enum Went {
     On(Running),
-    Ended(Told, Option<Route>),
+    /// What the process remembers then; `None`: what it has remembered before.
+    Ended(Told, Option<Remembered>),
 }
 
 /// A process alone ends within so many steps.
@@ -97,7 +83,7 @@ const STEPS_ALONE_MAX: usize = 400;
 const TOKENS: usize = 64;
 
 impl Running {
-    fn new(op: Op, remembered: Option<Route>, token: Token) -> Self {
+    fn new(op: Op, remembered: Remembered, token: Token) -> Self {
         match op {
             Op::Add(element) => {
                 let add = Act::Add(element);
@@ -111,25 +97,26 @@ impl Running {
                 let contains = Act::Contains(element);
                 Self::Find(Find::new(element.into(), contains, remembered, token))
             }
-            Op::ReadAll => Self::pass(
-                remembered.map_or_else(
-                    || View {
+            Op::ReadAll => {
+                let view = match remembered {
+                    Remembered::Sharded(route) => View::remembered(route),
+                    Remembered::Nothing | Remembered::Whole(_) => View {
                         root: Root::default(),
                         sources: vec![Source::Root],
                     },
-                    View::remembered,
-                ),
-                PATIENCE,
-            ),
+                };
+                Self::pass(view, PATIENCE, None)
+            }
             // The clock stands still: the epochs alone must do.
             Op::Change(goal) => Self::Change(Begin::new(goal, 0, token)),
         }
     }
 
-    const fn pass(view: View, patience: u8) -> Self {
+    const fn pass(view: View, patience: u8, learned: Option<Remembered>) -> Self {
         Self::Pass {
             view,
             patience,
+            learned,
             next: 0,
             once: 0,
             twice: 0,
@@ -150,8 +137,8 @@ impl Running {
 
     fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
         let did = |did: Did<Answer>| match did.answer {
-            Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), did.route),
-            _ => Went::Ended(Told::Yes(false), did.route),
+            Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
+            _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
         };
         Ok(match self {
             Self::Write(machine) => match machine.resume(reply) {
@@ -166,19 +153,23 @@ impl Running {
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Change(next)),
-                Progress::Done(root) => Went::Ended(Told::Nothing, Route::of(root)),
+                Progress::Done(root) => Went::Ended(Told::Nothing, Some(Remembered::of(&root))),
                 // Others have got ahead: the collection is in one record.
                 Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
                 Progress::Failed(failure) => return Err(failure),
             },
             Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Survey(next)),
-                Progress::Done(done) => Went::On(Self::pass(done.view, done.patience)),
+                Progress::Done(done) => {
+                    let learned = Remembered::of(&done.view.root);
+                    Went::On(Self::pass(done.view, done.patience, Some(learned)))
+                }
                 Progress::Failed(failure) => return Err(failure),
             },
             Self::Pass {
                 view,
                 patience,
+                learned,
                 next,
                 once,
                 twice,
@@ -200,11 +191,12 @@ impl Running {
                     let next = next + 1;
                     if next == view.sources.len() {
                         let told = Told::All { once, twice };
-                        Went::Ended(told, Route::of(view.root))
+                        Went::Ended(told, learned)
                     } else {
                         Went::On(Self::Pass {
                             view,
                             patience,
+                            learned,
                             next,
                             once,
                             twice,
@@ -239,10 +231,17 @@ impl World {
             Running::Change(_) => "change",
             Running::Survey(_) | Running::Pass { .. } => "read all",
         };
-        let epoch = |world: &Self| world.store.root.unwrap_or_default().root.epoch;
-        let before = epoch(self);
-        let reply = self.store.execute(&running.request(), hole);
-        if epoch(self) < before {
+        let of = self.processes[process].of;
+        let latest = |world: &Self| {
+            let root = world.store.root.as_ref();
+            root.map_or(Epoch(0), |root| root.description.latest())
+        };
+        let before = latest(self);
+        let reply = self.store.execute(of, &running.request(), hole);
+        let is_mark = matches!(running.request().edit, Edit::Mark(..));
+        if latest(self) < before
+            || is_mark && matches!(reply, Reply::Done(_)) && latest(self) == before
+        {
             return Err(format!("{kind} of process {process}: an epoch comes back"));
         }
         match running.resume(reply, token) {
@@ -251,8 +250,10 @@ impl World {
                 self.processes[process].running = Some(running);
                 Ok(true)
             }
-            Ok(Went::Ended(told, route)) => {
-                self.processes[process].remembered = route;
+            Ok(Went::Ended(told, remembered)) => {
+                if let Some(remembered) = remembered {
+                    self.processes[process].remembered = remembered;
+                }
                 self.end(process, &told)
                     .map_err(|why| format!("{kind} of process {process}: {why}"))?;
                 Ok(true)
@@ -260,19 +261,27 @@ impl World {
         }
     }
 
+    /// The elements of a collection, as the history numbers them.
+    fn elements_of(&self, of: usize) -> std::ops::Range<u8> {
+        let first = of as u8 * self.elements;
+        first..first + self.elements
+    }
+
     fn begin(&mut self, process: usize, op: Op) {
+        let all = self.elements_of(self.processes[process].of);
+        let first = all.start;
         let history = &mut self.history;
         match op {
-            Op::Add(element) => history.begin(process, element, Call::Add),
-            Op::Remove(element) => history.begin(process, element, Call::Remove),
-            Op::Contains(element) => history.begin(process, element, Call::Contains),
+            Op::Add(element) => history.begin(process, first + element, Call::Add),
+            Op::Remove(element) => history.begin(process, first + element, Call::Remove),
+            Op::Contains(element) => history.begin(process, first + element, Call::Contains),
             Op::ReadAll => {
-                for element in 0..history.count() {
+                for element in all {
                     history.begin(process, element, Call::Contains);
                 }
             }
             Op::Change(Goal::Delete) => {
-                for element in 0..history.count() {
+                for element in all {
                     history.begin(process, element, Call::Delete);
                 }
             }
@@ -286,14 +295,16 @@ impl World {
         {
             return Err(format!("element {element} was seen twice"));
         }
-        for element in 0..self.history.count() {
+        let all = self.elements_of(self.processes[process].of);
+        let first = all.start;
+        for element in all {
             if !self.history.calls(process, element) {
                 continue;
             }
             let answer = match told {
                 Told::Nothing => None,
                 Told::Yes(yes) => Some(*yes),
-                Told::All { once, .. } => Some(once >> element & 1 == 1),
+                Told::All { once, .. } => Some(once >> (element - first) & 1 == 1),
             };
             if !self.history.end(process, element, answer) {
                 return Err(format!("nothing explains {answer:?} for element {element}"));
@@ -305,13 +316,15 @@ impl World {
     /// What would become of this if everybody died now but one who does these things.
     fn alone(
         &self,
+        of: usize,
         ops: &[Op],
-        remembered: Option<Route>,
+        remembered: Remembered,
         hole: Option<Hole>,
     ) -> Result<Self, String> {
         let mut world = self.clone();
         let process = world.processes.len();
         world.processes.push(Process {
+            of,
             begun: 0,
             running: None,
             remembered,
@@ -333,52 +346,60 @@ impl World {
     /// What must hold in every state, whoever dies in it.
     fn check(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
-        self.alone(&[Op::ReadAll], None, hole).map_err(dead)?;
-        let mut routes: Vec<_> = self
-            .processes
-            .iter()
-            .filter_map(|it| it.remembered)
-            .collect();
-        routes.sort_unstable_by_key(|route| route.epoch);
-        routes.dedup();
-        for route in routes {
-            for element in 0..self.history.count() {
-                self.alone(&[Op::Contains(element)], Some(route), hole)
+        let collections = usize::from(self.history.count() / self.elements);
+        let nothing = Remembered::default();
+        let mut all_helped = self.clone();
+        for of in 0..collections {
+            self.alone(of, &[Op::ReadAll], nothing, hole)
+                .map_err(dead)?;
+            let helped = [
+                Op::Change(Goal::Help),
+                Op::ReadAll,
+                Op::Add(0),
+                Op::Contains(0),
+            ];
+            all_helped = all_helped.alone(of, &helped, nothing, hole).map_err(dead)?;
+        }
+        let mut remembered = Vec::new();
+        for process in &self.processes {
+            let known = (process.of, process.remembered);
+            if process.remembered != nothing && !remembered.contains(&known) {
+                remembered.push(known);
+            }
+        }
+        for (of, remembered) in remembered {
+            for element in 0..self.elements {
+                self.alone(of, &[Op::Contains(element)], remembered, hole)
                     .map_err(dead)?;
             }
         }
-        let helped = self
-            .alone(
-                &[
-                    Op::Change(Goal::Help),
-                    Op::ReadAll,
-                    Op::Add(0),
-                    Op::Contains(0),
-                ],
-                None,
-                hole,
-            )
-            .map_err(dead)?;
-        helped.check_settled()
+        (0..collections).try_for_each(|of| all_helped.check_settled(of))
     }
 
-    /// What must hold once nothing is under way.
-    fn check_settled(&self) -> Result<(), String> {
-        let root = self.store.root.unwrap_or_default();
-        match root.root.scheme {
+    /// What must hold of a collection once nothing is under way.
+    fn check_settled(&self, of: usize) -> Result<(), String> {
+        let record = self.store.root.clone().unwrap_or_default();
+        let root = record.root(of);
+        match root.scheme {
             Scheme::Whole => Ok(()),
-            Scheme::Active { shards } if root.bin.is_none() => (0..shards).try_for_each(|shard| {
-                let found = self.store.companions.get(&shard);
-                let right = matches!(found, Some(CompanionRecord::Ours { companion, mark: Mark::Live, bin: Some(bin) })
-                    if companion.shards == shards && companion.epoch == root.root.epoch
-                        && elements(*bin).all(|element| u64::from(element) & (shards - 1) == shard));
-                if right {
-                    Ok(())
-                } else {
-                    Err(format!("shard {shard} of {shards} is {found:?}"))
-                }
-            }),
-            _ => Err(format!("nothing is under way, but the root is {root:?}")),
+            Scheme::Active { shards } if record.bins[of].is_none() => {
+                (0..shards).try_for_each(|shard| {
+                    let found = self
+                        .store
+                        .companions
+                        .get(&companion_key(of, root.keys, shard));
+                    let right = matches!(found, Some(CompanionRecord::Ours { companion, mark: Mark::Live, bins })
+                        if companion.shards == shards && companion.epoch == root.epoch
+                            && bins[of].is_some_and(|bin| elements(bin)
+                                .all(|element| u64::from(element) & (shards - 1) == shard)));
+                    if right {
+                        Ok(())
+                    } else {
+                        Err(format!("shard {shard} of {shards} is {found:?}"))
+                    }
+                })
+            }
+            _ => Err(format!("nothing is under way, but the root is {record:?}")),
         }
     }
 }
@@ -402,22 +423,31 @@ pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
 
 /// The state in which a scenario begins.
 fn first_of(scenario: &Scenario) -> Result<World, String> {
-    let empty = World {
+    let mut world = World {
         store: Store::default(),
         processes: Vec::new(),
-        history: History::new(scenario.elements, 0),
+        history: History::new(scenario.elements * scenario.collections as u8, 0),
+        elements: scenario.elements,
     };
-    let before = empty.alone(&scenario.before, None, None)?;
-    let remembered = before.processes.iter().find_map(|alone| alone.remembered);
+    for script in &scenario.before {
+        world = world.alone(script.of, &script.ops, Remembered::default(), None)?;
+    }
     let count = scenario.processes.len();
-    let processes = (0..count).map(|process| Process {
+    let known = |number: usize, of: usize| {
+        let mut before = world.processes.iter().rev();
+        let known = before.find(|it| it.of == of && number + scenario.strangers < count);
+        known.map_or(Remembered::default(), |before| before.remembered)
+    };
+    let processes = scenario.processes.iter().enumerate();
+    let processes = processes.map(|(number, script)| Process {
+        of: script.of,
         begun: 0,
         running: None,
-        remembered: remembered.filter(|_| process + scenario.strangers < count),
+        remembered: known(number, script.of),
     });
     Ok(World {
         processes: processes.collect(),
-        ..before
+        ..world.clone()
     })
 }
 
@@ -441,6 +471,7 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
             }
             let number = process as usize;
             let op = scenario.processes[number]
+                .ops
                 .get(world.processes[number].begun)
                 .copied();
             if world.step(number, op, scenario.hole)? {
@@ -454,7 +485,7 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
                     .iter()
                     .zip(&scenario.processes)
                     .filter(|(process, script)| {
-                        process.running.is_none() && process.begun == script.len()
+                        process.running.is_none() && process.begun == script.ops.len()
                     })
                     .count();
             }
@@ -482,7 +513,7 @@ impl Exploration<'_> {
                 self.skip();
                 continue;
             };
-            let op = script.get(world.processes[*process].begun).copied();
+            let op = script.ops.get(world.processes[*process].begun).copied();
             let mut next = world.clone();
             match next.step(*process, op, self.scenario.hole) {
                 Err(why) => return Err(self.told(&why)),
@@ -509,8 +540,9 @@ impl Exploration<'_> {
         }
         self.explored.states += 1;
         let mut scripts = world.processes.iter().zip(&self.scenario.processes);
-        let ended = scripts
-            .all(|(process, script)| process.running.is_none() && process.begun == script.len());
+        let ended = scripts.all(|(process, script)| {
+            process.running.is_none() && process.begun == script.ops.len()
+        });
         self.explored.ends += usize::from(ended);
         let checked = world.check(self.scenario.hole);
         self.path.push((world, 0));
@@ -527,7 +559,7 @@ impl Exploration<'_> {
             let next = &world.processes[*process];
             let step = match &next.running {
                 Some(running) => format!("{:?}", running.request()),
-                None => format!("begins {:?}", script.get(next.begun)),
+                None => format!("begins {:?}", script.ops.get(next.begun)),
             };
             told.push_str(&format!("\n{process}: {step}"));
         }

@@ -1,8 +1,10 @@
 //! The protocol under every interleaving: an exhaustive check, small enough to run with the other tests.
 //!
+//! One record holds two collections, each with its own handles; most scenarios use the first one alone.
+//!
 //! * [`store`]: an abstract store that executes requests, and can leave a guard out.
 //! * [`history`]: whether what callers were told can be put in an order.
-//! * [`explore`]: processes that run the machines, and all the orders in which their steps can come.
+//! * [`scenario`]: what is explored. [`explore`]: processes that run the machines, and all the orders in which their steps can come.
 //! * `checks`: the scenarios, and that no guard and no rule can be left out. `real`: the abstract store answers as a real one.
 //!
 //! The explorer is our own: what it takes is a set of states that were visited and a stack, and the checks that are made in
@@ -12,9 +14,11 @@ mod checks;
 mod explore;
 mod history;
 mod real;
+mod scenario;
 mod store;
 
 use super::Kind;
+use crate::record::BinName;
 
 /// A collection of elements 0 to 7, each of which is its own hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +26,14 @@ struct Tiny;
 
 /// A set of elements, by their bits.
 type Elements = u8;
+
+/// How many collections a record may have.
+const COLLECTIONS: usize = 2;
+
+/// The bin of a collection.
+fn bin_of(collection: usize) -> BinName {
+    BinName::new(["c", "d"][collection]).unwrap()
+}
 
 /// What is done to one record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,44 +6,49 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::super::{Ask, Edit, Guard, Place, Reply, Request, Seen, Token};
-use super::store::{CompanionRecord, Store as Abstract};
-use super::{Act, Answer, Elements, Tiny, elements};
+use super::super::{Ask, Edit, Guard, Neighbors, Place, Reply, Request, Seen, Token};
+use super::store::{CompanionRecord, Store as Abstract, companion_key};
+use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
+use crate::shard::description::{Described, Description, Keys};
 use crate::shard::lower::Lowering;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
 use crate::{ListReturnType, Set, Store, Value, WritePolicy};
 
-const BIN: &str = "c";
-
 /// A real record set, asked as the abstract store is.
 struct Real {
     records: Set,
-    lowering: Lowering,
+    /// Of each collection.
+    lowering: [Lowering; 2],
 }
 
 impl Real {
-    /// A collection of its own in a store that all cases share.
+    /// A record of its own in a store that all cases share.
     fn new() -> Self {
         static STORE: LazyLock<Store> = LazyLock::new(|| Store::in_memory().unwrap());
         static CASES: AtomicU64 = AtomicU64::new(0);
         let key = format!("k{}", CASES.fetch_add(1, Ordering::Relaxed));
         let policy = WritePolicy::default();
+        let lowering = |of| {
+            let key = key.clone().into();
+            Lowering::new(key, bin_of(of), Collection::List, &policy)
+        };
         Self {
             records: STORE.set("s").unwrap(),
-            lowering: Lowering::new(key.into(), BIN, Collection::List, &policy),
+            lowering: [0, 1].map(lowering),
         }
     }
 
-    fn execute(&self, request: &Request<Tiny>) -> Reply<Tiny> {
-        let real = real_request(request);
-        let lowered = self.lowering.lower(&real);
+    fn execute(&self, of: usize, request: &Request<Tiny>) -> Reply<Tiny> {
+        let lowering = &self.lowering[of];
+        let real = real_request(bin_of(of).as_str(), request);
+        let lowered = lowering.lower(&real);
         let operated = self
             .records
             .operate_on(&lowered.policy, &lowered.key, &lowered.operations);
-        let reply = self.lowering.raise(&real, &lowered, operated).unwrap();
+        let reply = lowering.raise(&real, &lowered, operated).unwrap();
         tiny_reply(reply, request)
     }
 }
@@ -61,29 +66,29 @@ fn set(items: &[Value]) -> Elements {
     })
 }
 
-fn real_act(act: Act) -> RealAct {
+fn real_act(bin: &str, act: Act) -> RealAct {
     let count = ListReturnType::Count;
     let value = |element: u8| Value::Int(element.into());
     match act {
         Act::Add(element) => RealAct::creating([
-            lists::size(BIN),
-            lists::append(&Collection::list_policy(), BIN, value(element)),
+            lists::size(bin),
+            lists::append(&Collection::list_policy(), bin, value(element)),
         ]),
         Act::Remove(element) => {
-            RealAct::of_existing([lists::remove_by_value(BIN, value(element), count)])
+            RealAct::of_existing([lists::remove_by_value(bin, value(element), count)])
         }
         Act::Contains(element) => {
-            RealAct::of_existing([lists::get_by_value(BIN, value(element), count)])
+            RealAct::of_existing([lists::get_by_value(bin, value(element), count)])
         }
-        Act::All => RealAct::of_existing([get_bin(BIN)]),
+        Act::All => RealAct::of_existing([get_bin(bin)]),
     }
 }
 
-fn real_request(request: &Request<Tiny>) -> Request<Bin> {
+fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
     let content = |part: &Elements| Content::List(list(*part));
     let edit = match &request.edit {
         Edit::None => Edit::None,
-        Edit::User(act) => Edit::User(real_act(*act)),
+        Edit::User(act) => Edit::User(real_act(bin, *act)),
         Edit::Mark(scheme, epoch) => Edit::Mark(*scheme, *epoch),
         Edit::Spread(scheme) => Edit::Spread(*scheme),
         Edit::Settle(scheme) => Edit::Settle(*scheme),
@@ -100,11 +105,11 @@ fn real_request(request: &Request<Tiny>) -> Request<Bin> {
         Ask::Nothing => Ask::Nothing,
         Ask::State => Ask::State,
         Ask::Content => Ask::Content,
-        Ask::User(act) => Ask::User(real_act(*act)),
+        Ask::User(act) => Ask::User(real_act(bin, *act)),
     };
     Request {
         place: request.place,
-        guard: request.guard,
+        guard: request.guard.clone(),
         edit,
         ask,
     }
@@ -170,6 +175,13 @@ fn any_companion() -> impl Strategy<Value = Companion> + Clone {
     })
 }
 
+fn any_companion_place() -> impl Strategy<Value = Place> + Clone {
+    (0..2_u64, any::<bool>()).prop_map(|(shard, by_bin)| {
+        let keys = if by_bin { Keys::ByBin } else { Keys::Plain };
+        Place::Companion(keys, shard)
+    })
+}
+
 fn any_token() -> impl Strategy<Value = Token> + Clone {
     (1..3_u64).prop_map(Token)
 }
@@ -195,47 +207,61 @@ fn any_ask() -> impl Strategy<Value = Ask<Tiny>> + Clone {
     })
 }
 
-/// Requests that the machines may make of a root.
+/// Requests that the machines may make of a root. Those that bear a description bear none yet.
 fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
-    let root_is =
-        (any_scheme(), any_epoch()).prop_map(|(scheme, epoch)| Guard::RootIs(scheme, epoch));
-    let marked_from =
-        (any_scheme(), any_epoch(), any::<bool>()).prop_map(|(scheme, epoch, bare)| {
-            if bare {
-                Guard::Bare(scheme, epoch)
-            } else {
-                Guard::RootIs(scheme, epoch)
-            }
-        });
+    let bears = || Guard::Bears(Described::default());
+    let marked_from = any::<bool>().prop_map(move |bare| {
+        if bare {
+            Guard::Bare(Described::default())
+        } else {
+            bears()
+        }
+    });
+    let neighbors = any::<bool>().prop_map(|sharded| {
+        if sharded {
+            Neighbors::Sharded
+        } else {
+            Neighbors::None
+        }
+    });
     let write = |guard, edit| Request::write(Place::Root, guard, edit);
+    let end = |to, whole| if whole { Scheme::Whole } else { to };
     prop_oneof![
         any_ask().prop_map(|ask| Request::read(Place::Root, ask)),
-        any_act().prop_map(move |act| write(Guard::Whole, Edit::User(act))),
-        Just(write(Guard::Whole, Edit::Clear)),
-        (any_epoch(), any_scheme())
-            .prop_map(move |(epoch, to)| write(Guard::WholeBefore(epoch), Edit::Mark(to, epoch))),
+        (neighbors.clone(), any_act())
+            .prop_map(move |(neighbors, act)| write(Guard::Whole(neighbors), Edit::User(act))),
+        (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
+            let ask = Ask::User(Act::Contains(element));
+            Request::read(Place::Root, ask).guarded(Guard::Whole(neighbors))
+        }),
+        neighbors.prop_map(move |neighbors| write(Guard::Whole(neighbors), Edit::Clear)),
         (marked_from, any_scheme(), any_epoch())
             .prop_map(move |(guard, to, epoch)| write(guard, Edit::Mark(to, epoch))),
-        (root_is.clone(), any_scheme(), any::<bool>()).prop_map(move |(guard, to, whole)| {
-            let to = if whole { Scheme::Whole } else { to };
-            write(guard, Edit::Spread(to))
-        }),
-        (root_is.clone(), any_scheme(), any::<bool>()).prop_map(move |(guard, to, whole)| {
-            let to = if whole { Scheme::Whole } else { to };
-            write(guard, Edit::Settle(to))
-        }),
-        (root_is, any_part()).prop_map(move |(guard, part)| write(guard, Edit::PutBack(part))),
+        (any_scheme(), any::<bool>())
+            .prop_map(move |(to, whole)| write(bears(), Edit::Spread(end(to, whole)))),
+        (any_scheme(), any::<bool>())
+            .prop_map(move |(to, whole)| write(bears(), Edit::Settle(end(to, whole)))),
+        any_part().prop_map(move |part| write(bears(), Edit::PutBack(part))),
     ]
+}
+
+/// The request, with a description to bear: that of the root as it is, or as it was.
+fn with_description(request: Request<Tiny>, description: &Description) -> Request<Tiny> {
+    let guard = match &request.guard {
+        Guard::Bears(_) => Guard::Bears(description.clone().into()),
+        Guard::Bare(_) => Guard::Bare(description.clone().into()),
+        other => other.clone(),
+    };
+    Request { guard, ..request }
 }
 
 /// Requests that the machines may make of a companion.
 fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
     let guarded = (any_companion(), any_epoch(), any_token());
     let edit = (0..8_u8, any_act(), any_part(), any_companion(), any_token());
-    let written = (0..2_u64, guarded, edit, any::<bool>()).prop_map(
-        |(shard, (exactly, epoch, token), edit, asks)| {
+    let written = (any_companion_place(), guarded, edit, any::<bool>()).prop_map(
+        |(place, (exactly, epoch, token), edit, asks)| {
             let (what, act, part, companion, new_token) = edit;
-            let place = Place::Companion(shard);
             let older = Guard::OlderThan(epoch);
             let request = match what {
                 0 => Request::write(place, Guard::Live(exactly), Edit::User(act)),
@@ -258,7 +284,7 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
         },
     );
     prop_oneof![
-        (0..2_u64, any_ask()).prop_map(|(shard, ask)| Request::read(Place::Companion(shard), ask)),
+        (any_companion_place(), any_ask()).prop_map(|(place, ask)| Request::read(place, ask)),
         written.clone(),
         written.clone(),
         written,
@@ -270,20 +296,28 @@ proptest! {
 
     #[test]
     fn the_abstract_store_answers_as_a_real_one(
-        requests in prop::collection::vec(prop_oneof![of_root(), of_companion(), of_companion()], 1..40),
+        requests in prop::collection::vec(
+            (0..2_usize, prop_oneof![of_root(), of_companion(), of_companion()], 0..4_u8),
+            1..40,
+        ),
         foreign in any::<bool>(),
     ) {
         let real = Real::new();
         let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
         if foreign {
-            let key = real.lowering.key_of(Place::Companion(1));
-            real.records.put(key, [("name", 1)]).unwrap();
-            tiny.companions.insert(1, CompanionRecord::Foreign);
+            let place = Place::Companion(Keys::Plain, 1);
+            real.records.put(real.lowering[0].key_of(place), [("name", 1)]).unwrap();
+            let key = companion_key(0, Keys::Plain, 1);
+            tiny.companions.insert(key, CompanionRecord::Foreign);
         }
-        for request in requests {
-            let expected = tiny.execute(&request, None);
-            let found = real.execute(&request);
-            prop_assert_eq!(format!("{expected:?}"), format!("{found:?}"), "{:?}", request);
+        let mut last = Description::default();
+        for (of, request, stale) in requests {
+            let now = tiny.root.clone().unwrap_or_default().description;
+            let request = with_description(request, if stale == 0 { &last } else { &now });
+            last = now;
+            let expected = tiny.execute(of, &request, None);
+            let found = real.execute(of, &request);
+            prop_assert_eq!(format!("{expected:?}"), format!("{found:?}"), "{}: {:?}", of, request);
         }
     }
 }

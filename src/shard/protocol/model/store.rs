@@ -1,22 +1,44 @@
-//! A root and its companions, as plain data.
+//! A root with two collections and their companions, as plain data.
 
 use std::collections::BTreeMap;
 
-use super::super::{Ask, Edit, Guard, Mark, Place, Reply, Request, Root, Seen};
-use super::{Act, Answer, Elements, Tiny};
+use super::super::{Ask, Edit, Guard, Mark, Neighbors, Place, Reply, Request, Root, Seen};
+use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
+use crate::shard::description::{Description, Form, Keys};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
-/// The records of one collection.
+/// What a record has of each collection.
+pub(super) type Bins = [Option<Elements>; COLLECTIONS];
+
+/// The key of a companion: the collection where the key says so, and its number.
+pub(super) type CompanionKey = (Option<usize>, u64);
+
+/// The records of the collections of one root.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Store {
     pub(super) root: Option<RootRecord>,
-    pub(super) companions: BTreeMap<u64, CompanionRecord>,
+    pub(super) companions: BTreeMap<CompanionKey, CompanionRecord>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RootRecord {
-    pub(super) root: Root,
-    pub(super) bin: Option<Elements>,
+    pub(super) description: Description,
+    pub(super) bins: Bins,
+}
+
+impl RootRecord {
+    /// What it says of one collection.
+    pub(super) fn root(&self, of: usize) -> Root {
+        Root::of(self.description.clone(), bin_of(of)).unwrap()
+    }
+}
+
+/// The key of a companion of this collection.
+pub(super) const fn companion_key(of: usize, keys: Keys, shard: u64) -> CompanionKey {
+    match keys {
+        Keys::Plain => (None, shard),
+        Keys::ByBin => (Some(of), shard),
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,7 +48,7 @@ pub(super) enum CompanionRecord {
     Ours {
         companion: Companion,
         mark: Mark,
-        bin: Option<Elements>,
+        bins: Bins,
     },
 }
 
@@ -35,8 +57,10 @@ pub(super) enum CompanionRecord {
 pub(super) enum Hole {
     /// A write to the root's collection does not ask whether it has moved.
     WholeIsWhole,
-    /// A mark may take an epoch that was there before.
-    MarkIsNewer,
+    /// A mark or an end of a transition does not ask for the latest epoch of the record.
+    LatestIs,
+    /// A mark or an end of a transition does not ask whether other collections are as they were read.
+    OthersAre,
     /// A mark does not ask whether the root is as it was read.
     MarkedRootIs,
     /// The last step of a transition does not ask whether it is still under way.
@@ -68,15 +92,22 @@ pub(super) enum Hole {
 }
 
 impl Store {
-    /// Executes a request, as one atomic step.
-    pub(super) fn execute(&mut self, request: &Request<Tiny>, hole: Option<Hole>) -> Reply<Tiny> {
+    /// Executes a request for one of the collections, as one atomic step.
+    pub(super) fn execute(
+        &mut self,
+        of: usize,
+        request: &Request<Tiny>,
+        hole: Option<Hole>,
+    ) -> Reply<Tiny> {
         match request.place {
-            Place::Root => self.on_root(request, hole),
-            Place::Companion(shard) => self.on_companion(shard, request, hole),
+            Place::Root => self.on_root(of, request, hole),
+            Place::Companion(keys, shard) => {
+                self.on_companion(of, companion_key(of, keys, shard), request, hole)
+            }
         }
     }
 
-    fn on_root(&mut self, request: &Request<Tiny>, hole: Option<Hole>) -> Reply<Tiny> {
+    fn on_root(&mut self, of: usize, request: &Request<Tiny>, hole: Option<Hole>) -> Reply<Tiny> {
         let creates = match &request.edit {
             Edit::User(act) => matches!(act, Act::Add(_)),
             Edit::Mark(..) => true,
@@ -86,28 +117,30 @@ impl Store {
             return Reply::NotFound;
         }
         if let Some(record) = &self.root
-            && !root_passes(record, request, hole)
+            && !root_passes(of, record, request, hole)
         {
             return Reply::FilteredOut;
         }
         let record = self.root.get_or_insert_default();
+        let before = request.guard.description();
+        let settle = |to: Scheme| {
+            let form = (to != Scheme::Whole).then_some(Form::Hash(to));
+            before.settled(bin_of(of), form)
+        };
         let mut answer = None;
         match &request.edit {
             Edit::None => {}
-            Edit::User(act) => answer = apply(*act, &mut record.bin),
+            Edit::User(act) => answer = apply(*act, &mut record.bins[of]),
             Edit::Mark(scheme, epoch) => {
-                record.root = Root {
-                    scheme: *scheme,
-                    epoch: *epoch,
-                };
+                record.description = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
             }
             Edit::Spread(scheme) => {
-                record.root.scheme = *scheme;
-                record.bin = None;
+                record.description = settle(*scheme);
+                record.bins[of] = None;
             }
-            Edit::Settle(scheme) => record.root.scheme = *scheme,
-            Edit::PutBack(whole) => record.bin = Some(*whole),
-            Edit::Clear => record.bin = None,
+            Edit::Settle(scheme) => record.description = settle(*scheme),
+            Edit::PutBack(whole) => record.bins[of] = Some(*whole),
+            Edit::Clear => record.bins[of] = None,
             edit => panic!("no edit of a root: {edit:?}"),
         }
         let mut seen = Seen {
@@ -115,8 +148,11 @@ impl Store {
             ..Seen::nothing()
         };
         if !matches!(request.ask, Ask::Nothing) {
-            seen.root = record.root;
-            read(&request.ask, record.bin, &mut seen);
+            // A read that is guarded does not ask what the root is.
+            if request.guard == Guard::None {
+                seen.root = record.root(of);
+            }
+            read(&request.ask, record.bins[of], &mut seen);
         }
         if *record == RootRecord::default() {
             self.root = None;
@@ -126,14 +162,15 @@ impl Store {
 
     fn on_companion(
         &mut self,
-        shard: u64,
+        of: usize,
+        key: CompanionKey,
         request: &Request<Tiny>,
         hole: Option<Hole>,
     ) -> Reply<Tiny> {
-        let found = self.companions.get(&shard).copied();
+        let found = self.companions.get(&key).copied();
         let mut seen = Seen::nothing();
         if let Some(record) = &found
-            && !companion_passes(record, request, hole)
+            && !companion_passes(of, record, request, hole)
         {
             return Reply::FilteredOut;
         }
@@ -141,18 +178,18 @@ impl Store {
             let placed = CompanionRecord::Ours {
                 companion: *companion,
                 mark: Mark::Placed(*token),
-                bin: None,
+                bins: [None; COLLECTIONS],
             };
-            self.companions.insert(shard, placed);
+            self.companions.insert(key, placed);
             return Reply::Done(seen);
         }
-        let Some(record) = self.companions.get_mut(&shard) else {
+        let Some(record) = self.companions.get_mut(&key) else {
             return Reply::NotFound;
         };
         let CompanionRecord::Ours {
             companion,
             mark,
-            bin,
+            bins,
         } = record
         else {
             // Only reads ask nothing of a user's record.
@@ -164,6 +201,7 @@ impl Store {
             }
             return Reply::Done(seen);
         };
+        let bin = &mut bins[of];
         match &request.edit {
             Edit::None => {}
             Edit::User(act) => seen.answer = apply(*act, bin),
@@ -183,7 +221,7 @@ impl Store {
                 *companion = *new;
             }
             Edit::Delete => {
-                self.companions.remove(&shard);
+                self.companions.remove(&key);
                 return Reply::Done(seen);
             }
             edit => panic!("no edit of a companion: {edit:?}"),
@@ -192,8 +230,8 @@ impl Store {
             seen.companion = Some((*companion, *mark));
             read(&request.ask, *bin, &mut seen);
             // What the guard has asked for is taken as said: only the guard stands between it and the reader.
-            if let (Edit::None, Guard::Live(asked)) = (&request.edit, request.guard) {
-                seen.companion = Some((asked, Mark::Live));
+            if let (Edit::None, Guard::Live(asked)) = (&request.edit, &request.guard) {
+                seen.companion = Some((*asked, Mark::Live));
                 seen.has_bin = true;
             }
         }
@@ -201,33 +239,42 @@ impl Store {
     }
 }
 
-fn root_passes(record: &RootRecord, request: &Request<Tiny>, hole: Option<Hole>) -> bool {
-    let root = &record.root;
+fn root_passes(
+    of: usize,
+    record: &RootRecord,
+    request: &Request<Tiny>,
+    hole: Option<Hole>,
+) -> bool {
     let left_out = |part| hole == Some(part);
-    match request.guard {
+    let own = |description: &Description| description.of(bin_of(of)).cloned();
+    let found = &record.description;
+    let bears = |wanted: &Description| {
+        let part = match request.edit {
+            Edit::Mark(..) => Hole::MarkedRootIs,
+            Edit::PutBack(_) => Hole::PutBackRootIs,
+            _ => Hole::FinishedRootIs,
+        };
+        left_out(part)
+            || own(found) == own(wanted)
+                && (found.latest() == wanted.latest() || left_out(Hole::LatestIs))
+                && (*found == *wanted || left_out(Hole::OthersAre) || left_out(Hole::LatestIs))
+    };
+    match &request.guard {
         Guard::None => true,
-        Guard::Whole => root.scheme == Scheme::Whole || left_out(Hole::WholeIsWhole),
-        Guard::WholeBefore(epoch) => {
-            (root.scheme == Scheme::Whole || left_out(Hole::MarkedRootIs))
-                && (root.epoch < epoch || left_out(Hole::MarkIsNewer))
-        }
-        Guard::RootIs(scheme, epoch) => {
-            let part = match request.edit {
-                Edit::Mark(..) => Hole::MarkedRootIs,
-                Edit::PutBack(_) => Hole::PutBackRootIs,
-                _ => Hole::FinishedRootIs,
-            };
-            *root == Root { scheme, epoch } || left_out(part)
-        }
-        Guard::Bare(scheme, epoch) => {
-            (*root == Root { scheme, epoch } || left_out(Hole::MarkedRootIs))
-                && record.bin.is_none()
-        }
+        Guard::Whole(Neighbors::None) => found.is_empty() || left_out(Hole::WholeIsWhole),
+        Guard::Whole(Neighbors::Sharded) => own(found).is_none() || left_out(Hole::WholeIsWhole),
+        Guard::Bears(wanted) => bears(wanted),
+        Guard::Bare(wanted) => bears(wanted) && record.bins[of].is_none(),
         guard => panic!("no guard of a root: {guard:?}"),
     }
 }
 
-fn companion_passes(record: &CompanionRecord, request: &Request<Tiny>, hole: Option<Hole>) -> bool {
+fn companion_passes(
+    of: usize,
+    record: &CompanionRecord,
+    request: &Request<Tiny>,
+    hole: Option<Hole>,
+) -> bool {
     let left_out = |part| hole == Some(part);
     let older = |companion: &Companion, epoch: Epoch| {
         let part = match request.edit {
@@ -239,7 +286,7 @@ fn companion_passes(record: &CompanionRecord, request: &Request<Tiny>, hole: Opt
         };
         companion.epoch < epoch || left_out(part)
     };
-    match (request.guard, record) {
+    match (&request.guard, record) {
         (Guard::None, _) => true,
         (_, CompanionRecord::Foreign) => false,
         (
@@ -247,7 +294,7 @@ fn companion_passes(record: &CompanionRecord, request: &Request<Tiny>, hole: Opt
             CompanionRecord::Ours {
                 companion,
                 mark,
-                bin,
+                bins,
             },
         ) => match guard {
             Guard::Live(exactly) => {
@@ -255,17 +302,17 @@ fn companion_passes(record: &CompanionRecord, request: &Request<Tiny>, hole: Opt
                     Edit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
                     _ => (Hole::LiveEpoch, Hole::LiveThawed),
                 };
-                (*companion == exactly || left_out(epoch))
+                (companion == exactly || left_out(epoch))
                     && (*mark == Mark::Live || left_out(thawed))
-                    && (bin.is_some() || left_out(Hole::ReadFrozen))
+                    && (bins[of].is_some() || left_out(Hole::ReadFrozen))
             }
-            Guard::OlderThan(epoch) => older(companion, epoch),
+            Guard::OlderThan(epoch) => older(companion, *epoch),
             Guard::Placed(exactly, token) => {
                 let placed = match mark {
-                    Mark::Placed(found) => *found == token || left_out(Hole::FilledToken),
+                    Mark::Placed(found) => found == token || left_out(Hole::FilledToken),
                     _ => left_out(Hole::FilledPlaced),
                 };
-                *companion == exactly && placed
+                companion == exactly && placed
             }
             guard => panic!("no guard of a companion: {guard:?}"),
         },

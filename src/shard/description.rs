@@ -1,0 +1,463 @@
+//! What a root says of its sharded collections: bins `subkeys`, `subkeys_epoch`, `subkeys_bin` and `subkeys_epochs`.
+//!
+//! A record may hold any number of sharded collections. With one, the form is the documented one: `subkeys` is a list.
+//! With more, `subkeys` maps the name of each collection's bin to its list. A description is read as a whole, changed as
+//! plain data, and written back as a whole, under the condition that the record still bears the one that was read: no
+//! transition can undo what another collection's transition has written meanwhile.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::scheme::{
+    Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, not_understood,
+};
+use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
+use crate::operations::put;
+use crate::record::BinName;
+use crate::value::{Map, MapOrder, Purpose, Value, encode};
+use crate::{Error, Expression, Operation, Result};
+
+/// The bins of a description, in the order in which [`Description::parse`] takes them.
+pub(crate) const DESCRIPTION_BINS: [&str; 4] =
+    [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
+
+/// How the companions of a collection are called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Keys {
+    /// `K:i`: those of the record's first sharded collection.
+    #[default]
+    Plain,
+    /// `K:BIN:i`: those of every further one.
+    ByBin,
+}
+
+/// How one collection is sharded.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// By hash.
+    Hash(Scheme),
+    /// By time, or in a form that is not understood here: the encoded value of its entry in `subkeys`.
+    Other(Box<[u8]>),
+}
+
+/// One sharded collection of a record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    pub(crate) bin: BinName,
+    pub(crate) form: Form,
+    /// The collection's last transition.
+    pub(crate) epoch: Epoch,
+}
+
+/// All sharded collections of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Description {
+    /// The highest epoch that any collection of this record has had.
+    latest: Epoch,
+    /// The bin whose companions bear plain keys. It stays until no collection is sharded, so that no key changes hands.
+    plain: Option<BinName>,
+    /// In the order of their bins.
+    entries: Vec<Entry>,
+}
+
+/// A description as it was read, shared by all who were told. One that says nothing takes no memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Described(Option<Arc<Description>>);
+
+impl From<Description> for Described {
+    fn from(description: Description) -> Self {
+        Self((description != Description::default()).then(|| Arc::new(description)))
+    }
+}
+
+impl Deref for Described {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        static NOTHING: Description = Description {
+            latest: Epoch(0),
+            plain: None,
+            entries: Vec::new(),
+        };
+        self.0.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+impl Form {
+    /// The form of an entry.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] for a value that cannot be stored.
+    pub(crate) fn of(value: &Value) -> Result<Self> {
+        if let Some(scheme) = Scheme::understood(value) {
+            return Ok(Self::Hash(scheme));
+        }
+        let mut encoded = Vec::new();
+        encode(value, Purpose::Storage, &mut encoded)
+            .map_err(|error| Error::malformed("bin subkeys", error))?;
+        Ok(Self::Other(encoded.into()))
+    }
+
+    /// Where a collection is that is sharded by hash.
+    ///
+    /// # Errors
+    /// [`Error::ShardScheme`] for any other form.
+    pub(crate) fn scheme(&self) -> Result<Scheme> {
+        match self {
+            Self::Hash(scheme) => Ok(*scheme),
+            Self::Other(_) => Scheme::parse(Some(&self.value())),
+        }
+    }
+
+    /// The value of an entry.
+    pub(crate) fn value(&self) -> Value {
+        match self {
+            Self::Hash(scheme) => scheme.value().unwrap_or(Value::Nil),
+            // It was encoded from a value.
+            Self::Other(encoded) => Value::decode_front(&mut &encoded[..]).unwrap_or(Value::Nil),
+        }
+    }
+}
+
+impl Description {
+    /// What the bins of [`DESCRIPTION_BINS`] say.
+    ///
+    /// # Errors
+    /// [`Error::ShardScheme`] for what is not understood.
+    pub(crate) fn parse(values: &[Option<Value>; 4]) -> Result<Self> {
+        let [subkeys, epoch, plain, epochs] = values;
+        let latest = match epoch {
+            None => Epoch::default(),
+            Some(epoch) => epoch_of(epoch)?,
+        };
+        let Some(subkeys) = subkeys else {
+            return Ok(Self {
+                latest,
+                ..Self::default()
+            });
+        };
+        let named = match plain {
+            Some(Value::String(name)) => BinName::new(name).ok(),
+            _ => None,
+        };
+        let plain = named.ok_or_else(|| {
+            not_understood(plain.as_ref(), "the bin subkeys_bin does not name a bin")
+        })?;
+        let own_epoch = |bin: BinName| match epochs {
+            None => Ok(None),
+            Some(Value::Map(epochs)) => epochs.get(&bin.as_str().into()).map(epoch_of).transpose(),
+            Some(other) => Err(not_understood(
+                Some(other),
+                "the bin subkeys_epochs does not map bins to numbers of transitions",
+            )),
+        };
+        let entries = match subkeys {
+            Value::List(_) => vec![Entry {
+                bin: plain,
+                form: Form::of(subkeys)?,
+                epoch: own_epoch(plain)?.unwrap_or(latest),
+            }],
+            Value::Map(collections) => {
+                let mut entries = Vec::with_capacity(collections.len());
+                for (bin, form) in collections.iter() {
+                    let bin = match bin {
+                        Value::String(name) => BinName::new(name).ok(),
+                        _ => None,
+                    };
+                    let bin = bin.ok_or_else(|| {
+                        not_understood(Some(subkeys), "one of its keys is no name of a bin")
+                    })?;
+                    let epoch = own_epoch(bin)?.ok_or_else(|| {
+                        not_understood(epochs.as_ref(), "the bin subkeys_epochs lacks a collection")
+                    })?;
+                    let form = Form::of(form)?;
+                    entries.push(Entry { bin, form, epoch });
+                }
+                entries.sort_by_key(|entry| entry.bin);
+                entries
+            }
+            other => {
+                return Err(not_understood(
+                    Some(other),
+                    "the bin subkeys holds neither a list nor a map",
+                ));
+            }
+        };
+        let description = Self {
+            latest,
+            plain: Some(plain),
+            entries,
+        };
+        // Whoever changes it asks for the very map that was read, so there must be one map for each description.
+        if matches!(subkeys, Value::Map(_)) && description.subkeys().as_ref() != Some(subkeys) {
+            return Err(not_understood(
+                Some(subkeys),
+                "it is not in the form that docs/format.md gives for these collections",
+            ));
+        }
+        Ok(description)
+    }
+
+    /// Whether no collection of the record is sharded.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The highest epoch that any collection of this record has had.
+    pub(crate) const fn latest(&self) -> Epoch {
+        self.latest
+    }
+
+    /// The sharded collections, in the order of their bins.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What it says of the collection in this bin; `None` if that is not sharded.
+    pub(crate) fn of(&self, bin: BinName) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.bin == bin)
+    }
+
+    /// Whether a collection is sharded by time, or in a form that is not understood here. Nothing is sharded beside it: who
+    /// knows its form expects to find it alone.
+    pub(crate) fn has_other_forms(&self) -> bool {
+        let is_other = |entry: &Entry| matches!(entry.form, Form::Other(_));
+        self.entries.iter().any(is_other)
+    }
+
+    /// How the companions of this collection are called, or will be.
+    pub(crate) fn keys(&self, bin: BinName) -> Keys {
+        match self.plain {
+            Some(plain) if plain != bin => Keys::ByBin,
+            _ => Keys::Plain,
+        }
+    }
+
+    /// The description once the collection in this bin has begun a transition.
+    pub(crate) fn marked(&self, bin: BinName, form: Form, epoch: Epoch) -> Self {
+        let mut marked = self.without(bin);
+        let at = marked.entries.partition_point(|entry| entry.bin < bin);
+        marked.entries.insert(at, Entry { bin, form, epoch });
+        marked.latest = self.latest.max(epoch);
+        marked.plain = Some(self.plain.unwrap_or(bin));
+        marked
+    }
+
+    /// The description once its transition has come to this; `None`: the collection is not sharded any more.
+    pub(crate) fn settled(&self, bin: BinName, form: Option<Form>) -> Self {
+        let epoch = self.of(bin).map_or(self.latest, |entry| entry.epoch);
+        match form {
+            Some(form) => self.marked(bin, form, epoch),
+            None => self.without(bin),
+        }
+    }
+
+    fn without(&self, bin: BinName) -> Self {
+        let mut without = self.clone();
+        without.entries.retain(|entry| entry.bin != bin);
+        if without.entries.is_empty() {
+            without.plain = None;
+        }
+        without
+    }
+
+    /// The value of the bin `subkeys`: a list for one collection whose companions bear plain keys, else a map.
+    fn subkeys(&self) -> Option<Value> {
+        match &self.entries[..] {
+            [] => None,
+            [only] if self.plain == Some(only.bin) => Some(only.form.value()),
+            entries => Some(by_bin(entries, |entry| entry.form.value())),
+        }
+    }
+
+    /// The value of the bin `subkeys_epochs`, absent where `subkeys_epoch` says as much.
+    fn epochs(&self) -> Option<Value> {
+        match &self.entries[..] {
+            [] => None,
+            [only] if self.plain == Some(only.bin) && only.epoch == self.latest => None,
+            entries => Some(by_bin(entries, |entry| entry.epoch.value())),
+        }
+    }
+
+    /// Writes it in the place of whatever description there is.
+    pub(crate) fn write(&self) -> Vec<Operation> {
+        let bins = DESCRIPTION_BINS.iter().zip(self.values());
+        bins.map(|(bin, value)| put(bin, value.unwrap_or(Value::Nil)))
+            .collect()
+    }
+
+    /// The values of [`DESCRIPTION_BINS`].
+    fn values(&self) -> [Option<Value>; 4] {
+        [
+            self.subkeys(),
+            (self.latest != Epoch::default()).then(|| self.latest.value()),
+            self.plain.map(|bin| bin.as_str().into()),
+            self.epochs(),
+        ]
+    }
+
+    /// What holds while the record bears this description. Every mark raises the latest epoch, and between two marks each
+    /// end of a transition changes `subkeys`: the two together never come back.
+    pub(crate) fn is_borne(&self) -> Expression {
+        let subkeys = match self.subkeys() {
+            None => not(bin_exists(SUBKEYS)),
+            Some(map @ Value::Map(_)) => eq(map_bin(SUBKEYS), val(map)),
+            Some(list) => eq(list_bin(SUBKEYS), val(list)),
+        };
+        let latest = match self.latest {
+            Epoch(0) => not(bin_exists(SUBKEYS_EPOCH)),
+            latest => eq(int_bin(SUBKEYS_EPOCH), latest.value()),
+        };
+        and([subkeys, latest])
+    }
+}
+
+fn by_bin(entries: &[Entry], value: impl Fn(&Entry) -> Value) -> Value {
+    let entries = entries
+        .iter()
+        .map(|entry| (entry.bin.as_str().into(), value(entry)));
+    Value::Map(Map::new(entries.collect(), MapOrder::KeyOrdered))
+}
+
+fn epoch_of(value: &Value) -> Result<Epoch> {
+    Epoch::of(value).ok_or_else(|| not_understood(Some(value), "it is no number of a transition"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bin(name: &str) -> BinName {
+        BinName::new(name).unwrap()
+    }
+
+    fn active(shards: u64) -> Form {
+        Form::Hash(Scheme::Active { shards })
+    }
+
+    fn values(description: &Description) -> [Option<Value>; 4] {
+        description.values()
+    }
+
+    fn list(items: Vec<Value>) -> Value {
+        Value::List(items.into())
+    }
+
+    #[test]
+    fn one_collection_is_described_as_documented() {
+        let one = Description::default().marked(bin("followers"), active(8), Epoch(5));
+        let documented = list(vec!["hash-shards".into(), 8.into()]);
+        assert_eq!(
+            values(&one),
+            [
+                Some(documented),
+                Some(5.into()),
+                Some("followers".into()),
+                None
+            ]
+        );
+        assert_eq!(Description::parse(&values(&one)).unwrap(), one);
+        assert_eq!(one.keys(bin("followers")), Keys::Plain);
+        assert_eq!(one.keys(bin("following")), Keys::ByBin);
+    }
+
+    #[test]
+    fn a_second_collection_makes_it_a_map_and_its_end_a_list_again() {
+        let (followers, following) = (bin("followers"), bin("following"));
+        let one = Description::default().marked(followers, active(8), Epoch(5));
+        let two = one.marked(following, active(2), Epoch(6));
+        let map = |entries| Value::Map(Map::new(entries, MapOrder::KeyOrdered));
+        let entry = |shards: i64| list(vec!["hash-shards".into(), shards.into()]);
+        let expected = [
+            Some(map(vec![
+                ("followers".into(), entry(8)),
+                ("following".into(), entry(2)),
+            ])),
+            Some(6.into()),
+            Some("followers".into()),
+            Some(map(vec![
+                ("followers".into(), 5.into()),
+                ("following".into(), 6.into()),
+            ])),
+        ];
+        assert_eq!(values(&two), expected);
+        assert_eq!(Description::parse(&expected).unwrap(), two);
+
+        // The epoch of the one that is left is not the latest.
+        let left = two.settled(following, None);
+        let [subkeys, latest, plain, epochs] = values(&left);
+        assert_eq!((subkeys, latest), (Some(entry(8)), Some(6.into())));
+        assert_eq!(plain, Some("followers".into()));
+        assert_eq!(epochs, Some(map(vec![("followers".into(), 5.into())])));
+        let read = Description::parse(&values(&left)).unwrap();
+        assert_eq!(read, left);
+        assert_eq!(read.of(followers).unwrap().epoch, Epoch(5));
+        // Its next transition needs no such bin any more.
+        assert_eq!(
+            values(&left.marked(followers, active(16), Epoch(7)))[3],
+            None
+        );
+    }
+
+    #[test]
+    fn plain_keys_belong_to_one_collection_until_none_is_sharded() {
+        let (followers, following) = (bin("followers"), bin("following"));
+        let two = Description::default()
+            .marked(followers, active(8), Epoch(5))
+            .marked(following, active(2), Epoch(6));
+        let other = two.settled(followers, None);
+        assert!(matches!(values(&other)[0], Some(Value::Map(_))));
+        assert_eq!(Description::parse(&values(&other)).unwrap(), other);
+        assert_eq!(other.keys(following), Keys::ByBin);
+        assert_eq!(other.keys(followers), Keys::Plain);
+        assert_eq!(other.keys(bin("third")), Keys::ByBin);
+        let none = other.settled(following, None);
+        assert!(none.is_empty());
+        assert_eq!(none.latest(), Epoch(6));
+        assert_eq!(values(&none), [None, Some(6.into()), None, None]);
+        assert_eq!(none.keys(bin("third")), Keys::Plain);
+    }
+
+    #[test]
+    fn what_another_collection_says_stays_as_it_is() {
+        let by_time = list(vec!["time-shards".into(), "daily".into()]);
+        let feed =
+            Description::default().marked(bin("feed"), Form::of(&by_time).unwrap(), Epoch(3));
+        let both = feed.marked(bin("followers"), active(2), Epoch(4));
+        let read = Description::parse(&values(&both)).unwrap();
+        assert_eq!(read.of(bin("feed")).unwrap().form.value(), by_time);
+        assert_eq!(
+            values(&read.settled(bin("followers"), None))[0],
+            Some(by_time)
+        );
+    }
+
+    #[test]
+    fn any_other_form_is_refused() {
+        let entry = || list(vec!["hash-shards".into(), 8.into()]);
+        let map = |order, bins: &[&str], value: &dyn Fn() -> Value| {
+            let entries = bins.iter().map(|bin| ((*bin).into(), value()));
+            Some(Value::Map(Map::new(entries.collect(), order)))
+        };
+        let ordered = MapOrder::KeyOrdered;
+        let epochs = |bins: &[&str]| map(ordered, bins, &|| 5.into());
+        for (subkeys, plain, epochs) in [
+            // No name, another type, an epoch that is missing.
+            (Some(entry()), None, None),
+            (Some(5.into()), Some("a"), None),
+            (map(ordered, &["a", "b"], &entry), Some("a"), epochs(&["a"])),
+            // One collection of plain keys has a list, and none has no bin.
+            (map(ordered, &["a"], &entry), Some("a"), epochs(&["a"])),
+            (map(ordered, &[], &entry), Some("a"), epochs(&[])),
+            (
+                map(MapOrder::Unordered, &["a", "b"], &entry),
+                Some("a"),
+                epochs(&["a", "b"]),
+            ),
+        ] {
+            let values = [subkeys, Some(5.into()), plain.map(Value::from), epochs];
+            let refused = Description::parse(&values).unwrap_err();
+            assert!(matches!(refused, Error::ShardScheme { .. }), "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What is explored: processes, and what each of them does.
+
+use super::super::begin::Goal;
+use super::store::Hole;
+
+/// What a process does, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Op {
+    Add(u8),
+    Remove(u8),
+    Contains(u8),
+    /// Reads the whole collection.
+    ReadAll,
+    Change(Goal),
+}
+
+/// What one process does to one of the collections.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    /// Which collection.
+    pub(super) of: usize,
+    pub(super) ops: Vec<Op>,
+}
+
+/// Processes and what they begin with.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    /// How many collections are looked at.
+    pub(super) collections: usize,
+    /// What is done before, by one alone after the other. The processes remember where this has led to.
+    pub(super) before: Vec<Script>,
+    /// How many of the processes, the last ones, remember nothing.
+    pub(super) strangers: usize,
+    /// Elements 0 to this one, without it, of each collection.
+    pub(super) elements: u8,
+    pub(super) processes: Vec<Script>,
+    pub(super) hole: Option<Hole>,
+}

@@ -1,0 +1,136 @@
+//! Where a collection was at the last call, for all threads that share a handle.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::description::Keys;
+use super::protocol::{Neighbors, Remembered, Route};
+use super::scheme::Epoch;
+
+/// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
+/// no lock.
+#[derive(Debug, Default)]
+pub(crate) struct RouteMemory {
+    packed: AtomicU64,
+    lost_roots: AtomicU64,
+    /// Held by whoever stores something else.
+    storing: Mutex<()>,
+}
+
+impl RouteMemory {
+    /// Returns what was learned, if no root has been lost since; `lost_roots`: how many have been lost by now.
+    pub(crate) fn recall(&self, lost_roots: u64) -> Remembered {
+        if self.lost_roots.load(Ordering::Acquire) == lost_roots {
+            unpacked(self.packed.load(Ordering::Relaxed))
+        } else {
+            Remembered::Nothing
+        }
+    }
+
+    /// Takes what a call has learned that began when `lost_roots` roots had been lost. Returns whether that is new.
+    pub(crate) fn learn(&self, learned: Remembered, lost_roots: u64) -> bool {
+        let packed = packed(learned);
+        let is_known = || {
+            self.lost_roots.load(Ordering::Acquire) == lost_roots
+                && self.packed.load(Ordering::Relaxed) == packed
+        };
+        if is_known() {
+            return false;
+        }
+        let _alone = self.storing.lock().unwrap_or_else(PoisonError::into_inner);
+        // A call that began before a root was lost knows nothing of what is there now.
+        if lost_roots < self.lost_roots.load(Ordering::Relaxed) || is_known() {
+            return false;
+        }
+        self.packed.store(packed, Ordering::Relaxed);
+        // Whoever sees this number sees what was stored before it.
+        self.lost_roots.store(lost_roots, Ordering::Release);
+        true
+    }
+}
+
+/// What is remembered in one word: two bits for its kind, for companions a bit for their keys and the power of two of their
+/// number, and the epoch.
+const NOTHING: u64 = 0;
+const WHOLE: u64 = 1;
+const SHARDED: u64 = 2;
+const SHARDED_BY_BIN: u64 = 3;
+const KIND_BITS: u32 = 2;
+const POWER_BITS: u32 = 4;
+
+const fn packed(remembered: Remembered) -> u64 {
+    match remembered {
+        Remembered::Nothing => NOTHING,
+        Remembered::Whole(Neighbors::None) => WHOLE,
+        Remembered::Whole(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
+        Remembered::Sharded(route) => {
+            let kind = match route.keys {
+                Keys::Plain => SHARDED,
+                Keys::ByBin => SHARDED_BY_BIN,
+            };
+            let power = route.shards.trailing_zeros() as u64;
+            (route.epoch.0 << POWER_BITS | power) << KIND_BITS | kind
+        }
+    }
+}
+
+const fn unpacked(packed: u64) -> Remembered {
+    let (kind, rest) = (packed & 3, packed >> KIND_BITS);
+    let keys = match kind {
+        NOTHING => return Remembered::Nothing,
+        WHOLE if rest == 0 => return Remembered::Whole(Neighbors::None),
+        WHOLE => return Remembered::Whole(Neighbors::Sharded),
+        SHARDED => Keys::Plain,
+        _ => Keys::ByBin,
+    };
+    Remembered::Sharded(Route {
+        shards: 1 << (rest & ((1 << POWER_BITS) - 1)),
+        epoch: Epoch(rest >> POWER_BITS),
+        keys,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(epoch: u64, shards: u64, keys: Keys) -> Remembered {
+        Remembered::Sharded(Route {
+            shards,
+            epoch: Epoch(epoch),
+            keys,
+        })
+    }
+
+    #[test]
+    fn what_is_learned_is_recalled_as_it_was() {
+        // Microseconds of the year 2100.
+        let late = 90 * 366 * 86_400 * 1_000_000;
+        for learned in [
+            route(1, 1, Keys::Plain),
+            route(late, 4_096, Keys::Plain),
+            route(late, 4_096, Keys::ByBin),
+            Remembered::Whole(Neighbors::None),
+            Remembered::Whole(Neighbors::Sharded),
+            Remembered::Nothing,
+        ] {
+            let memory = RouteMemory::default();
+            memory.learn(learned, 0);
+            assert_eq!(memory.recall(0), learned);
+            assert!(!memory.learn(learned, 0));
+        }
+    }
+
+    #[test]
+    fn what_was_learned_before_a_root_was_lost_is_forgotten_and_stays_so() {
+        let memory = RouteMemory::default();
+        let (old, new) = (route(5, 2, Keys::Plain), Remembered::Whole(Neighbors::None));
+        assert!(memory.learn(old, 3));
+        assert_eq!(memory.recall(3), old);
+        assert_eq!(memory.recall(4), Remembered::Nothing);
+        assert!(memory.learn(new, 4));
+        // A call that has been under way for long.
+        assert!(!memory.learn(old, 3));
+        assert_eq!(memory.recall(4), new);
+    }
+}
