@@ -1,59 +1,102 @@
 //! The one error type of the public API.
 
+mod causes;
+mod from_storage;
+mod record_id;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::value::CodecError;
+use spikelet_storage::{DeviceError, Error as StorageError};
+
+use crate::record::Key;
+use crate::value::{CodecError, ConversionError};
+
+pub use causes::{ShardLoss, StoreHolder, WriteStop};
+pub use record_id::RecordId;
+use record_id::{OfRecord, Subject};
 
 /// Everything that can go wrong, with what a person needs to act on it.
 ///
 /// [`Error::result_code`] gives Aerospike's number for it. An error means that nothing was changed, unless
-/// [`Error::in_doubt`] says otherwise.
+/// [`Error::in_doubt`] says otherwise. An error about one record names it: [`Error::record`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Bytes that should hold a value or a record do not (code 1).
-    #[error("malformed {what}: {source}")]
+    #[error("malformed {what}{}: {source}", OfRecord(record))]
     Malformed {
         /// What was being read.
         what: &'static str,
         /// What was wrong with the bytes.
         #[source]
         source: CodecError,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// A value cannot be stored: an integer above `i64::MAX`, a wildcard, a map with a key twice (code 1).
+    #[error("a value cannot be stored in {}: {source}", Subject(record))]
+    NotStorable {
+        /// What is wrong with the value.
+        #[source]
+        source: CodecError,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The record does not exist, has expired or was truncated (code 2).
-    #[error("record not found")]
-    NotFound,
+    #[error("{} was not found", Subject(record))]
+    NotFound {
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// The record's generation is not the one that the policy asks for (code 3).
     #[error(
-        "generation {expected} was expected, the record is at {found}: read it again and repeat the edit"
+        "generation {expected} was expected, {} is at {found}: read it again and repeat the edit",
+        Subject(record)
     )]
     Generation {
         /// The generation of the policy.
         expected: u32,
         /// The generation of the record; 0 when there is no record.
         found: u16,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The request itself is wrong (code 4).
     #[error("invalid request: {0}")]
     Parameter(Cow<'static, str>),
     /// A create-only write met a live record (code 5).
-    #[error("record already exists: update or replace it instead of creating it")]
-    RecordExists,
+    #[error(
+        "{} already exists: update or replace it instead of creating it",
+        Subject(record)
+    )]
+    RecordExists {
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// A create-only operation met a bin that exists (code 6).
     #[error(
-        "bin \"{0}\" already exists: leave out CREATE_ONLY, or add NO_FAIL to keep what is there"
+        "bin \"{bin}\"{} already exists: leave out CREATE_ONLY, or add NO_FAIL to keep what is there",
+        OfRecord(record)
     )]
-    BinExists(Box<str>),
-    /// The namespace takes no writes (code 8).
-    #[error("writes are stopped: {reason}")]
+    BinExists {
+        /// The bin.
+        bin: Box<str>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// The namespace takes no writes for want of space (code 8). Deletes still work.
+    #[error("namespace {namespace} takes no writes: {cause}")]
     StopWrites {
-        /// Which limit was reached, and what to do.
-        reason: Cow<'static, str>,
+        /// The namespace.
+        namespace: Box<str>,
+        /// Which limit was reached.
+        cause: WriteStop,
     },
     /// The time limit of the policy passed (code 9).
     #[error(
-        "timed out after {after:?}; {}",
+        "timed out after {after:?} waiting for {}; {}",
+        Subject(record),
         if *in_doubt { "the write may have been applied: read before repeating it" } else { "nothing was applied" }
     )]
     Timeout {
@@ -61,9 +104,14 @@ pub enum Error {
         after: Duration,
         /// True when the write may nevertheless have been applied.
         in_doubt: bool,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The bin's type does not fit the operation (code 12).
-    #[error("{operation} does not apply to bin \"{bin}\", which holds a {found}")]
+    #[error(
+        "{operation} does not apply to bin \"{bin}\"{}, which holds a {found}",
+        OfRecord(record)
+    )]
     IncompatibleType {
         /// The bin.
         bin: Box<str>,
@@ -71,10 +119,13 @@ pub enum Error {
         found: &'static str,
         /// The operation that was tried.
         operation: &'static str,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The record would exceed the namespace's limit (code 13).
     #[error(
-        "record of {size} bytes exceeds the limit of {limit}{}: split it, or raise the namespace's limit",
+        "{} would have {size} bytes, and the limit is {limit}{}: split it, or raise the namespace's limit",
+        Subject(record),
         largest(largest_bin)
     )]
     RecordTooBig {
@@ -84,25 +135,66 @@ pub enum Error {
         limit: u64,
         /// The largest bin and its size in bytes.
         largest_bin: Option<(Box<str>, u64)>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
-    /// Too many operations already wait for this record (code 14). Nothing was applied.
+    /// The user key alone is as long as a record may be (code 13).
     #[error(
-        "key busy: {waiting} operations already wait for this record, the limit is {limit}: back off and retry, or spread the load over more records"
+        "a key of {bytes} bytes leaves no room for bins, since a record has at most {limit} bytes: use a shorter key, such as a hash of this one"
+    )]
+    KeyTooBig {
+        /// The length of the key, in bytes.
+        bytes: u64,
+        /// The most that a record may have, in bytes.
+        limit: u64,
+    },
+    /// Too many writers already wait for this record (code 14). Nothing was applied.
+    ///
+    /// Who meets it backs off for a moment and tries again, which [`RetryPolicy`](crate::RetryPolicy) does:
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::RetryPolicy;
+    /// let counters = spikelet::Store::in_memory()?.set("counters")?;
+    /// RetryPolicy::default().retry(|| counters.add("visits", [("n", 1)]))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A record that is busy all the time needs less load: [`ShardedCounter`](crate::ShardedCounter) and its like spread it
+    /// over several records. [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) is the limit.
+    #[error(
+        "key busy: {waiting} writers already wait for {}, the limit is {limit}: back off and retry, or spread the load over more records",
+        Subject(record)
     )]
     KeyBusy {
-        /// How many operations were waiting.
+        /// How many writers were waiting.
         waiting: u32,
         /// The limit of the namespace.
         limit: u32,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The operation needs a bin that does not exist (code 17).
-    #[error("bin \"{0}\" does not exist: create it first, or add NO_FAIL to pass over it")]
-    BinNotFound(Box<str>),
+    #[error(
+        "bin \"{bin}\"{} does not exist: create it first, or add NO_FAIL to pass over it",
+        OfRecord(record)
+    )]
+    BinNotFound {
+        /// The bin.
+        bin: Box<str>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// The stored user key differs from the given one (code 19).
     #[error(
-        "the record stores another user key than the one given: two keys share a digest, or the digest was given by hand"
+        "{} stores another user key than the one given: two keys share a digest, or the digest was given by hand",
+        Subject(record)
     )]
-    KeyMismatch,
+    KeyMismatch {
+        /// The record as the caller has named it, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// There is no such namespace (code 20).
     #[error("unknown namespace \"{0}\"")]
     Namespace(Box<str>),
@@ -113,27 +205,42 @@ pub enum Error {
     #[error("forbidden: {0}")]
     Forbidden(Cow<'static, str>),
     /// The element to be changed is not there (code 23).
-    #[error("element not found in bin \"{bin}\": {hint}")]
+    #[error("element not found in bin \"{bin}\"{}: {hint}", OfRecord(record))]
     ElementNotFound {
         /// The bin.
         bin: Box<str>,
         /// What was looked for, and what to do.
         hint: &'static str,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// An element that must be unique is there already (code 24).
-    #[error("element already exists in bin \"{bin}\": {hint}")]
+    #[error("element already exists in bin \"{bin}\"{}: {hint}", OfRecord(record))]
     ElementExists {
         /// The bin.
         bin: Box<str>,
         /// What was tried, and what to do.
         hint: &'static str,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
     },
     /// The operation does not apply to the present value (code 26).
-    #[error("operation not applicable: {0}")]
-    OpNotApplicable(Cow<'static, str>),
+    #[error("operation not applicable to {}: {why}", Subject(record))]
+    OpNotApplicable {
+        /// What is in the way.
+        why: Cow<'static, str>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// The policy's filter expression does not hold for the record (code 27).
-    #[error("filtered out: the policy's expression does not hold for this record")]
-    FilteredOut,
+    #[error(
+        "filtered out: the policy's expression does not hold for {}",
+        Subject(record)
+    )]
+    FilteredOut {
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
     /// A companion of a sharded collection is not there, or is not what its root says (code 1). The other shards are as they
     /// were.
     #[error(
@@ -151,6 +258,29 @@ pub enum Error {
     )]
     ShardKeyCollision {
         /// The key of that record.
+        key: Box<str>,
+    },
+    /// The record is the root of a sharded collection, and the write would take away what it says of its companions
+    /// (code 22). Nothing was changed.
+    #[error(
+        "record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}, which would orphan its companions: change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
+    )]
+    ShardRoot {
+        /// The set; empty: none.
+        set: Box<str>,
+        /// The key, or the digest where the key is not known.
+        key: Box<str>,
+        /// What the write would do.
+        loses: ShardLoss,
+    },
+    /// The record holds a shard of a collection, and is not for others to write (code 22). Nothing was changed.
+    #[error(
+        "record \"{key}\" of set \"{set}\" holds a shard of a collection: write to the collection by its handle, or use another key; or allow it by WritePolicy::override_shards"
+    )]
+    ShardCompanion {
+        /// The set; empty: none.
+        set: Box<str>,
+        /// The key, or the digest where the key is not known.
         key: Box<str>,
     },
     /// A time whose bucket ended longer than the retention ago (code 22). Nothing was written.
@@ -172,14 +302,51 @@ pub enum Error {
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
-    /// The storage engine could not do it: a device refused or failed, a record is damaged or may be out of date
-    /// ([`Error::is_damage`]), the namespace is read-only or closed, or was opened by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
+    /// Stored bytes of the record are lost, or may be out of date (code 1). See [`Error::is_damage`].
+    #[error("{}: {source}", Subject(record))]
+    Damaged {
+        /// What was found: [`StorageError::Damaged`](crate::StorageError::Damaged) or
+        /// [`StorageError::MaybeStale`](crate::StorageError::MaybeStale).
+        #[source]
+        source: Box<StorageError>,
+        /// The record, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// The files of a namespace are open already (code 1). Nothing was changed.
+    #[error("{path} is in use: {holder}")]
+    InUse {
+        /// The file.
+        path: Box<str>,
+        /// Who has it open.
+        holder: StoreHolder,
+    },
+    /// The operating system does not allow it (code 1).
+    #[error(
+        "cannot {action} {path}: {source}; this process needs the right to read and write the files and folders of the store"
+    )]
+    PermissionDenied {
+        /// The file or folder.
+        path: Box<str>,
+        /// What was tried, such as `open`.
+        action: &'static str,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The storage engine could not do it: a device refused or failed, the namespace is read-only or closed, or was opened
+    /// by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
     #[error(transparent)]
-    Storage(spikelet_storage::Error),
+    Storage(Box<StorageError>),
     /// A Rust value and bins could not be converted into one another (code 4).
     #[error("cannot convert between bins and a Rust type: {0}")]
     Serde(Box<str>),
+    /// A value is not of the Rust type that was asked for (code 4).
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
 }
+
+/// Results are returned by value everywhere.
+const _: () = assert!(size_of::<Error>() <= 64);
 
 /// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
 fn largest(bin: &Option<(Box<str>, u64)>) -> String {
@@ -193,52 +360,70 @@ impl Error {
     #[must_use]
     pub const fn result_code(&self) -> u8 {
         match self {
-            Self::Malformed { .. } | Self::ShardMissing { .. } | Self::ShardScheme { .. } => 1,
-            Self::NotFound => 2,
+            Self::Malformed { .. }
+            | Self::NotStorable { .. }
+            | Self::ShardMissing { .. }
+            | Self::ShardScheme { .. }
+            | Self::Damaged { .. }
+            | Self::InUse { .. }
+            | Self::PermissionDenied { .. } => 1,
+            Self::NotFound { .. } => 2,
             Self::Generation { .. } => 3,
-            Self::Parameter(_) | Self::Serde(_) => 4,
-            Self::RecordExists | Self::ShardKeyCollision { .. } => 5,
-            Self::BinExists(_) => 6,
+            Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,
+            Self::RecordExists { .. } | Self::ShardKeyCollision { .. } => 5,
+            Self::BinExists { .. } => 6,
             Self::StopWrites { .. } => 8,
             Self::Timeout { .. } => 9,
             Self::IncompatibleType { .. } => 12,
-            Self::RecordTooBig { .. } => 13,
+            Self::RecordTooBig { .. } | Self::KeyTooBig { .. } => 13,
             Self::KeyBusy { .. } => 14,
-            Self::BinNotFound(_) => 17,
-            Self::KeyMismatch => 19,
+            Self::BinNotFound { .. } => 17,
+            Self::KeyMismatch { .. } => 19,
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
-            Self::Forbidden(_) | Self::PastRetention { .. } => 22,
+            Self::Forbidden(_)
+            | Self::PastRetention { .. }
+            | Self::ShardRoot { .. }
+            | Self::ShardCompanion { .. } => 22,
             Self::ElementNotFound { .. } => 23,
             Self::ElementExists { .. } => 24,
-            Self::OpNotApplicable(_) => 26,
-            Self::FilteredOut => 27,
+            Self::OpNotApplicable { .. } => 26,
+            Self::FilteredOut { .. } => 27,
             Self::GeoJson(_) => 160,
-            Self::Storage(error) => match error {
-                spikelet_storage::Error::BadName { .. }
-                | spikelet_storage::Error::BadOption { .. }
-                | spikelet_storage::Error::TooManySets { .. } => 4,
-                spikelet_storage::Error::NoSpace { .. } => 8,
-                spikelet_storage::Error::ReadOnly { .. }
-                | spikelet_storage::Error::Forked { .. }
-                | spikelet_storage::Error::Closed { .. } => 22,
+            Self::Storage(error) => match **error {
+                StorageError::BadName { .. }
+                | StorageError::BadOption { .. }
+                | StorageError::TooManySets { .. } => 4,
+                StorageError::NoSpace { .. } | StorageError::Device(DeviceError::Full { .. }) => 8,
+                StorageError::ReadOnly { .. }
+                | StorageError::Forked { .. }
+                | StorageError::Closed { .. } => 22,
                 _ => 1,
             },
         }
     }
 
-    /// True when the same call may succeed later, and was certainly not applied now.
+    /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
+    /// ([`Error::KeyBusy`], [`Error::Timeout`]), defragmentation has to catch up
+    /// ([`StorageError::NoSpace`](crate::StorageError::NoSpace)), or another process has the store open ([`Error::InUse`]).
+    ///
+    /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
+    /// or file system needs room ([`Error::StopWrites`] comes after the wait of
+    /// [`NamespaceConfig::max_space_wait`](crate::NamespaceConfig::max_space_wait)).
     #[must_use]
     pub const fn is_retryable(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::KeyBusy { .. }
-                | Self::Timeout {
-                    in_doubt: false,
-                    ..
-                }
-                | Self::Storage(spikelet_storage::Error::NoSpace { .. })
-        )
+            | Self::Timeout {
+                in_doubt: false, ..
+            }
+            | Self::InUse {
+                holder: StoreHolder::OtherProcess,
+                ..
+            } => true,
+            Self::Storage(error) => matches!(**error, StorageError::NoSpace { .. }),
+            _ => false,
+        }
     }
 
     /// True when stored bytes of the record are lost: they do not match their checksums, do not decode, or belong to a part
@@ -248,21 +433,69 @@ impl Error {
     /// A scan gives such errors in the records' places, and goes on.
     #[must_use]
     pub const fn is_damage(&self) -> bool {
-        match self {
-            Self::Malformed { .. } => true,
-            Self::Storage(error) => error.is_damage(),
-            _ => false,
-        }
+        matches!(self, Self::Malformed { .. } | Self::Damaged { .. })
     }
 
     /// True when it is not known whether the write was applied.
     #[must_use]
     pub const fn in_doubt(&self) -> bool {
-        matches!(
-            self,
-            Self::Timeout { in_doubt: true, .. }
-                | Self::Storage(spikelet_storage::Error::InDoubt { .. })
-        )
+        match self {
+            Self::Timeout { in_doubt, .. } => *in_doubt,
+            Self::Storage(error) => matches!(**error, StorageError::InDoubt { .. }),
+            _ => false,
+        }
+    }
+
+    /// Returns the record that the error is about. `None` for an error that is about none, and where its key is not known:
+    /// in scans, and in requests of wire clients.
+    #[must_use]
+    pub fn record(&self) -> Option<&RecordId> {
+        match self {
+            Self::Malformed { record, .. }
+            | Self::NotStorable { record, .. }
+            | Self::NotFound { record }
+            | Self::Generation { record, .. }
+            | Self::RecordExists { record }
+            | Self::BinExists { record, .. }
+            | Self::Timeout { record, .. }
+            | Self::IncompatibleType { record, .. }
+            | Self::RecordTooBig { record, .. }
+            | Self::KeyBusy { record, .. }
+            | Self::BinNotFound { record, .. }
+            | Self::KeyMismatch { record }
+            | Self::ElementNotFound { record, .. }
+            | Self::ElementExists { record, .. }
+            | Self::OpNotApplicable { record, .. }
+            | Self::FilteredOut { record }
+            | Self::Damaged { record, .. } => record.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The error with the record that it is about, unless it names one already.
+    #[cold]
+    pub(crate) fn about(mut self, set: &str, key: &Key<'_>) -> Self {
+        if let Self::Malformed { record, .. }
+        | Self::NotStorable { record, .. }
+        | Self::NotFound { record }
+        | Self::Generation { record, .. }
+        | Self::RecordExists { record }
+        | Self::BinExists { record, .. }
+        | Self::Timeout { record, .. }
+        | Self::IncompatibleType { record, .. }
+        | Self::RecordTooBig { record, .. }
+        | Self::KeyBusy { record, .. }
+        | Self::BinNotFound { record, .. }
+        | Self::KeyMismatch { record }
+        | Self::ElementNotFound { record, .. }
+        | Self::ElementExists { record, .. }
+        | Self::OpNotApplicable { record, .. }
+        | Self::FilteredOut { record }
+        | Self::Damaged { record, .. } = &mut self
+        {
+            record.get_or_insert_with(|| Box::new(RecordId::new(set, key)));
+        }
+        self
     }
 
     /// An error of a wrong argument (code 4).
@@ -270,34 +503,44 @@ impl Error {
         Self::Parameter(text.into())
     }
 
-    /// Malformed bytes in something that is stored or written whole (code 1).
+    /// Malformed bytes in something that is stored (code 1).
     pub(crate) const fn malformed(what: &'static str, source: CodecError) -> Self {
-        Self::Malformed { what, source }
-    }
-}
-
-impl From<spikelet_storage::Error> for Error {
-    fn from(error: spikelet_storage::Error) -> Self {
-        use spikelet_storage::Error as Storage;
-        match error {
-            Storage::KeyBusy { waiting, limit } => Self::KeyBusy {
-                waiting: waiting as u32,
-                limit: limit as u32,
-            },
-            Storage::Timeout => Self::Timeout {
-                after: Duration::ZERO,
-                in_doubt: false,
-            },
-            Storage::StopWrites { .. } => Self::StopWrites {
-                reason: error.to_string().into(),
-            },
-            Storage::TooLarge { bytes, limit } => Self::RecordTooBig {
-                size: bytes,
-                limit,
-                largest_bin: None,
-            },
-            other => Self::Storage(other),
+        Self::Malformed {
+            what,
+            source,
+            record: None,
         }
+    }
+
+    /// A value that cannot be stored (code 1).
+    pub(crate) const fn not_storable(source: CodecError) -> Self {
+        Self::NotStorable {
+            source,
+            record: None,
+        }
+    }
+
+    /// There is no such record (code 2).
+    pub(crate) const fn not_found() -> Self {
+        Self::NotFound { record: None }
+    }
+
+    /// A record has another user key (code 19).
+    pub(crate) const fn key_mismatch() -> Self {
+        Self::KeyMismatch { record: None }
+    }
+
+    /// There is no such bin (code 17).
+    pub(crate) fn bin_not_found(bin: impl Into<Box<str>>) -> Self {
+        Self::BinNotFound {
+            bin: bin.into(),
+            record: None,
+        }
+    }
+
+    /// An operation that does not apply to what is there (code 26).
+    pub(crate) const fn not_applicable(why: Cow<'static, str>) -> Self {
+        Self::OpNotApplicable { why, record: None }
     }
 }
 
@@ -308,136 +551,4 @@ impl From<CodecError> for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_error_has_aerospikes_number_and_says_whether_to_retry() {
-        let none = || "x".into();
-        let table = [
-            (Error::malformed("record", CodecError::Truncated), 1, false),
-            (Error::NotFound, 2, false),
-            (
-                Error::Generation {
-                    expected: 1,
-                    found: 2,
-                },
-                3,
-                false,
-            ),
-            (Error::parameter("no operations"), 4, false),
-            (Error::Serde(none()), 4, false),
-            (Error::RecordExists, 5, false),
-            (
-                Error::StopWrites {
-                    reason: "full".into(),
-                },
-                8,
-                false,
-            ),
-            (
-                Error::Timeout {
-                    after: Duration::from_millis(5),
-                    in_doubt: false,
-                },
-                9,
-                true,
-            ),
-            (
-                Error::Timeout {
-                    after: Duration::from_millis(5),
-                    in_doubt: true,
-                },
-                9,
-                false,
-            ),
-            (
-                Error::IncompatibleType {
-                    bin: none(),
-                    found: "map",
-                    operation: "append",
-                },
-                12,
-                false,
-            ),
-            (
-                Error::RecordTooBig {
-                    size: 2,
-                    limit: 1,
-                    largest_bin: None,
-                },
-                13,
-                false,
-            ),
-            (
-                Error::KeyBusy {
-                    waiting: 20,
-                    limit: 20,
-                },
-                14,
-                true,
-            ),
-            (Error::KeyMismatch, 19, false),
-            (Error::Namespace(none()), 20, false),
-            (Error::BinName(none()), 21, false),
-            (Error::Forbidden("ttl".into()), 22, false),
-            (
-                Error::ElementNotFound {
-                    bin: none(),
-                    hint: "",
-                },
-                23,
-                false,
-            ),
-            (
-                Error::ElementExists {
-                    bin: none(),
-                    hint: "",
-                },
-                24,
-                false,
-            ),
-            (Error::OpNotApplicable("index".into()), 26, false),
-            (Error::BinExists(none()), 6, false),
-            (Error::BinNotFound(none()), 17, false),
-            (Error::FilteredOut, 27, false),
-            (Error::GeoJson("x".into()), 160, false),
-            (
-                Error::ShardMissing {
-                    key: none(),
-                    shard: 3,
-                },
-                1,
-                false,
-            ),
-            (Error::ShardKeyCollision { key: none() }, 5, false),
-            (Error::PastRetention { bucket: none() }, 22, false),
-            (
-                Error::ShardScheme {
-                    found: none(),
-                    why: "",
-                },
-                1,
-                false,
-            ),
-        ];
-        for (error, code, retryable) in table {
-            assert_eq!(error.result_code(), code, "{error}");
-            assert_eq!(error.is_retryable(), retryable, "{error}");
-        }
-    }
-
-    #[test]
-    fn a_record_too_big_names_the_bin_to_blame() {
-        let error = Error::RecordTooBig {
-            size: 1_048_600,
-            limit: 1_048_576,
-            largest_bin: Some(("friends".into(), 1_000_000)),
-        };
-        assert!(
-            error
-                .to_string()
-                .contains("largest bin: \"friends\", 1000000 bytes")
-        );
-    }
-}
+mod tests;

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::{HotRecord, Namespace, Operated, Set, Store, WritePolicy};
+use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
 use crate::operation::Operation;
 use crate::record::{Key, Record};
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ pub trait RecordStore {
 pub trait RecordSet {
     /// Does several operations on one record, in order, atomically, by a policy: as [`Set::operate_with`].
     ///
-    /// [`Operated::record_bytes`] must say what the record takes then: policies by size
+    /// [`OperateResult::record_bytes`] must say what the record takes then: policies by size
     /// ([`ShardPolicy::by_size`](crate::ShardPolicy::by_size)), and whether one record can hold what is to be brought together, are
     /// judged by it alone. Where it is 0, a collection is spread for its size only once a write was refused as too large.
     ///
@@ -37,22 +37,36 @@ pub trait RecordSet {
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
-    ) -> Result<Operated>;
+    ) -> Result<OperateResult>;
 
     /// Makes several such calls, one after the other and each for itself: one may fail while others succeed. The results
     /// come in the order of the calls. A [`Set`] has the memory of all records fetched ahead.
-    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         calls
             .iter()
             .map(|call| self.operate_on(call.policy, &call.key, call.operations))
             .collect()
     }
 
-    /// Shows every live record of the set to `each`, in no particular order.
+    /// Shows every live record of the set to `each`, in no particular order, until `each` breaks off. A record that cannot
+    /// be read comes as an error in its place, and the scan goes on with the others unless `each` ends it.
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>);
+
+    /// Shows every live record of the set that can be read to `each`, in no particular order.
     ///
     /// # Errors
     /// If a record cannot be read: the first such error, after all others have been shown.
-    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()>;
+    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
+        let mut failed: Option<Error> = None;
+        self.scan_each(&mut |record| {
+            match record {
+                Ok(record) => each(&record),
+                Err(error) => failed = failed.take().or(Some(error)),
+            }
+            ControlFlow::Continue(())
+        });
+        failed.map_or(Ok(()), Err)
+    }
 
     /// The store's time, in milliseconds since 2010-01-01T00:00:00Z.
     fn now_ms(&self) -> u64;
@@ -62,19 +76,15 @@ pub trait RecordSet {
         None
     }
 
+    /// How many roots have lost the description of their shards, since the store was opened, to writes that were allowed to
+    /// ([`WritePolicy::override_shards`]) or came over the wire. A handle that remembers where companions are looks at its
+    /// root again when this has changed. 0 where nobody counts.
+    fn lost_roots(&self) -> u64 {
+        0
+    }
+
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
-}
-
-/// Operations on one record, as [`RecordSet::operate_on_each`] takes them.
-#[derive(Clone, Debug)]
-pub struct RecordCall<'a> {
-    /// How it is done.
-    pub policy: &'a WritePolicy,
-    /// The record.
-    pub key: Key<'a>,
-    /// What is done to it.
-    pub operations: &'a [Operation],
 }
 
 impl RecordStore for Store {
@@ -107,24 +117,18 @@ impl RecordSet for Set {
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         self.operate_with(policy, key, operations)
     }
 
-    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         self.operate_each(calls)
     }
 
-    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
-        let mut failed: Option<Error> = None;
-        let _: ControlFlow<()> = self.scan(|scanned| {
-            match scanned.and_then(|scanned| scanned.to_record()) {
-                Ok(record) => each(&record),
-                Err(error) => failed = failed.take().or(Some(error)),
-            }
-            ControlFlow::Continue(())
-        });
-        failed.map_or(Ok(()), Err)
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        // Why it ended is known to `each`.
+        let _: ControlFlow<()> =
+            self.scan(|scanned| each(scanned.and_then(|scanned| scanned.to_record())));
     }
 
     fn now_ms(&self) -> u64 {
@@ -133,6 +137,10 @@ impl RecordSet for Set {
 
     fn max_record_bytes(&self) -> Option<u64> {
         Some(self.record_bytes_max())
+    }
+
+    fn lost_roots(&self) -> u64 {
+        self.lost_root_count()
     }
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {

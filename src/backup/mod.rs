@@ -42,6 +42,7 @@ mod error;
 mod files;
 mod float;
 mod label;
+mod path;
 mod reader;
 mod record;
 mod restore;
@@ -53,6 +54,7 @@ mod writer;
 
 pub use error::{BackupError, ReadError};
 pub use files::files_of;
+pub use path::is_within;
 pub use reader::{Reader, Skipped};
 pub use record::SavedRecord;
 pub use restore::{Restore, RestoreOptions, RestoreSummary};

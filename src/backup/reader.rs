@@ -25,7 +25,7 @@ const DIGEST_LETTERS: u64 = base64::encoded_len(Digest::LEN) as u64;
 /// let mut reader = spikelet::backup::Reader::new(text.as_bytes())?;
 /// let ada = reader.next_record()?.expect("there is one");
 /// assert_eq!((ada.set.as_str(), ada.generation), ("users", 2));
-/// assert_eq!(ada.view().bin("age").and_then(|age| age.as_int()), Some(44));
+/// assert_eq!(ada.view().bin("age").and_then(|age| age.as_i64()), Some(44));
 /// assert_eq!(reader.next_record()?, None);
 /// # Ok(())
 /// # }

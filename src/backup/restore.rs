@@ -10,7 +10,7 @@ use super::error::{BackupError, ReadError};
 use super::files::files_of;
 use super::reader::{Reader, Skipped};
 use super::record::SavedRecord;
-use crate::engine::{Existing, SavedVersion, WriteSaved};
+use crate::engine::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
 use crate::{Error, Namespace, Store};
 
@@ -52,6 +52,9 @@ pub struct RestoreOptions {
     /// Takes digests as they are: of keys of which they are not the digest, and of records without keys in a namespace
     /// with another hash than Aerospike's.
     pub trust_digests: bool,
+    /// Writes over records that belong to sharded collections, too, though that may break them: over companions what is
+    /// none, into a record what is a companion, and in the place of a root a record that says nothing of its companions.
+    pub override_shards: bool,
 }
 
 /// What a restore has done. Every record that was read is in exactly one of the counts.
@@ -388,12 +391,15 @@ impl RestoreOptions {
         wanted.then(|| self.into_namespace.as_deref().unwrap_or(&record.namespace))
     }
 
-    const fn existing(&self) -> Existing {
+    const fn policy(&self) -> WriteSavedPolicy {
         let any = self.no_generation;
-        match (self.unique, self.replace) {
-            (true, _) => Existing::Stays,
-            (_, true) => Existing::Goes { any },
-            _ => Existing::Takes { any },
+        WriteSavedPolicy {
+            existing: match (self.unique, self.replace) {
+                (true, _) => Existing::Stays,
+                (_, true) => Existing::Goes { any },
+                _ => Existing::Takes { any },
+            },
+            override_shards: self.override_shards,
         }
     }
 
@@ -448,16 +454,19 @@ impl RestoreOptions {
             void_time: record.void_time,
             bins,
         };
-        let written = patiently(|| target.write_saved(&record.set, &version, self.existing()));
+        let written = patiently(|| target.write_saved(&record.set, &version, self.policy()));
         match written {
             Ok(WriteSaved::Written) => Ok(Outcome::Restored),
             Ok(WriteSaved::Fresher) => Ok(Outcome::Fresher),
             Ok(WriteSaved::Existed) => Ok(Outcome::Existed),
-            Err(Error::RecordTooBig { .. } | Error::KeyMismatch | Error::Parameter(_))
-                if self.partial =>
-            {
-                Ok(Outcome::Refused)
-            }
+            Err(
+                Error::RecordTooBig { .. }
+                | Error::KeyMismatch { .. }
+                | Error::Parameter(_)
+                | Error::ShardRoot { .. }
+                | Error::ShardCompanion { .. }
+                | Error::ShardKeyCollision { .. },
+            ) if self.partial => Ok(Outcome::Refused),
             Err(error) => Err(error),
         }
     }

@@ -8,9 +8,9 @@ use spikelet_storage::{Digest, PARTITIONS};
 
 use super::error::BackupError;
 use super::files::Output;
+use super::path::is_within;
 use super::writer::{Blobs, Writer, append_record};
 use crate::engine::SavedVersion;
-use crate::place::is_within;
 use crate::record::{KeyHash, RecordView};
 use crate::value::ParticleType;
 use crate::{Namespace, Store};

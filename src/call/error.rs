@@ -45,28 +45,35 @@ impl CallError {
         match self {
             Self::Parameter(why) => Error::parameter(format!("{why} (bin \"{bin}\")")),
             Self::Argument(source) => Error::parameter(format!("{source} (bin \"{bin}\")")),
-            Self::BinExists => Error::BinExists(bin.into()),
+            Self::BinExists => Error::BinExists {
+                bin: bin.into(),
+                record: None,
+            },
             Self::WrongType { found, operation } => Error::IncompatibleType {
                 bin: bin.into(),
                 found: found.name(),
                 operation,
+                record: None,
             },
-            Self::BinNotFound => Error::BinNotFound(bin.into()),
+            Self::BinNotFound => Error::bin_not_found(bin),
             Self::ElementNotFound => Error::ElementNotFound {
                 bin: bin.into(),
                 hint: "the write flags ask for keys that exist; add NO_FAIL to pass over missing ones",
+                record: None,
             },
             Self::ElementExists => Error::ElementExists {
                 bin: bin.into(),
                 hint: "the write flags ask for elements that do not exist yet; add NO_FAIL to pass over those that do",
+                record: None,
             },
             Self::NotApplicable(why) => {
-                Error::OpNotApplicable(format!("{why} (bin \"{bin}\")").into())
+                Error::not_applicable(format!("{why} (bin \"{bin}\")").into())
             }
             Self::TooBig { bytes } => Error::RecordTooBig {
                 size: bytes,
                 limit: MAX_COLLECTION_BYTES as u64,
                 largest_bin: Some((bin.into(), bytes)),
+                record: None,
             },
             Self::Stored(source) => Error::malformed("bin", source),
         }

@@ -157,7 +157,7 @@ impl<'a> What<'a> {
             What::SetType(flags) => return Ok((convert::set_type(view, flags)?, Reply::Nil)),
             What::Sort(flags) => return Ok((convert::sort(view, flags)?, Reply::Nil)),
             What::Clear => {
-                // Lists lose their index, maps keep it (5.8, 6.3).
+                // Lists lose their index, maps keep it (semantics.md#lists-operations).
                 let flags = match view.shape {
                     Shape::List => view.flags & !FLAG_PERSIST_INDEX,
                     Shape::Map => view.flags,

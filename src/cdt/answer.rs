@@ -32,7 +32,8 @@ pub(super) struct Selection<'l, 'a> {
 }
 
 impl<'l, 'a> Selection<'l, 'a> {
-    /// Selects, unless what is asked for cannot be said about such a selection (5.5, 5.11, 6.4).
+    /// Selects, unless the return type does not apply to such a selection
+    /// (semantics.md#return-types).
     pub(super) fn new(
         view: &'l View<'a>,
         selector: &Selector<'_>,
@@ -218,7 +219,7 @@ impl<'l, 'a> Selection<'l, 'a> {
             && self.view.shape == Shape::List
             && !self.single
         {
-            // All of them: they are just numbered (5.11).
+            // All of them: they are just numbered (semantics.md#order-of-results).
             return Ok(if from_end && inverted {
                 (0..len).rev().collect()
             } else {
@@ -292,7 +293,8 @@ impl<'l, 'a> Selection<'l, 'a> {
         if let (Places::Ranked { rank, items }, Shape::List) = (&self.places, self.view.shape)
             && !self.returns.inverted
         {
-            // The lower half of a list without order comes greatest first (5.9).
+            // The lower half of an unordered list comes greatest first
+            // (semantics.md#lists-order-of-results-by-rank).
             segments.clone_from(items);
             let above = self.view.count - rank - items.len() as u32;
             if *rank <= above {

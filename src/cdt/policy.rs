@@ -66,15 +66,13 @@ impl ListPolicy {
         }
     }
 
-    /// The same, and a list that is created carries the offsets of its elements with it: a position is then one load
+    /// Whether a list that is created carries the offsets of its elements with it: a position is then one load
     /// away, and a search in an ordered list takes O(log N). Costs up to 4 bytes an element, next to nothing where
-    /// neighbours have the same encoded length.
+    /// neighbours have the same encoded length. Default: false.
     #[must_use]
-    pub const fn persist_index(self) -> Self {
-        Self {
-            persist_index: true,
-            ..self
-        }
+    pub const fn persist_index(mut self, persist_index: bool) -> Self {
+        self.persist_index = persist_index;
+        self
     }
 
     pub(crate) const fn order(&self) -> ListOrder {
@@ -112,15 +110,13 @@ impl MapPolicy {
         }
     }
 
-    /// The same, and a map that is created carries the offsets of its entries with it: an entry is then found by key in
+    /// Whether a map that is created carries the offsets of its entries with it: an entry is then found by key in
     /// O(log N), and, if the map is ordered by key and value, by value or rank too. Costs up to 4 bytes an entry, and up
-    /// to 4 more for the order of values.
+    /// to 4 more for the order of values. Default: false.
     #[must_use]
-    pub const fn persist_index(self) -> Self {
-        Self {
-            persist_index: true,
-            ..self
-        }
+    pub const fn persist_index(mut self, persist_index: bool) -> Self {
+        self.persist_index = persist_index;
+        self
     }
 
     pub(crate) const fn write_flags(&self) -> MapWriteFlags {

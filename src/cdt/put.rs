@@ -21,7 +21,7 @@ pub(super) fn put<'a>(
 ) -> Result<Option<Edit<'a>>, CallError> {
     let no_fail = flags.contains(MapWriteFlags::NO_FAIL);
     let partial = no_fail && flags.contains(MapWriteFlags::DO_PARTIAL) && !items.single;
-    // A map without entries takes all of them then, whatever the flags say (6.2).
+    // An empty map takes all entries then, whatever the flags say (semantics.md#maps-write-flags).
     let unchecked = partial && view.count == 0 && !flags.contains(MapWriteFlags::CREATE_ONLY);
     let mut places = Places::of(&view, &items)?;
     let mut changes: Vec<Change> = Vec::new();

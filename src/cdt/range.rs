@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_are_clipped_as_in_5_6() {
+    fn ranges_are_clipped_to_what_is_there() {
         let all = u64::MAX;
         let table = [
             (3, -5, 4, (0, 2)),

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 
 use super::elements::{ByRank, Elements, Matcher, find_key, split};
+use super::index::Index;
 use super::range::{clip, clip_relative, resolve};
 use super::returns::{Returns, What};
 use super::value_list;
 use super::view::{Segment, Shape, View};
 use crate::call::CallError;
-use crate::value::order::compare;
+use crate::value::order::{compare, compare_total};
 
 /// An encoded value that is looked for.
 pub(crate) type Sought<'a> = Cow<'a, [u8]>;
@@ -209,6 +210,11 @@ pub(super) fn select(
                 .map(first_only),
             }
         }
+        Selector::Value(value) if is_short_and_sorted(view) => run_of(
+            view,
+            |item| compare_total(item, value).is_lt(),
+            |item| compare_total(item, value).is_le(),
+        ),
         Selector::Value(value) => {
             let matcher = Matcher::new(value);
             match ByRank::of(view)? {
@@ -305,6 +311,40 @@ fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> 
     }
     returns.inverted = false;
     other
+}
+
+/// Lists of up to this many elements that are sorted and have no index are walked once: cheaper than noting where each
+/// element begins, to search by halves.
+const WALKED_MAX: u32 = 32;
+
+fn is_short_and_sorted(view: &View<'_>) -> bool {
+    view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, Index::None)
+}
+
+/// Selects the run of elements that are not `below` and still `within`, in one walk that ends behind it.
+fn run_of(
+    view: &View<'_>,
+    below: impl Fn(&[u8]) -> bool,
+    within: impl Fn(&[u8]) -> bool,
+) -> Result<Places, CallError> {
+    let mut run = Segment::gap(0, 0);
+    for item in view.walk() {
+        let item = item?;
+        let value = view.bytes(item);
+        if run.count == 0 && below(value) {
+            run = Segment::gap(item.at + 1, item.end);
+        } else if within(value) {
+            run.count += 1;
+            run.end = item.end;
+        } else {
+            break;
+        }
+    }
+    Ok(Places::Row {
+        at: run.at,
+        count: run.count,
+        segment: Some(run),
+    })
 }
 
 fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallError> {

@@ -12,7 +12,21 @@ use super::policy::check_time_to_live;
 
 /// How a namespace is kept: size, durability, limits.
 ///
-/// What is fixed when the namespace is created is taken from its files when it is opened again.
+/// What is fixed when the namespace is created is taken from its files when it is opened again. Begin with
+/// [`NamespaceConfig::new`] and change what should differ:
+///
+/// ```
+/// use spikelet::{Durability, NamespaceConfig, Store};
+///
+/// # fn main() -> spikelet::Result<()> {
+/// let config = NamespaceConfig::new("sessions")
+///     .durability(Durability::Commit)
+///     .max_device_bytes(4 << 30);
+/// let store = Store::builder().namespace(config).open()?;
+/// assert_eq!(store.namespaces().len(), 1);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct NamespaceConfig {
@@ -36,9 +50,13 @@ pub struct NamespaceConfig {
     /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
     /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
-    /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 20.
+    /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 1,000, so
+    /// that threads of one service wait for one another, as long as their policy's
+    /// [`total_timeout`](crate::WritePolicy::total_timeout) says; a server has Aerospike's limit
+    /// (`ServerConfig::namespace_of`).
     pub max_waiters: usize,
-    /// How many blocks are filled at once. Default: one a core, at most 8.
+    /// How many blocks are filled at once (1..=64). 0, the default: one for each core, at most 8, and at most one for every
+    /// 192 MiB of `max_device_bytes` over all devices.
     pub write_lanes: usize,
     /// Blocks whose live share falls below so many percent are defragmented. Default: 50.
     pub defrag_threshold_percent: u8,
@@ -53,6 +71,9 @@ pub struct NamespaceConfig {
 /// The smallest limit of a record's size: Aerospike's.
 const MIN_MAX_RECORD_BYTES: u64 = 64;
 
+/// More than the threads that services block; see decision 8.
+const DEFAULT_MAX_WAITERS: usize = 1_000;
+
 /// A record must fit into a block of 8 MiB with the block's header.
 const MAX_MAX_RECORD_BYTES: u64 = (8 << 20) - 64;
 
@@ -65,7 +86,6 @@ impl NamespaceConfig {
             durability,
             image_bytes_max,
             max_space_wait,
-            max_waiters,
             write_lanes,
             defrag_threshold_percent,
             defrag_bytes_per_second,
@@ -82,13 +102,114 @@ impl NamespaceConfig {
             default_time_to_live: None,
             image_bytes_max,
             max_space_wait,
-            max_waiters,
+            max_waiters: DEFAULT_MAX_WAITERS,
             write_lanes,
             defrag_threshold_percent,
             defrag_bytes_per_second,
             expiry_period,
             background: true,
         }
+    }
+
+    /// Sets [`NamespaceConfig::devices`]: how many files the log is striped over (1..=15).
+    #[must_use]
+    pub const fn devices(mut self, devices: usize) -> Self {
+        self.devices = devices;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::max_device_bytes`]: the most that each file may grow to, in bytes.
+    #[must_use]
+    pub const fn max_device_bytes(mut self, max_device_bytes: u64) -> Self {
+        self.max_device_bytes = max_device_bytes;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::key_hash`]: how keys become digests.
+    #[must_use]
+    pub const fn key_hash(mut self, key_hash: KeyHash) -> Self {
+        self.key_hash = key_hash;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::durability`]: what a power failure may cost.
+    #[must_use]
+    pub const fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::max_record_bytes`]: the largest record with its header, in bytes.
+    #[must_use]
+    pub const fn max_record_bytes(mut self, max_record_bytes: u64) -> Self {
+        self.max_record_bytes = max_record_bytes;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::default_time_to_live`]: when records expire whose writer leaves it to the namespace; `None`: never.
+    #[must_use]
+    pub fn default_time_to_live(
+        mut self,
+        default_time_to_live: impl Into<Option<Duration>>,
+    ) -> Self {
+        self.default_time_to_live = default_time_to_live.into();
+        self
+    }
+
+    /// Sets [`NamespaceConfig::image_bytes_max`]: the memory for records that are edited by small changes, in bytes.
+    #[must_use]
+    pub const fn image_bytes_max(mut self, image_bytes_max: u64) -> Self {
+        self.image_bytes_max = image_bytes_max;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::max_space_wait`]: how long a write may wait while space is short.
+    #[must_use]
+    pub const fn max_space_wait(mut self, max_space_wait: Duration) -> Self {
+        self.max_space_wait = max_space_wait;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::max_waiters`]: how many writers may queue for one record; 0: none.
+    #[must_use]
+    pub const fn max_waiters(mut self, max_waiters: usize) -> Self {
+        self.max_waiters = max_waiters;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::write_lanes`]: how many blocks are filled at once.
+    #[must_use]
+    pub const fn write_lanes(mut self, write_lanes: usize) -> Self {
+        self.write_lanes = write_lanes;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::defrag_threshold_percent`]: below which live share, in percent, a block is defragmented.
+    #[must_use]
+    pub const fn defrag_threshold_percent(mut self, defrag_threshold_percent: u8) -> Self {
+        self.defrag_threshold_percent = defrag_threshold_percent;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::defrag_bytes_per_second`]: how many live bytes defragmentation may move a second.
+    #[must_use]
+    pub const fn defrag_bytes_per_second(mut self, defrag_bytes_per_second: u64) -> Self {
+        self.defrag_bytes_per_second = defrag_bytes_per_second;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::expiry_period`]: how often expired records are looked for.
+    #[must_use]
+    pub const fn expiry_period(mut self, expiry_period: Duration) -> Self {
+        self.expiry_period = expiry_period;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::background`]: whether threads sync, defragment and expire in the background.
+    #[must_use]
+    pub const fn background(mut self, background: bool) -> Self {
+        self.background = background;
+        self
     }
 
     pub(super) fn check(&self) -> Result<()> {

@@ -6,9 +6,11 @@
 
 mod config;
 mod namespace;
+mod open_dirs;
 mod policy;
 #[cfg(feature = "server")]
 mod remote;
+#[cfg(feature = "backup")]
 mod saved;
 mod set;
 mod store;
@@ -21,10 +23,9 @@ pub use policy::{
 };
 #[cfg(feature = "server")]
 pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
-pub(crate) use saved::{Existing, SavedVersion, WriteSaved};
-pub use set::{Operated, Set};
-#[cfg(feature = "cli")]
-pub(crate) use store::namespaces_in;
+#[cfg(feature = "backup")]
+pub(crate) use saved::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]
 pub(crate) use write::Refused;

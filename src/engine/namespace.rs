@@ -1,25 +1,28 @@
 //! An open namespace.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, Lsn, Maintained, Opening, PARTITIONS, SetUsage, Stats,
-    Truncate,
+    Clock, Digest, EPOCH_UNIX_SECONDS, Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage,
+    Stats, Truncate,
 };
 
+use crate::error::WriteStop;
 use crate::expression::Expression;
 use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
 use super::config::NamespaceConfig;
+use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
 use super::set::Set;
 use super::write::expired;
 
 /// What the handles share.
-#[derive(Debug)]
 pub(super) struct Core {
     pub(super) storage: spikelet_storage::Namespace,
     pub(super) key_hash: KeyHash,
@@ -29,10 +32,14 @@ pub(super) struct Core {
     /// Whether the records are in memory and on no device.
     pub(super) in_memory: bool,
     pub(super) opening: Opening,
+    /// Behind `storage`, which is dropped first. `None`: in memory.
+    _open_dir: Option<OpenDir>,
+    /// How many roots have lost the description of their shards to writes that were not those of the collection.
+    pub(super) lost_roots: AtomicU64,
 }
 
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Namespace {
     pub(super) core: Arc<Core>,
 }
@@ -44,12 +51,8 @@ pub struct ScannedRecord<'a> {
     pub digest: Digest,
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
-    /// The number of its set: its place among [`Namespace::sets`].
-    #[cfg_attr(
-        not(feature = "cli"),
-        expect(dead_code, reason = "for the survey of a store, by set")
-    )]
-    pub(crate) set_id: u16,
+    /// The number of its set: an index into [`Namespace::sets`]. 0: no set.
+    pub set_id: u16,
     /// Generation and times.
     pub metadata: Metadata,
     /// What it takes on the device, in bytes.
@@ -95,11 +98,19 @@ impl Namespace {
     ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
         let in_memory = matches!(options.storage, spikelet_storage::Storage::Memory);
-        let (storage, opening) = if read_only {
-            spikelet_storage::Namespace::open_read_only(options)?
-        } else {
-            spikelet_storage::Namespace::open(options)?
+        let dir = match &options.storage {
+            spikelet_storage::Storage::Files { dir, .. } => Some(dir.clone()),
+            _ => None,
         };
+        let opened = if read_only {
+            spikelet_storage::Namespace::open_read_only(options)
+        } else {
+            spikelet_storage::Namespace::open(options)
+        };
+        let (storage, opening) = opened.map_err(|error| match &dir {
+            Some(dir) => name_holder(error.into(), dir),
+            None => error.into(),
+        })?;
         let core = Core {
             storage,
             key_hash: config.key_hash,
@@ -108,6 +119,8 @@ impl Namespace {
             default_time_to_live: config.default_time_to_live,
             in_memory,
             opening,
+            _open_dir: dir.as_deref().map(OpenDir::new),
+            lost_roots: AtomicU64::new(0),
         };
         Ok(Self {
             core: Arc::new(core),
@@ -202,7 +215,7 @@ impl Namespace {
     ///
     /// # Errors
     /// [`Error::Storage`] if the namespace is read-only or has no room at all.
-    pub fn maintain(&self) -> Result<Maintained> {
+    pub fn maintain(&self) -> Result<MaintenanceReport> {
         Ok(self.core.storage.maintain()?)
     }
 
@@ -275,6 +288,15 @@ impl Namespace {
     }
 }
 
+/// Shows the name, and none of what the namespace holds.
+impl fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Namespace")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Core {
     pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         let key_of = |digest: &Digest| {
@@ -331,13 +353,14 @@ impl Core {
                 .check_filter(filter, &entry, "", now_ms)
                 .and_then(|()| scanned(&entry));
             match record {
-                Err(Error::FilteredOut) => ControlFlow::Continue(()),
+                Err(Error::FilteredOut { .. }) => ControlFlow::Continue(()),
                 record => read(record),
             }
         })
     }
 
     /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
+    #[cfg(any(feature = "backup", feature = "server"))]
     pub(super) fn digests_in(
         &self,
         partition: usize,
@@ -364,6 +387,22 @@ impl Core {
             spikelet_storage::Error::Timeout => Error::Timeout {
                 after: policy.total_timeout.unwrap_or_default(),
                 in_doubt: false,
+                record: None,
+            },
+            other => self.not_written(other),
+        }
+    }
+
+    /// The error of a write that storage refused, with the limit of space that it has met.
+    pub(super) fn not_written(&self, error: spikelet_storage::Error) -> Error {
+        match error {
+            // Where more blocks are free than the reserve has, the file system does not give them.
+            spikelet_storage::Error::StopWrites {
+                namespace,
+                free_blocks,
+            } if free_blocks > self.storage.stats().reserve_blocks => Error::StopWrites {
+                namespace: namespace.into(),
+                cause: WriteStop::FileSystemFull,
             },
             other => other.into(),
         }

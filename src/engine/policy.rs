@@ -42,14 +42,16 @@ pub enum GenerationPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiration {
-    /// As the namespace says (by default: never).
+    /// After the namespace's default time to live, counted from the write (by default: never), whatever time the record
+    /// had left. Aerospike's TTL 0.
     #[default]
     NamespaceDefault,
-    /// Never.
+    /// Never. Aerospike's TTL -1.
     Never,
     /// After this time, rounded down to whole seconds; 1 s to 10 years.
     After(Duration),
-    /// As it was; a new record takes the namespace's default.
+    /// When it was to expire before the write: the time that is left stays. A new record takes the namespace's default.
+    /// Aerospike's TTL -2.
     DontUpdate,
 }
 
@@ -138,6 +140,21 @@ pub struct WritePolicy {
     pub filter: Option<Expression>,
     /// What the write waits for before it returns. Default: [`Acknowledge::Durable`].
     pub acknowledge: Acknowledge,
+    /// Whether the write may break a sharded collection. Default: false, see [`WritePolicy::override_shards`].
+    pub override_shards: bool,
+    /// Whether it is a write of the sharded collection itself.
+    pub(crate) of_shards: bool,
+}
+
+/// What a write may do to the records of a sharded collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ShardAccess {
+    /// Nothing that would orphan companions, and nothing at all to a companion.
+    Protected,
+    /// Everything; where a root loses the description of its shards, that is counted.
+    Override,
+    /// Everything: it is the collection's own handle that writes.
+    Own,
 }
 
 impl Default for WritePolicy {
@@ -151,6 +168,8 @@ impl Default for WritePolicy {
             total_timeout: Some(Duration::from_secs(1)),
             filter: None,
             acknowledge: Acknowledge::Durable,
+            override_shards: false,
+            of_shards: false,
         }
     }
 }
@@ -191,17 +210,17 @@ impl WritePolicy {
         self
     }
 
-    /// The longest wait for other writers of the record.
+    /// The longest wait for other writers of the record; `None`: as long as it takes.
     #[must_use]
-    pub fn total_timeout(mut self, timeout: Option<Duration>) -> Self {
-        self.total_timeout = timeout;
+    pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.total_timeout = timeout.into();
         self
     }
 
     /// What must hold for a record that exists.
     #[must_use]
-    pub fn filter(mut self, filter: Expression) -> Self {
-        self.filter = Some(filter);
+    pub fn filter(mut self, filter: impl Into<Option<Expression>>) -> Self {
+        self.filter = filter.into();
         self
     }
 
@@ -212,12 +231,39 @@ impl WritePolicy {
         self
     }
 
+    /// Whether the write may break a sharded collection ([`ShardedList`](crate::ShardedList) and the like): take from its root
+    /// the bins that say where its companions are, let the root expire, or write to a companion. Otherwise such a write is
+    /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
+    ///
+    /// Companions whose root was taken away are orphans: `spikelet verify` and
+    /// [`sharded_collections`](crate::sharded_collections) find them. Handles look at the root again after such a write.
+    #[must_use]
+    pub fn override_shards(mut self, override_shards: bool) -> Self {
+        self.override_shards = override_shards;
+        self
+    }
+
+    /// For the writes of a sharded collection's own handle.
+    #[must_use]
+    pub(crate) const fn of_shards(mut self) -> Self {
+        self.of_shards = true;
+        self
+    }
+
+    pub(super) const fn shard_access(&self) -> ShardAccess {
+        match (self.of_shards, self.override_shards) {
+            (true, _) => ShardAccess::Own,
+            (false, true) => ShardAccess::Override,
+            (false, false) => ShardAccess::Protected,
+        }
+    }
+
     /// Existence is judged before the generation, as in Aerospike.
     pub(super) fn check(&self, found: Option<u16>) -> Result<()> {
         use RecordExistsAction::{CreateOnly, ReplaceOnly, UpdateOnly};
         match (self.record_exists_action, found) {
-            (UpdateOnly | ReplaceOnly, None) => return Err(Error::NotFound),
-            (CreateOnly, Some(_)) => return Err(Error::RecordExists),
+            (UpdateOnly | ReplaceOnly, None) => return Err(Error::not_found()),
+            (CreateOnly, Some(_)) => return Err(Error::RecordExists { record: None }),
             _ => {}
         }
         self.check_generation(found.unwrap_or_default())
@@ -232,7 +278,11 @@ impl WritePolicy {
         if holds {
             Ok(())
         } else {
-            Err(Error::Generation { expected, found })
+            Err(Error::Generation {
+                expected,
+                found,
+                record: None,
+            })
         }
     }
 

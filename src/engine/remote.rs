@@ -1,7 +1,8 @@
 //! Records by digest, for those who have no user key at hand: the wire server.
 //!
-//! The checks come in Aerospike's order, and the first that fails decides: reads by 2.11, writes by 2.4, deletes by 2.12
-//! of the specification. A refusal carries what was found, since answers tell generation and expiry of a record even then.
+//! The checks come in Aerospike's order (semantics.md#order-of-checks), and the first that fails
+//! decides. A refusal carries what was found, since answers tell generation and expiry of a record
+//! even then.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::namespace::{Core, Namespace, metadata_of};
-use super::policy::{Expiration, RecordExistsAction, WritePolicy};
+use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
 use super::write::{Edited, Refused, Target, Wrote, check_key, expired};
 
 /// A record as a wire client names it.
@@ -36,6 +37,8 @@ impl<'a> Address<'a> {
             key: self.key,
             store_key: true,
             filter,
+            // As in Aerospike, which knows nothing of shards.
+            shards: ShardAccess::Override,
         }
     }
 }
@@ -166,7 +169,7 @@ impl Namespace {
             if entry.void_time() != 0 {
                 let now_ms = core.clock.now_ms();
                 if expired(&entry, now_ms) {
-                    return Err(Error::NotFound.into());
+                    return Err(Error::not_found().into());
                 }
                 match touch {
                     ReadTouch::Never => {}
@@ -187,7 +190,7 @@ impl Namespace {
                 .and_then(|()| read(&record))
                 .map_err(Refused::having_found(found))
         })?;
-        let result = found.unwrap_or(Err(Error::NotFound.into()));
+        let result = found.unwrap_or(Err(Error::not_found().into()));
         if let (true, true, ReadTouch::Percent(percent)) = (result.is_ok(), touch_due, touch) {
             // A touch that cannot be done now is done by a later read.
             let _ = core.touch_read(&address.digest, percent);

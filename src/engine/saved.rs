@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use spikelet_storage::{Digest, NewVersion};
+use spikelet_storage::{Digest, EntryView, NewVersion};
 
-use crate::record::RecordView;
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
+use crate::record::{Key, RecordView, ShardRole, keeps_description};
 
-use crate::{Error, Result};
+use crate::{Error, Result, ShardLoss};
 
 use super::namespace::{Core, Namespace, metadata_of};
 use super::write::{check_key, expired, with_scratch, wrong_set};
@@ -22,6 +22,14 @@ pub(crate) struct SavedVersion<'a> {
     /// When it expires, in seconds since 2010; 0: never.
     pub(crate) void_time: u32,
     pub(crate) bins: RecordView<'a>,
+}
+
+/// How a saved version is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct WriteSavedPolicy {
+    pub(crate) existing: Existing,
+    /// Whether that may break a sharded collection.
+    pub(crate) override_shards: bool,
 }
 
 /// What becomes of a record that exists.
@@ -99,14 +107,16 @@ impl Namespace {
     ///
     /// # Errors
     /// [`crate::Error::RecordTooBig`], [`crate::Error::KeyBusy`], [`crate::Error::KeyMismatch`], a record of another set,
-    /// no room. Nothing was changed then.
+    /// no room; [`crate::Error::ShardRoot`] and [`crate::Error::ShardCompanion`] where a sharded collection would be
+    /// broken, [`crate::Error::ShardKeyCollision`] where a companion would be written into a record that is none.
+    /// Nothing was changed then.
     pub(crate) fn write_saved(
         &self,
         set: &str,
         saved: &SavedVersion<'_>,
-        existing: Existing,
+        policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
-        with_scratch(|body| self.core.write_saved(body, set, saved, existing))
+        with_scratch(|body| self.core.write_saved(body, set, saved, policy))
     }
 }
 
@@ -116,8 +126,9 @@ impl Core {
         body: &mut Vec<u8>,
         set: &str,
         saved: &SavedVersion<'_>,
-        existing: Existing,
+        policy: WriteSavedPolicy,
     ) -> Result<WriteSaved> {
+        let existing = policy.existing;
         let set_id = self.storage.create_set(set)?;
         let lock = self.storage.lock(&saved.digest, None)?;
         let now_ms = self.clock.now_ms();
@@ -146,6 +157,15 @@ impl Core {
             Some(old) => merge(old, saved.bins, body)?,
             None => body.extend_from_slice(saved.bins.as_bytes()),
         }
+        let was_root = |live: &EntryView<'_>| ShardRole::of(live.payload()) == ShardRole::Root;
+        let root = live.as_ref().filter(|live| was_root(live));
+        if let Some(live) = &live
+            && !policy.override_shards
+        {
+            let loses_shards = root.is_some() && ShardRole::of(body) != ShardRole::Root;
+            check_shards(set, saved, live.payload(), loses_shards, existing)?;
+        }
+        let is_other_root = root.is_some_and(|root| !keeps_description(root.payload(), body));
         // A key that is stored stays.
         let stored_key = live.and_then(|live| live.key()).map(<[u8]>::to_vec);
         let key = saved.key.or(stored_key.as_deref());
@@ -158,8 +178,35 @@ impl Core {
             set_id,
             key,
             payload: body,
-        })?;
+        })
+        .map_err(|error| self.not_written(error))?;
+        self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
+    }
+}
+
+/// Refuses to break a sharded collection: companions and records that are none are kept apart, and a root keeps what it
+/// says of its companions.
+fn check_shards(
+    set: &str,
+    saved: &SavedVersion<'_>,
+    live: &[u8],
+    loses_shards: bool,
+    existing: Existing,
+) -> Result<()> {
+    let is_companion = |body: &[u8]| ShardRole::of(body) == ShardRole::Companion;
+    let key = saved.key.and_then(|key| Key::from_stored(key).ok());
+    let key = key.map_or_else(|| saved.digest.to_string(), |key| key.bare());
+    let (set, key) = (set.into(), key.into());
+    let is_merged = matches!(existing, Existing::Takes { .. });
+    match (is_companion(live), is_companion(saved.bins.as_bytes())) {
+        (true, false) => Err(Error::ShardCompanion { set, key }),
+        (false, true) if is_merged => Err(Error::ShardKeyCollision { key }),
+        _ if loses_shards => {
+            let loses = ShardLoss::Now;
+            Err(Error::ShardRoot { set, key, loses })
+        }
+        _ => Ok(()),
     }
 }
 

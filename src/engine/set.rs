@@ -1,8 +1,10 @@
 //! A set: where records are read and written by key.
 
 mod batch;
+
 mod write;
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -19,6 +21,7 @@ use crate::{Error, Result};
 
 use super::namespace::{Core, HotRecord, ScannedRecord, metadata_of, record_of};
 use super::write::expired;
+pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
@@ -26,7 +29,6 @@ const NAME_BYTES_MAX: usize = 63;
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;
 
-#[derive(Debug)]
 pub(super) struct SetCore {
     pub(super) namespace: Arc<Core>,
     pub(super) name: Box<str>,
@@ -57,7 +59,7 @@ impl SetCore {
 
 /// What operations on a record have returned.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Operated {
+pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
     pub generation: u16,
     /// What the record takes now, in bytes, as
@@ -70,7 +72,7 @@ pub struct Operated {
     pub results: Vec<OperationResult>,
 }
 
-impl Operated {
+impl OperateResult {
     /// The result of the operation at this position among those given; `None` if it has none.
     #[must_use]
     pub fn value(&self, operation: usize) -> Option<&Value> {
@@ -106,10 +108,25 @@ impl Operated {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+///
+/// Names: a call ending in `_with` takes a policy, and the one without has the default policy; `_bins` names the bins that
+/// are wanted, `_as` converts from or to a struct, `_batch` takes many keys. [`Set::read`] and [`Set::read_batch`] lend
+/// records to a closure where the others return them.
+#[derive(Clone)]
 pub struct Set {
     core: Arc<SetCore>,
     filter: Option<Expression>,
+}
+
+/// Shows the names of namespace and set, and the filter.
+impl fmt::Debug for Set {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Set")
+            .field("namespace", &self.core.namespace.storage.name())
+            .field("name", &self.core.name)
+            .field("filter", &self.filter)
+            .finish()
+    }
 }
 
 impl Set {
@@ -178,7 +195,7 @@ impl Set {
     /// # Errors
     /// [`Error::KeyMismatch`], or [`Error::Storage`] for a record that is damaged on the device.
     pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Record>> {
-        self.read(&key.into(), |entry| record_of(&entry))
+        self.read_entry(&key.into(), |entry| record_of(&entry))
     }
 
     /// A record with some of its bins: those of `bins` that it has.
@@ -186,7 +203,7 @@ impl Set {
     /// # Errors
     /// As for [`Set::get`].
     pub fn get_bins<'k>(&self, key: impl Into<Key<'k>>, bins: &[&str]) -> Result<Option<Record>> {
-        self.read(&key.into(), |entry| {
+        self.read_entry(&key.into(), |entry| {
             let body = RecordView::parse(entry.payload())?.select(bins);
             Record::new(metadata_of(&entry), entry.key(), &body)
         })
@@ -197,7 +214,7 @@ impl Set {
     /// # Errors
     /// As for [`Set::get`].
     pub fn get_header<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Metadata>> {
-        self.read(&key.into(), |entry| Ok(metadata_of(&entry)))
+        self.read_entry(&key.into(), |entry| Ok(metadata_of(&entry)))
     }
 
     /// Whether there is a record.
@@ -213,12 +230,12 @@ impl Set {
     ///
     /// # Errors
     /// As for [`Set::get`].
-    pub fn get_with<'k, R>(
+    pub fn read<'k, R>(
         &self,
         key: impl Into<Key<'k>>,
         read: impl FnOnce(RecordView<'_>) -> R,
     ) -> Result<Option<R>> {
-        self.read(&key.into(), |entry| {
+        self.read_entry(&key.into(), |entry| {
             Ok(read(RecordView::parse(entry.payload())?))
         })
     }
@@ -228,12 +245,12 @@ impl Set {
     /// # Errors
     /// As for [`Set::get`], and [`Error::Serde`] if the bins do not fit the type.
     pub fn get_as<'k, T: DeserializeOwned>(&self, key: impl Into<Key<'k>>) -> Result<Option<T>> {
-        self.read(&key.into(), |entry| {
+        self.read_entry(&key.into(), |entry| {
             RecordView::parse(entry.payload())?.decode()
         })
     }
 
-    fn read<R>(
+    fn read_entry<R>(
         &self,
         key: &Key<'_>,
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
@@ -263,8 +280,16 @@ impl Set {
                 Some(entry) => Some(read(entry)?),
                 None => None,
             })
-        })?;
-        found.unwrap_or(Ok(None))
+        });
+        found
+            .map_err(Error::from)
+            .and_then(|found| found.unwrap_or(Ok(None)))
+            .map_err(|error| self.about(key, error))
+    }
+
+    /// The error with the record that it is about.
+    pub(super) fn about(&self, key: &Key<'_>, error: Error) -> Error {
+        error.about(&self.core.name, key)
     }
 
     /// What a read may see of a stored record: nothing of one that has expired.
@@ -285,7 +310,7 @@ impl Set {
             namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
         }
         if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
-            return Err(Error::KeyMismatch);
+            return Err(Error::key_mismatch());
         }
         Ok(Some(entry))
     }
@@ -297,6 +322,11 @@ impl Set {
         let digest = self.digest(key);
         let hot = self.core.namespace.hot_records(usize::MAX);
         hot.into_iter().find(|hot| hot.digest == digest)
+    }
+
+    /// How many roots of sharded collections have lost the description of their shards since the store was opened.
+    pub(crate) fn lost_root_count(&self) -> u64 {
+        self.core.namespace.lost_roots.load(Ordering::Acquire)
     }
 
     /// What one record may take at most, in bytes.

@@ -1,6 +1,7 @@
 //! The store: its namespaces, and where they are.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -13,6 +14,7 @@ use crate::{Error, Result};
 
 use super::config::{NamespaceConfig, key_hash_of};
 use super::namespace::Namespace;
+use super::open_dirs::name_holder;
 use super::set::Set;
 
 /// The namespace that a store has when none is named: Aerospike's.
@@ -22,12 +24,11 @@ pub const DEFAULT_NAMESPACE: &str = "test";
 ///
 /// Dropping the last handle ends the store without ceremony: nothing acknowledged is lost, and the next opening reads
 /// the log. [`Store::close`] leaves an index snapshot, so that the next opening does not need to.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Store {
     core: Arc<Core>,
 }
 
-#[derive(Debug)]
 struct Core {
     dir: Option<PathBuf>,
     clock: Arc<dyn Clock>,
@@ -82,10 +83,11 @@ impl StoreBuilder {
         self
     }
 
-    /// Opens existing namespaces for reading: nothing in the directory changes, and writes are refused.
+    /// Whether existing namespaces are opened for reading only: nothing in the directory changes, and writes are refused.
+    /// Default: false.
     #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
+    pub fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
         self
     }
 
@@ -95,6 +97,7 @@ impl StoreBuilder {
     /// [`Error::Storage`]: the directory or a file cannot be used, is open already, or is not one of ours; it says which.
     /// [`Error::Parameter`]: a configuration that cannot be.
     pub fn open(mut self) -> Result<Store> {
+        check_dir(self.dir.as_deref())?;
         let named = self.namespaces.first().map(|config| config.name.clone());
         for name in self.dir.as_deref().map(namespaces_in).unwrap_or_default() {
             if !self.namespaces.iter().any(|config| config.name == name) {
@@ -138,6 +141,7 @@ impl StoreBuilder {
     /// [`Error::Parameter`] without a directory, or with one that holds no namespace. [`Error::Storage`]: a file is in
     /// use, or cannot be read at all. A file that is damaged so much that it cannot be opened is no error, but found.
     pub fn verify(self) -> Result<Vec<(String, Verification)>> {
+        check_dir(self.dir.as_deref())?;
         let dir = self.dir.ok_or_else(|| {
             Error::parameter("a store in memory has no files to verify: name its path")
         })?;
@@ -150,11 +154,12 @@ impl StoreBuilder {
             let dir = dir.join(name);
             adopt_fixed(&dir, &mut config)?;
             let storage = Storage::Files {
-                dir,
+                dir: dir.clone(),
                 devices: config.devices,
             };
             let options = config.options(storage, &self.clock, &self.progress);
-            Ok(spikelet_storage::Namespace::verify(&options)?)
+            spikelet_storage::Namespace::verify(&options)
+                .map_err(|error| name_holder(error.into(), &dir))
         };
         let find = |name: String| {
             let found = verify(&name).or_else(too_damaged_to_open)?;
@@ -167,12 +172,18 @@ impl StoreBuilder {
 /// What was found in a namespace that damage keeps from being opened; other errors stay errors.
 fn too_damaged_to_open(error: Error) -> Result<Verification> {
     use DeviceError::{DamagedHeader, NotADevice, Truncated};
-    let Error::Storage(spikelet_storage::Error::Device(
-        DamagedHeader { .. } | NotADevice { .. } | Truncated { .. },
-    )) = &error
-    else {
-        return Err(error);
+    let is_damaged = |found: &spikelet_storage::Error| {
+        matches!(
+            found,
+            spikelet_storage::Error::Device(
+                DamagedHeader { .. } | NotADevice { .. } | Truncated { .. }
+            )
+        )
     };
+    match &error {
+        Error::Storage(found) if is_damaged(found) => {}
+        _ => return Err(error),
+    }
     let place = Damage {
         device: 0,
         offset: 0,
@@ -184,6 +195,16 @@ fn too_damaged_to_open(error: Error) -> Result<Verification> {
         places: vec![place],
         ..Verification::default()
     })
+}
+
+/// Refuses the empty path, which would be the folder that the process happens to work in.
+fn check_dir(dir: Option<&Path>) -> Result<()> {
+    if dir.is_some_and(|dir| dir.as_os_str().is_empty()) {
+        return Err(Error::parameter(
+            "the path of the store is empty: name a folder, \".\" for the current one",
+        ));
+    }
+    Ok(())
 }
 
 fn no_namespace(dir: &Path) -> Error {
@@ -202,6 +223,24 @@ impl Store {
     /// As for [`StoreBuilder::open`].
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         Self::builder().path(dir).open()
+    }
+
+    /// Returns whether a directory holds a store, or what is left of one. Opens nothing. A directory that cannot be read holds
+    /// none.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use spikelet::Store;
+    /// let dir = tempfile::tempdir()?;
+    /// assert!(!Store::exists(dir.path()));
+    /// Store::open(dir.path())?.close()?;
+    /// assert!(Store::exists(dir.path()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn exists(dir: impl AsRef<Path>) -> bool {
+        !namespaces_in(dir.as_ref()).is_empty()
     }
 
     /// A store in memory, with one namespace named `test`. The same code as on disk; it is gone with its last handle.
@@ -314,8 +353,18 @@ impl Store {
     }
 }
 
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("path", &self.core.dir)
+            .field("read_only", &self.core.read_only)
+            .field("namespaces", &self.namespaces())
+            .finish()
+    }
+}
+
 /// The folders of a store that hold a namespace, or what is left of one.
-pub(crate) fn namespaces_in(dir: &Path) -> Vec<String> {
+fn namespaces_in(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
     };
@@ -354,7 +403,12 @@ fn adopt_fixed(dir: &Path, config: &mut NamespaceConfig) -> Result<()> {
         Ok(device) => read_header(&device).map_err(spikelet_storage::Error::from)?,
         // An interrupted creation: it is done again.
         Err(DeviceError::NotADevice { .. }) => return Ok(()),
-        Err(other) => return Err(spikelet_storage::Error::from(other).into()),
+        Err(other) => {
+            return Err(name_holder(
+                spikelet_storage::Error::from(other).into(),
+                dir,
+            ));
+        }
     };
     config.devices = usize::from(header.member.count);
     config.max_device_bytes = header.max_bytes;

@@ -1,18 +1,20 @@
 //! The path of a write, in the order in which things happen: lock, read what is there, check policy, filter and key, edit,
 //! check the size, put, unlock, durability. One record, one version: all of it or nothing.
 //!
-//! The order of the checks is Aerospike's (2.4 and 2.12 of its behaviour): the first that fails decides.
+//! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
+//! decides.
 
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, Metadata, RecordView};
-use crate::{Error, Result};
+use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
+use crate::{Error, Result, ShardLoss};
 
 use super::namespace::{Core, metadata_of};
-use super::policy::{Acknowledge, GenerationPolicy, WritePolicy};
+use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -58,6 +60,44 @@ pub(super) struct Target<'a> {
     pub(super) store_key: bool,
     /// What must hold for a record that exists.
     pub(super) filter: Option<&'a Expression>,
+    /// What may be done to it if it belongs to a sharded collection.
+    pub(super) shards: ShardAccess,
+}
+
+impl Target<'_> {
+    /// What the record is to a sharded collection, as far as this write is to be concerned with it.
+    ///
+    /// # Errors
+    /// [`Error::ShardCompanion`].
+    fn shard_role(&self, live: Option<&EntryView<'_>>) -> Result<ShardRole> {
+        let role = match (self.shards, live) {
+            (ShardAccess::Own, _) | (_, None) => ShardRole::None,
+            (_, Some(entry)) => ShardRole::of(entry.payload()),
+        };
+        match (role, self.shards) {
+            (ShardRole::Companion, ShardAccess::Protected) => {
+                let (set, key) = self.names();
+                Err(Error::ShardCompanion { set, key })
+            }
+            _ => Ok(role),
+        }
+    }
+
+    /// Refuses to take the description of its shards from a root.
+    fn check_root(&self, loses: ShardLoss) -> Result<()> {
+        if self.shards != ShardAccess::Protected {
+            return Ok(());
+        }
+        let (set, key) = self.names();
+        Err(Error::ShardRoot { set, key, loses })
+    }
+
+    /// Names of set and key, for a message.
+    fn names(&self) -> (Box<str>, Box<str>) {
+        let key = self.key.and_then(|key| Key::from_stored(key).ok());
+        let key = key.map_or_else(|| self.digest.to_string(), |key| key.bare());
+        (self.set_name.into(), key.into())
+    }
 }
 
 /// What came of a write.
@@ -130,7 +170,7 @@ impl Core {
         let live = entry.filter(|entry| !expired(entry, now_ms));
         let found = live.map(|entry| metadata_of(&entry));
         if must_exist && found.is_none() {
-            return Err(Error::NotFound.into());
+            return Err(Error::not_found().into());
         }
         let refused = Refused::having_found(found);
         policy
@@ -146,6 +186,7 @@ impl Core {
         }
         let stored_key = live.and_then(|entry| entry.key());
         check_key(target.key, stored_key).map_err(&refused)?;
+        let role = target.shard_role(live.as_ref()).map_err(&refused)?;
         // The same bytes, if both are there; those of the record would have to be copied before it is replaced.
         let key = target
             .key
@@ -158,8 +199,16 @@ impl Core {
             }
             (key, _) => key,
         };
-        let void_time = policy
-            .expiration
+        let expiration = match (role, policy.expiration) {
+            // The root of a sharded collection does not expire by the way.
+            (ShardRole::Root, Expiration::NamespaceDefault) => Expiration::DontUpdate,
+            (ShardRole::Root, Expiration::After(_)) => {
+                target.check_root(ShardLoss::Later).map_err(&refused)?;
+                policy.expiration
+            }
+            (_, expiration) => expiration,
+        };
+        let void_time = expiration
             .void_time(
                 now_ms,
                 self.default_time_to_live,
@@ -189,6 +238,13 @@ impl Core {
             .transpose()
             .map_err(&refused)?;
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
+        let loses_shards = role == ShardRole::Root
+            && live.is_some_and(|live| {
+                edited == Edited::Emptied || !keeps_description(live.payload(), body)
+            });
+        if loses_shards {
+            target.check_root(ShardLoss::Now).map_err(&refused)?;
+        }
         let gone = |lsn, results| Wrote {
             generation: 0,
             void_time: 0,
@@ -198,11 +254,12 @@ impl Core {
         };
         match edited {
             // Without bins there is no record.
-            Edited::Body(0) if found.is_none() => return Err(Error::NotFound.into()),
+            Edited::Body(0) if found.is_none() => return Err(Error::not_found().into()),
             Edited::Emptied if found.is_none() => return Ok(gone(None, results)),
             Edited::Body(0) | Edited::Emptied => {
                 let lsn = write_change(lock, Change::Delete(now_ms), policy);
-                let lsn = lsn.map_err(|error| refused(error.into()))?;
+                self.note_lost_root(loses_shards);
+                let lsn = lsn.map_err(|error| refused(self.not_written(error)))?;
                 return Ok(gone(lsn, results));
             }
             Edited::Body(_) => {}
@@ -217,13 +274,21 @@ impl Core {
             payload: body,
         };
         let lsn = write_change(lock, Change::Put(version), policy);
+        self.note_lost_root(loses_shards);
         Ok(Wrote {
             generation,
             void_time,
             record_bytes,
-            lsn: lsn.map_err(|error| refused(error.into()))?,
+            lsn: lsn.map_err(|error| refused(self.not_written(error)))?,
             results,
         })
+    }
+
+    /// Tells handles of sharded collections to look at their roots again. After the write: who looks then sees it.
+    pub(super) fn note_lost_root(&self, is_lost: bool) {
+        if is_lost {
+            self.lost_roots.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Deletes a record: [`Error::NotFound`] if there is none. Of the policy, generation, timeout and acknowledgement count.
@@ -239,27 +304,34 @@ impl Core {
         let now_ms = self.clock.now_ms();
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
+        let mut loses_shards = false;
         let damage = match lock.entry() {
             Err(error) if depends || !error.is_damage() => return Err(error.into()),
             Err(error) => Some(error),
             Ok(entry) => {
                 let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
-                    return Err(Error::NotFound.into());
+                    return Err(Error::not_found().into());
                 };
                 let refused = Refused::having_found(Some(metadata_of(&live)));
                 self.check_set(target.set_name, target.set_id, &live)
                     .and_then(|()| policy.check_generation(live.generation()))
                     .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
                     .and_then(|()| check_key(target.key, live.key()))
-                    .map_err(refused)?;
+                    .map_err(&refused)?;
+                if target.shard_role(Some(&live)).map_err(&refused)? == ShardRole::Root {
+                    target.check_root(ShardLoss::Now).map_err(&refused)?;
+                    loses_shards = true;
+                }
                 None
             }
         };
-        match (write_change(lock, Change::Delete(now_ms), policy)?, damage) {
+        let deleted = write_change(lock, Change::Delete(now_ms), policy);
+        self.note_lost_root(loses_shards);
+        match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
             // Nothing to delete, but what is lost may have been this record.
             (None, Some(damage)) => Err(damage.into()),
-            (None, None) => Err(Error::NotFound.into()),
+            (None, None) => Err(Error::not_found().into()),
         }
     }
 
@@ -303,7 +375,7 @@ impl Core {
         if passes {
             Ok(())
         } else {
-            Err(Error::FilteredOut)
+            Err(Error::FilteredOut { record: None })
         }
     }
 
@@ -342,7 +414,7 @@ fn write_change(
 /// Refuses another user key than the one that the record stores.
 pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<()> {
     match (given, stored) {
-        (Some(given), Some(stored)) if given != stored => Err(Error::KeyMismatch),
+        (Some(given), Some(stored)) if given != stored => Err(Error::key_mismatch()),
         _ => Ok(()),
     }
 }
@@ -377,11 +449,18 @@ pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
 }
 
 impl Core {
-    /// The size of a record. Refuses one that is too big, and names the bin to blame.
+    /// The size of a record. Refuses one that is too big, and names the bin to blame, or the key.
     pub(super) fn check_size(&self, key: Option<&[u8]>, body: &[u8]) -> Result<u64> {
         let size = record_bytes(key, body);
         if size <= self.max_record_bytes {
             return Ok(size);
+        }
+        if record_bytes(key, &[]) >= self.max_record_bytes {
+            return Err(Error::KeyTooBig {
+                // The first byte is the type.
+                bytes: key.map_or(0, |key| key.len() as u64 - 1),
+                limit: self.max_record_bytes,
+            });
         }
         let largest_bin = RecordView::parse(body)
             .ok()
@@ -390,6 +469,7 @@ impl Core {
             size,
             limit: self.max_record_bytes,
             largest_bin,
+            record: None,
         })
     }
 }

@@ -136,12 +136,12 @@ impl<'a> Run<'a> {
 
     fn int(&mut self, node: &'a Node) -> Option<i64> {
         match node {
-            Node::Literal(value) => value.as_int(),
+            Node::Literal(value) => value.as_i64(),
             Node::Bin(..) => {
                 let (kind, bytes) = self.bin(node)?;
-                ValueRef::stored(kind, bytes).ok()?.as_int()
+                ValueRef::stored(kind, bytes).ok()?.as_i64()
             }
-            _ => self.eval(node)?.as_int(),
+            _ => self.eval(node)?.as_i64(),
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) fn fold(
     by: &ExpValue<'_>,
 ) -> Option<ExpValue<'static>> {
     if let ExpValue::Float(value) = value {
-        let by = by.as_float()?;
+        let by = by.as_f64()?;
         return Some(ExpValue::Float(match operation {
             Fold::Add => value + by,
             Fold::Sub => value - by,
@@ -26,7 +26,7 @@ pub(super) fn fold(
             Fold::And | Fold::Or | Fold::Xor => return None,
         }));
     }
-    let (value, by) = (value.as_int()?, by.as_int()?);
+    let (value, by) = (value.as_i64()?, by.as_i64()?);
     Some(ExpValue::Int(match operation {
         Fold::Add => value.wrapping_add(by),
         Fold::Sub => value.wrapping_sub(by),
@@ -70,15 +70,15 @@ pub(super) fn binary(
     b: &ExpValue<'_>,
 ) -> Option<ExpValue<'static>> {
     Some(match operation {
-        Binary::Pow => ExpValue::Float(a.as_float()?.powf(b.as_float()?)),
-        Binary::Log => ExpValue::Float(a.as_float()?.ln() / b.as_float()?.ln()),
-        Binary::Mod => match b.as_int()? {
+        Binary::Pow => ExpValue::Float(a.as_f64()?.powf(b.as_f64()?)),
+        Binary::Log => ExpValue::Float(a.as_f64()?.ln() / b.as_f64()?.ln()),
+        Binary::Mod => match b.as_i64()? {
             0 => return None,
-            b => ExpValue::Int(a.as_int()?.wrapping_rem(b)),
+            b => ExpValue::Int(a.as_i64()?.wrapping_rem(b)),
         },
         Binary::LeftShift | Binary::RightShift | Binary::ArithmeticRightShift => {
             // The low six bits count, as in the machine's instruction.
-            let (value, by) = (a.as_int()?, b.as_int()? as u32);
+            let (value, by) = (a.as_i64()?, b.as_i64()? as u32);
             ExpValue::Int(match operation {
                 Binary::LeftShift => value.wrapping_shl(by),
                 Binary::RightShift => value.cast_unsigned().wrapping_shr(by).cast_signed(),

@@ -1,4 +1,5 @@
-//! Whether a list or map can be compared: maps without order in it cannot (7.4).
+//! Whether a list or map can be compared: unordered maps in it cannot
+//! (semantics.md#expressions-comparison).
 
 use crate::value::msgpack::{Reader, Token};
 use crate::value::{Container, FLAG_ORDERED};

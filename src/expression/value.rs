@@ -29,8 +29,8 @@ impl<'a> ExpValue<'a> {
                 Ok(ValueRef::Bool(value)) => Self::Bool(value),
                 _ => return None,
             },
-            ExpType::Int => Self::Int(ValueRef::stored(kind, &bytes).ok()?.as_int()?),
-            ExpType::Float => Self::Float(ValueRef::stored(kind, &bytes).ok()?.as_float()?),
+            ExpType::Int => Self::Int(ValueRef::stored(kind, &bytes).ok()?.as_i64()?),
+            ExpType::Float => Self::Float(ValueRef::stored(kind, &bytes).ok()?.as_f64()?),
             kind => Self::Bytes(kind, bytes),
         })
     }
@@ -83,7 +83,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    pub(super) const fn as_int(&self) -> Option<i64> {
+    pub(super) const fn as_i64(&self) -> Option<i64> {
         if let Self::Int(value) = self {
             Some(*value)
         } else {
@@ -91,7 +91,7 @@ impl<'a> ExpValue<'a> {
         }
     }
 
-    pub(super) const fn as_float(&self) -> Option<f64> {
+    pub(super) const fn as_f64(&self) -> Option<f64> {
         if let Self::Float(value) = self {
             Some(*value)
         } else {

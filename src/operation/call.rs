@@ -68,7 +68,7 @@ impl Operation {
     /// The same operation on a list or map, applied to the list or map inside the bin that the contexts lead to. For other
     /// operations, without any context, and the second time, the operation fails when it is executed.
     #[must_use]
-    pub fn with_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
+    pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();
         match &mut self.action {
             Action::Call(call) if call.system == CallSystem::Collections => {

@@ -92,5 +92,5 @@ pub(super) enum Settled {
 
 /// A value of a whole bin that cannot be stored: code 1, as in Aerospike.
 pub(super) const fn not_storable(source: CodecError) -> Error {
-    Error::malformed("value to be written", source)
+    Error::not_storable(source)
 }

@@ -38,7 +38,8 @@ pub(crate) struct Outcome {
 }
 
 impl<'o> Checked<'o> {
-    /// Checks operations by the rules of 2.4 (step 4), 2.6 and 2.7. O(operations).
+    /// Checks operations by what needs no record: semantics.md#replacing-a-record and
+    /// semantics.md#several-operations-together. O(operations).
     pub(crate) fn new(operations: &'o [Operation], mode: Mode) -> Result<Self> {
         if operations.is_empty() {
             return Err(Error::parameter("no operations: give at least one"));

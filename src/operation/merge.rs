@@ -15,7 +15,7 @@ const SEARCHED_BINS: usize = 16;
 /// places, new ones go to the end; nil removes a bin. O(bytes).
 ///
 /// # Errors
-/// [`crate::Error::Malformed`] if a value cannot be stored, [`crate::Error::Parameter`] if there would be too many bins.
+/// [`crate::Error::NotStorable`] for a value, [`crate::Error::Parameter`] if there would be too many bins.
 pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
     bins.iter().try_for_each(|(_, value)| check_whole(value))?;
     let Some(old) = old.filter(|old| !old.is_empty()) else {

@@ -105,7 +105,8 @@ impl Operation {
         }
     }
 
-    /// True if the operation may not be combined with the replacement of a record (2.6).
+    /// True if the operation may not be combined with the replacement of a record
+    /// (semantics.md#replacing-a-record).
     fn needs_old_bins(&self) -> bool {
         match &self.action {
             Action::Read | Action::ReadAll | Action::Evaluate { .. } => false,

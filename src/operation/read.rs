@@ -42,7 +42,7 @@ impl ResultSink for Vec<OperationResult> {
     }
 }
 
-/// Hands results on by the rules of 2.10.
+/// Hands results on by the rules of semantics.md#results-of-operations.
 pub(super) struct Results<'s> {
     respond_all: bool,
     sink: &'s mut dyn ResultSink,

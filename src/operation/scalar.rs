@@ -132,5 +132,6 @@ fn incompatible(bin: &BinName, kind: ParticleType, operation: &'static str) -> E
         bin: bin.as_str().into(),
         found: kind.name(),
         operation,
+        record: None,
     }
 }

@@ -7,12 +7,36 @@ use super::body::{checked_bin_count, write_bin, write_varint};
 use crate::value::Value;
 use crate::{Error, Result};
 
+/// Bins with values of different types, as [`Set::put`](crate::Set::put) takes them: an array of pairs.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{Bins, bins};
+///
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put("alice", bins! { "name" => "Alice", "age" => 42, "tags" => ["admin", "staff"] })?;
+/// // The same as `Bins`, with checked names.
+/// let bins = Bins::try_from(bins! { "name" => "Alice", "age" => 42 })?;
+/// assert_eq!(bins.len(), 2);
+/// # Ok(())
+/// # }
+/// ```
+#[macro_export]
+macro_rules! bins {
+    () => {
+        [] as [(&str, $crate::Value); 0]
+    };
+    ($($name:expr => $value:expr),+ $(,)?) => {
+        [$(($name, $crate::Value::from($value))),+]
+    };
+}
+
 /// The bins of a record, owned, in the order of their creation. Made for the few bins that records have: every look-up
 /// goes through the names one by one.
 ///
 /// Removing a bin moves the last one into its place, as in Aerospike. A bin set to [`Value::Nil`] is removed when the
 /// bins are written.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Bins {
     entries: Vec<(BinName, Value)>,
 }
@@ -30,15 +54,6 @@ impl Bins {
         Self {
             entries: Vec::with_capacity(capacity),
         }
-    }
-
-    /// Sets a bin and returns the bins, for chains.
-    ///
-    /// # Errors
-    /// [`Error::BinName`] if the name is not allowed.
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Result<Self> {
-        self.set(name, value)?;
-        Ok(self)
     }
 
     /// Sets a bin; a new one goes to the end.
@@ -116,7 +131,7 @@ impl Bins {
     /// many bins it has. O(bytes).
     ///
     /// # Errors
-    /// [`Error::Malformed`] if a value cannot be stored, [`Error::Parameter`] if there are too many bins.
+    /// [`Error::NotStorable`] if a value cannot be stored, [`Error::Parameter`] if there are too many bins.
     pub fn write_body(&self, out: &mut Vec<u8>) -> Result<usize> {
         let written = || {
             self.entries
@@ -126,7 +141,7 @@ impl Bins {
         let count = checked_bin_count(written().count())?;
         write_varint(out, count);
         for (name, value) in written() {
-            write_bin(out, name, value).map_err(|source| Error::malformed("bin", source))?;
+            write_bin(out, name, value).map_err(Error::not_storable)?;
         }
         Ok(count as usize)
     }
@@ -144,6 +159,19 @@ impl IntoIterator for Bins {
 
     fn into_iter(self) -> Self::IntoIter {
         self.entries.into_iter()
+    }
+}
+
+/// Names are checked: [`Error::BinName`] for one that is not allowed. A name that comes twice takes its last value.
+impl<N: AsRef<str>, V: Into<Value>, const COUNT: usize> TryFrom<[(N, V); COUNT]> for Bins {
+    type Error = Error;
+
+    fn try_from(bins: [(N, V); COUNT]) -> Result<Self> {
+        let mut all = Self::with_capacity(COUNT);
+        for (name, value) in bins {
+            all.set(name.as_ref(), value)?;
+        }
+        Ok(all)
     }
 }
 
@@ -175,11 +203,7 @@ mod tests {
 
     #[test]
     fn bins_set_to_nil_are_not_written() {
-        let bins = Bins::new()
-            .with("a", Value::Nil)
-            .unwrap()
-            .with("b", 1)
-            .unwrap();
+        let bins = Bins::try_from([("a", Value::Nil), ("b", 1.into())]).unwrap();
         let mut out = Vec::new();
         assert_eq!(bins.write_body(&mut out).unwrap(), 1);
         assert_eq!(out, [1, 1, b'b', 1, 1, 1]);

@@ -105,7 +105,7 @@ mod tests {
         for result in table {
             assert!(matches!(result.unwrap_err(), Error::Serde(_)));
         }
-        let bins = Bins::new().with("name", 5).unwrap();
+        let bins = Bins::try_from([("name", 5)]).unwrap();
         assert!(matches!(
             from_bins::<User>(&bins).unwrap_err(),
             Error::Serde(_)

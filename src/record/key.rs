@@ -1,6 +1,7 @@
 //! User keys and their digests.
 
 use std::borrow::Cow;
+use std::fmt;
 
 use ripemd::{Digest as _, Ripemd160};
 use spikelet_storage::Digest;
@@ -76,6 +77,16 @@ impl Key<'_> {
 }
 
 impl<'a> Key<'a> {
+    /// Returns the key as messages show it between quotation marks of their own: integers in
+    /// decimal, text as it is, bytes escaped where they are no ASCII.
+    pub(crate) fn bare(&self) -> String {
+        match self {
+            Self::Integer(value) => value.to_string(),
+            Self::String(text) => text.to_string(),
+            Self::Blob(bytes) => bytes.escape_ascii().to_string(),
+        }
+    }
+
     /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as bytes.
     ///
     /// # Errors
@@ -105,6 +116,21 @@ impl<'a> Key<'a> {
                 other => return Err(malformed(CodecError::UnknownType(other.number()))),
             },
         )
+    }
+}
+
+/// Shows text in quotation marks, and bytes in hexadecimal digits.
+impl fmt::Display for Key<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(value) => value.fmt(f),
+            Self::String(text) => fmt::Debug::fmt(text, f),
+            Self::Blob(bytes) => {
+                f.write_str("x\"")?;
+                bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str("\"")
+            }
+        }
     }
 }
 
@@ -229,6 +255,7 @@ impl KeyHash {
     }
 
     /// The digest of a key in its stored form, which may be text that is not UTF-8.
+    #[cfg(feature = "backup")]
     pub(crate) fn digest_of_stored(self, set: &str, stored: &[u8]) -> Digest {
         let (kind, key) = stored.split_first().unwrap_or((&0, &[]));
         match self {

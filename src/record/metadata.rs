@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 const EPOCH_AFTER_UNIX: Duration = Duration::from_secs(1_262_304_000);
 
 /// Generation and times of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Metadata {
     /// How often the record was written since it was created, 1 to 65,535, then 1 again.
     pub generation: u16,

@@ -16,6 +16,7 @@ mod name;
 mod owned;
 mod ripemd160;
 mod serde;
+mod shard_role;
 mod view;
 
 pub(crate) mod body;
@@ -26,6 +27,10 @@ pub use key::{Key, KeyHash};
 pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
+pub(crate) use shard_role::{
+    SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN, ShardRole,
+    keeps_description,
+};
 pub use view::{RecordBins, RecordView};
 
 /// The most bins a record may have: Aerospike's limit, 15 bits.

@@ -1,11 +1,13 @@
 //! What a read returns.
 
+use std::fmt;
+
 use super::{Bins, Key, Metadata, RecordView};
 use crate::Result;
 use crate::value::{Value, ValueRef};
 
 /// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded when they are asked for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     metadata: Metadata,
     /// The stored key, if there is one, then the body: one allocation for both.
@@ -86,17 +88,26 @@ impl Record {
     }
 }
 
+/// Shows the bins.
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("key", &self.key())
+            .field("generation", &self.metadata.generation)
+            .field("void_time", &self.metadata.void_time)
+            .field("last_update_ms", &self.metadata.last_update_ms)
+            .field("bins", &self.view())
+            .finish()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_record_decodes_its_bins_on_demand() {
-        let bins = Bins::new()
-            .with("age", 44)
-            .unwrap()
-            .with("name", "Ada")
-            .unwrap();
+        let bins = Bins::try_from(crate::bins! { "age" => 44, "name" => "Ada" }).unwrap();
         let mut body = Vec::new();
         bins.write_body(&mut body).unwrap();
         let metadata = Metadata {

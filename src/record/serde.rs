@@ -1,11 +1,11 @@
-//! `serde` for the bins of a record: a map from names to values.
+//! `serde` for records and their keys; the bins of a record are a map from names to values.
 
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
-use super::{Bins, RecordView};
+use super::{Bins, Key, Record, RecordView};
 use crate::value::Value;
 
 impl Serialize for RecordView<'_> {
@@ -15,6 +15,32 @@ impl Serialize for RecordView<'_> {
             map.serialize_entry(name, &value)?;
         }
         map.end()
+    }
+}
+
+/// A struct of `key` (if it is stored), `generation`, `void_time` and `last_update_ms` (as in [`Metadata`](super::Metadata)),
+/// and `bins`.
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let metadata = self.metadata();
+        let mut record = serializer.serialize_struct("Record", 5)?;
+        record.serialize_field("key", &self.key())?;
+        record.serialize_field("generation", &metadata.generation)?;
+        record.serialize_field("void_time", &metadata.void_time)?;
+        record.serialize_field("last_update_ms", &metadata.last_update_ms)?;
+        record.serialize_field("bins", &self.view())?;
+        record.end()
+    }
+}
+
+/// An integer, text or bytes.
+impl Serialize for Key<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(value) => serializer.serialize_i64(*value),
+            Self::String(text) => serializer.serialize_str(text),
+            Self::Blob(bytes) => serializer.serialize_bytes(bytes),
+        }
     }
 }
 

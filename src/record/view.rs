@@ -87,6 +87,29 @@ impl<'a> RecordView<'a> {
         self.find(name.as_bytes()).map(|bin| (bin.kind, bin.value))
     }
 
+    /// Returns name, type and stored bytes of the value of every bin, in the order of [`RecordView::iter`]. No copy.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::{Bins, ParticleType, RecordView, bins};
+    /// let mut body = Vec::new();
+    /// Bins::try_from(bins! { "age" => 36, "name" => "Ada" })?.write_body(&mut body)?;
+    /// let view = RecordView::parse(&body)?;
+    /// let found: Vec<_> = view.particles().collect();
+    /// assert_eq!(found, [
+    ///     ("age", ParticleType::Integer, &[36][..]),
+    ///     ("name", ParticleType::String, b"Ada"),
+    /// ]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn particles(&self) -> impl Iterator<Item = (&'a str, ParticleType, &'a [u8])> + use<'a> {
+        self.raw_bins().map_while(|bin| {
+            let name = std::str::from_utf8(bin.name).ok()?;
+            Some((name, bin.kind, bin.value))
+        })
+    }
+
     /// The bins in the order of their creation.
     #[must_use]
     pub const fn iter(&self) -> RecordBins<'a> {
@@ -243,7 +266,7 @@ mod tests {
     fn bins_are_read_by_name_and_in_order() {
         let body = body();
         let view = RecordView::parse(&body).unwrap();
-        assert_eq!(view.bin("age").unwrap().as_int(), Some(44));
+        assert_eq!(view.bin("age").unwrap().as_i64(), Some(44));
         assert_eq!(view.bin("name").unwrap().as_str(), Some("Ada"));
         let tags = view.bin("tags").unwrap().as_list().unwrap();
         let tags: Vec<_> = tags.iter().map(|tag| tag.unwrap()).collect();

@@ -99,8 +99,10 @@ impl Background {
             &mut ignored,
         ) {
             Ok(_) => &self.job.succeeded,
-            Err(refused) if matches!(refused.error, Error::NotFound) => return,
-            Err(refused) if matches!(refused.error, Error::FilteredOut) => &self.job.filtered,
+            Err(refused) if matches!(refused.error, Error::NotFound { .. }) => return,
+            Err(refused) if matches!(refused.error, Error::FilteredOut { .. }) => {
+                &self.job.filtered
+            }
             Err(_) => &self.job.failed,
         };
         counter.fetch_add(1, Ordering::Relaxed);

@@ -254,12 +254,13 @@ impl Command<'_> {
             .namespace
             .read_at(address, self.filter, ReadTouch::Never, |_| Ok(()));
         match found {
-            Err(refused) if !matches!(refused.error, Error::NotFound) => refused.into(),
+            Err(refused) if !matches!(refused.error, Error::NotFound { .. }) => refused.into(),
             _ => Refusal::Code(result_code::UDF),
         }
     }
 
-    /// Reads among writes must be announced, and so must a read of all bins (2.7).
+    /// Reads among writes must be announced, and so must a read of all bins
+    /// (semantics.md#several-operations-together).
     fn check_reads(&self) -> Result<()> {
         let is_read = |code| {
             matches!(

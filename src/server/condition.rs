@@ -217,7 +217,7 @@ impl Range {
     fn test(&self, kind: ParticleType, stored: &[u8]) -> Option<i64> {
         let matches = match (self, kind) {
             (Self::Numeric(range), ParticleType::Integer) => {
-                let number = ValueRef::stored(kind, stored).ok()?.as_int()?;
+                let number = ValueRef::stored(kind, stored).ok()?.as_i64()?;
                 return range.contains(&number).then_some(number);
             }
             (Self::String(wanted), ParticleType::String)

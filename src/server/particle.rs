@@ -24,7 +24,7 @@ pub(crate) fn write_wire(
         ParticleType::Null => {}
         ParticleType::Integer => {
             let value = ValueRef::stored(kind, stored)?;
-            out.extend_from_slice(&value.as_int().unwrap_or_default().to_be_bytes());
+            out.extend_from_slice(&value.as_i64().unwrap_or_default().to_be_bytes());
         }
         ParticleType::Float => out.extend(stored.iter().rev()),
         ParticleType::GeoJson => {

@@ -118,6 +118,7 @@ impl<'o, 'b> Reply<'o, 'b> {
                 size: size as u64,
                 limit: ANSWER_BYTES_MAX as u64,
                 largest_bin: None,
+                record: None,
             });
         }
         self.out.extend_from_slice(&[0; 4]);

@@ -41,6 +41,11 @@ pub enum CodecError {
     /// A wildcard or infinity in a value to be stored.
     #[error("wildcard and infinity are for lookups and cannot be stored")]
     NotStorable,
+    /// An integer in a value to be stored that is above `i64::MAX`.
+    #[error(
+        "the integer {0} does not fit the 64 bits with sign that are stored: store it as text or bytes"
+    )]
+    IntegerTooBig(u64),
     /// A map key of a type that no key may have.
     #[error("a map key is neither integer, string nor blob")]
     IllegalKey,

@@ -3,7 +3,7 @@
 use super::msgpack::{
     INFINITY, MAX_NESTING, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
     write_array_header, write_flags_header, write_float, write_int, write_map_header,
-    write_raw_header,
+    write_raw_header, write_uint,
 };
 use super::order::{compare, compare_lookups};
 use super::{CodecError, List, Map, Value};
@@ -44,6 +44,8 @@ fn element(
         Value::Bool(false) => out.push(0xc2),
         Value::Bool(true) => out.push(0xc3),
         Value::Int(value) => write_int(out, *value),
+        Value::BigInt(value) if purpose == Purpose::Lookup => write_uint(out, *value),
+        Value::BigInt(value) => return Err(CodecError::IntegerTooBig(*value)),
         Value::Float(value) => write_float(out, *value),
         Value::String(text) => raw(SUBTYPE_STRING, text.as_bytes(), out)?,
         Value::Blob(bytes) => raw(SUBTYPE_BLOB, bytes, out)?,

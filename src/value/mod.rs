@@ -4,6 +4,7 @@
 //! * [`ValueRef`], [`ListRef`], [`MapRef`]: the borrowed form, read straight from a stored record.
 //! * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
 //! * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
+//! * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people, `Eq` and `Hash`.
 //! * `stored`: the form of a value inside a stored record, by [`ParticleType`].
 //! * `order`: the one order of values, on encoded bytes. Everything that sorts or searches uses it.
 //!
@@ -13,7 +14,10 @@ mod codec_error;
 mod container;
 mod convert;
 mod decode;
+mod display;
 mod encode;
+mod equality;
+mod extract;
 mod normalize;
 mod particle;
 mod reference;
@@ -26,6 +30,8 @@ pub(crate) mod msgpack;
 pub(crate) mod order;
 
 pub use codec_error::CodecError;
+pub use convert::ListElement;
+pub use extract::ConversionError;
 pub use particle::ParticleType;
 pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
@@ -39,7 +45,23 @@ pub(crate) use stored::{
 use std::ops::Deref;
 
 /// A value: of a bin, or of an element inside a list or map.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// The usual Rust types convert into values, and values back into them:
+///
+/// ```
+/// use spikelet::Value;
+/// use std::collections::BTreeMap;
+///
+/// let tags = Value::from(["rust", "storage"]);
+/// assert_eq!(tags.as_list().map(|tags| tags.len()), Some(2));
+/// let visits = Value::from(BTreeMap::from([("home", 3), ("about", 1)]));
+/// assert_eq!(visits.to_string(), r#"{"about": 1, "home": 3}"#);
+/// let age: u8 = Value::from(42).try_into()?;
+/// assert_eq!(age, 42);
+/// assert!(u8::try_from(Value::from(300)).is_err());
+/// # Ok::<(), spikelet::ConversionError>(())
+/// ```
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Value {
     /// No value. Written to a bin, it removes the bin; inside a list or map it is a value like any other.
@@ -48,6 +70,9 @@ pub enum Value {
     Bool(bool),
     /// An integer.
     Int(i64),
+    /// An integer above `i64::MAX`, made from a `u64`. In lookups only: storing it is an error, since a stored integer has
+    /// 64 bits with sign.
+    BigInt(u64),
     /// A double.
     Float(f64),
     /// Text.
@@ -130,7 +155,7 @@ impl MapOrder {
 /// A list of values. Dereferences to its elements.
 ///
 /// An ordered list is sorted when it is encoded, not before: read it back to see its order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct List {
     items: Vec<Value>,
     order: ListOrder,
@@ -172,7 +197,7 @@ impl Deref for List {
 /// A map of values. Dereferences to its entries, which come back from a record in the order of their keys.
 ///
 /// Keys must be integers, text or bytes, and no key may come twice: both are found out when the map is encoded.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Map {
     entries: Vec<(Value, Value)>,
     order: MapOrder,

@@ -17,7 +17,7 @@ use super::msgpack::{
 
 /// Compares the elements at the front of `a` and of `b`. O(bytes), nothing is decoded or allocated.
 ///
-/// A NaN equals every double here, as the specification has it; use [`compare_total`] to sort.
+/// A NaN equals every double here (semantics.md#order-of-values); use [`compare_total`] to sort.
 #[inline]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
@@ -57,7 +57,9 @@ pub(crate) fn compare_lookups(a: &[u8], b: &[u8]) -> Ordering {
     ))
 }
 
-/// Which order: the specification's, the one that is total for stored values, the one that is total for all.
+/// Which order: that of lookups, where NaN and the wildcard equal more than themselves
+/// (semantics.md#order-of-values); the one that is total for stored values; the one that is total
+/// for all.
 const SEARCHED: u8 = 0;
 const TOTAL: u8 = 1;
 const LOOKUPS: u8 = 2;
@@ -339,7 +341,7 @@ mod tests {
         assert_eq!(compare(&deep, &deep), Ordering::Equal);
     }
 
-    /// The order on the owned form, as the specification tells it.
+    /// The order on the owned form, as semantics.md#order-of-values has it.
     fn naive(a: &Value, b: &Value) -> Ordering {
         fn rank(value: &Value) -> u8 {
             match value {
@@ -352,7 +354,9 @@ mod tests {
                 Value::Blob(_) | Value::Hll(_) => 6,
                 Value::Float(_) => 7,
                 Value::GeoJson(_) => 8,
-                Value::Wildcard | Value::Infinity => unreachable!("never stored"),
+                Value::BigInt(_) | Value::Wildcard | Value::Infinity => {
+                    unreachable!("never stored")
+                }
             }
         }
         let sorted = |list: &List| {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::container::Container;
+use super::container::{Container, FLAG_PERSIST_INDEX};
 use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
 use super::{CodecError, ListOrder, MapOrder, Value, decode};
 
@@ -83,7 +83,7 @@ impl<'a> ValueRef<'a> {
 
     /// The integer, if it is one.
     #[must_use]
-    pub const fn as_int(&self) -> Option<i64> {
+    pub const fn as_i64(&self) -> Option<i64> {
         if let Self::Int(value) = self {
             Some(*value)
         } else {
@@ -93,7 +93,7 @@ impl<'a> ValueRef<'a> {
 
     /// The double, if it is one.
     #[must_use]
-    pub const fn as_float(&self) -> Option<f64> {
+    pub const fn as_f64(&self) -> Option<f64> {
         if let Self::Float(value) = self {
             Some(*value)
         } else {
@@ -174,6 +174,31 @@ impl<'a> ListRef<'a> {
     #[must_use]
     pub const fn order(&self) -> ListOrder {
         ListOrder::of_flags(self.head.flags)
+    }
+
+    /// Returns the bytes that the elements take, without the list's head and index. O(1).
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::{ListOrder, ListPolicy, ListWriteFlags, Store, operations::lists};
+    /// let users = Store::in_memory()?.set("users")?;
+    /// let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true);
+    /// users.operate("ada", &[lists::append(&policy, "scores", 7), lists::append(&policy, "scores", 9)])?;
+    /// let record = users.get("ada")?.expect("was written");
+    /// let scores = record.view().bin("scores").and_then(|bin| bin.as_list());
+    /// assert_eq!(scores.map(|list| (list.len(), list.content_bytes(), list.is_indexed())), Some((2, 2, true)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn content_bytes(&self) -> usize {
+        self.head.content.len()
+    }
+
+    /// Returns whether the list carries a persisted index. O(1).
+    #[must_use]
+    pub const fn is_indexed(&self) -> bool {
+        self.head.flags & FLAG_PERSIST_INDEX != 0
     }
 
     /// The elements, in their order. An element that cannot be read is an error and the last item.
@@ -259,6 +284,18 @@ impl<'a> MapRef<'a> {
     #[must_use]
     pub const fn order(&self) -> MapOrder {
         MapOrder::of_flags(self.head.flags)
+    }
+
+    /// Returns the bytes that the entries take, without the map's head and index. O(1).
+    #[must_use]
+    pub const fn content_bytes(&self) -> usize {
+        self.head.content.len()
+    }
+
+    /// Returns whether the map carries a persisted index. O(1).
+    #[must_use]
+    pub const fn is_indexed(&self) -> bool {
+        self.head.flags & FLAG_PERSIST_INDEX != 0
     }
 
     /// The entries, by key. An entry that cannot be read is an error and the last item.

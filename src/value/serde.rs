@@ -16,6 +16,7 @@ impl Serialize for Value {
             Self::Nil => serializer.serialize_unit(),
             Self::Bool(value) => serializer.serialize_bool(*value),
             Self::Int(value) => serializer.serialize_i64(*value),
+            Self::BigInt(value) => serializer.serialize_u64(*value),
             Self::Float(value) => serializer.serialize_f64(*value),
             Self::String(text) | Self::GeoJson(text) => serializer.serialize_str(text),
             Self::Blob(bytes) | Self::Hll(bytes) => serializer.serialize_bytes(bytes),

@@ -39,6 +39,7 @@ pub(crate) fn write_stored(value: &Value, out: &mut Vec<u8>) -> Result<ParticleT
         Value::Hll(sketch) => bytes(out, sketch, ParticleType::Hll),
         Value::List(list) => encode_list(list, out).map(|()| ParticleType::List),
         Value::Map(map) => encode_map(map, out).map(|()| ParticleType::Map),
+        Value::BigInt(value) => Err(CodecError::IntegerTooBig(*value)),
         Value::Wildcard | Value::Infinity => Err(CodecError::NotStorable),
     }
 }

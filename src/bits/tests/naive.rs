@@ -1,4 +1,4 @@
-//! The specification, bit by bit.
+//! The rules (semantics.md#bits), bit by bit.
 
 use super::*;
 

@@ -3,20 +3,33 @@
 
 use spikelet_storage::EntryView;
 
-use super::{Operated, Set};
+use super::{OperateResult, Set};
+use crate::Result;
 use crate::engine::namespace::{metadata_of, record_of};
+use crate::engine::policy::WritePolicy;
+use crate::operation::Operation;
 use crate::record::{Key, Record, RecordView};
-use crate::{RecordCall, Result};
 
 /// Calls whose records are fetched ahead together.
 const CALLS_AHEAD: usize = 32;
+
+/// Operations on one record, as [`RecordSet::operate_on_each`](crate::RecordSet::operate_on_each) takes them.
+#[derive(Clone, Debug)]
+pub struct RecordCall<'a> {
+    /// How it is done.
+    pub policy: &'a WritePolicy,
+    /// The record.
+    pub key: Key<'a>,
+    /// What is done to it.
+    pub operations: &'a [Operation],
+}
 
 impl Set {
     /// Returns the records of these keys, in the order of the keys; `None` for a key without a record. Keys may repeat.
     ///
     /// This is the fast way to read related records: the cache misses of up to 32 records overlap, so a record beyond the
     /// processor's caches costs about a third of a [`Set::get`]. Each record takes one allocation;
-    /// [`Set::get_batch_with`] takes none for records.
+    /// [`Set::read_batch`] takes none for records.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
@@ -72,9 +85,9 @@ impl Set {
     /// users.put("alice", [("age", 42)])?;
     /// users.put("bob", [("age", 12)])?;
     /// let mut sum = 0;
-    /// users.get_batch_with(["alice", "nobody", "bob"], |_, user| {
+    /// users.read_batch(["alice", "nobody", "bob"], |_, user| {
     ///     if let Ok(Some(user)) = user {
-    ///         sum += user.bin("age").and_then(|age| age.as_int()).unwrap_or(0);
+    ///         sum += user.bin("age").and_then(|age| age.as_i64()).unwrap_or(0);
     ///     }
     /// });
     /// assert_eq!(sum, 54);
@@ -84,13 +97,13 @@ impl Set {
     ///
     /// # Errors
     /// Passed to `read`: those of [`Set::get`].
-    pub fn get_batch_with<'k, K: Into<Key<'k>>>(
+    pub fn read_batch<'k, K: Into<Key<'k>>>(
         &self,
         keys: impl IntoIterator<Item = K>,
         mut read: impl FnMut(usize, Result<Option<RecordView<'_>>>),
     ) {
         let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
-        self.read_batch(&keys, |position, entry| {
+        self.read_entries(&keys, |position, entry| {
             read(
                 position,
                 entry.and_then(|entry| {
@@ -109,14 +122,14 @@ impl Set {
     ) -> Vec<Result<Option<Record>>> {
         let keys: Vec<Key<'k>> = keys.into_iter().map(Into::into).collect();
         let mut records = Vec::with_capacity(keys.len());
-        self.read_batch(&keys, |_, entry| {
+        self.read_entries(&keys, |_, entry| {
             records.push(entry.and_then(|entry| entry.map(&mut make).transpose()));
         });
         records
     }
 
     /// Lends what the set's readers may see of each of these records to `read`, in the order of the keys.
-    fn read_batch(
+    fn read_entries(
         &self,
         keys: &[Key<'_>],
         mut read: impl FnMut(usize, Result<Option<EntryView<'_>>>),
@@ -131,12 +144,12 @@ impl Set {
                 Ok(None) => Ok(None),
                 Err(error) => Err(error.into()),
             };
-            read(position, entry);
+            read(position, entry.map_err(|error| self.about(key, error)));
         });
     }
 
     /// Makes these calls one after the other.
-    pub(crate) fn operate_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<Operated>> {
+    pub(crate) fn operate_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         let namespace = &self.core.namespace;
         let digests = namespace
             .key_hash

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spikelet_storage::{Digest, Lsn};
 
-use super::{Operated, Set};
+use super::{OperateResult, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
 use crate::engine::write::{Edited, Target, Wrote, record_bytes, with_scratch, with_stored_key};
 use crate::expression::RecordFacts;
@@ -16,9 +16,31 @@ impl Set {
     /// Sets bins of a record, which is created if need be; its other bins stay. A bin set to [`Value::Nil`] is removed. Returns
     /// the number of the write.
     ///
+    /// Gives the record the namespace's default time to live, counted from now, whatever time it had left: where that
+    /// default is "never", as it is unless [`NamespaceConfig::default_time_to_live`](crate::NamespaceConfig) says otherwise,
+    /// **a record that was to expire does so no more**. To keep its time:
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::{Expiration, WritePolicy};
+    /// use std::time::Duration;
+    ///
+    /// let sessions = spikelet::Store::in_memory()?.set("sessions")?;
+    /// let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3600)));
+    /// sessions.put_with(&hour, "alice", [("visits", 1)])?;
+    /// let keep = WritePolicy::default().expiration(Expiration::DontUpdate);
+    /// sessions.put_with(&keep, "alice", [("visits", 2)])?;
+    /// let metadata = sessions.get_header("alice")?.expect("was put");
+    /// assert!(metadata.expires_at().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`Error::KeyBusy`] and [`Error::Timeout`] if the record is fought over, [`Error::RecordTooBig`],
-    /// [`Error::StopWrites`] if there is no room, and what the policy demands. Nothing was changed then.
+    /// [`Error::StopWrites`] if there is no room, and what the policy demands. [`Error::ShardRoot`] and
+    /// [`Error::ShardCompanion`] where the write would break a sharded collection, see
+    /// [`WritePolicy::override_shards`]. Nothing was changed then.
     pub fn put<'k, N: AsRef<str>, V: Into<Value>>(
         &self,
         key: impl Into<Key<'k>>,
@@ -100,6 +122,7 @@ impl Set {
                 key: Some(stored),
                 store_key: policy.send_key,
                 filter: policy.filter.as_ref().or(self.filter.as_ref()),
+                shards: policy.shard_access(),
             };
             with_scratch(|body| {
                 self.core
@@ -107,10 +130,11 @@ impl Set {
                     .write(body, &target, policy, must_exist, edit)
             })
         })
-        .map_err(|refused| refused.error)
+        .map_err(|refused| self.about(key, refused.error))
     }
 
-    /// Stores a struct, its fields being the bins, in the place of whatever the record had.
+    /// Stores a struct, its fields being the bins, in the place of whatever the record had. Sets the time to live as
+    /// [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::Serde`] if it is no struct or map.
@@ -138,7 +162,8 @@ impl Set {
         self.merge(policy, &key, digest, &to_bins(value)?)
     }
 
-    /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix.
+    /// Adds numbers to bins, which begin with 0. Integers wrap; integer and float do not mix. Sets the time to live as
+    /// [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::IncompatibleType`].
@@ -150,7 +175,8 @@ impl Set {
         self.each(key, bins, operations::add)
     }
 
-    /// Appends to strings or blobs, which begin empty.
+    /// Appends to strings or blobs, which begin empty. Sets the time to live as
+    /// [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::IncompatibleType`].
@@ -162,7 +188,8 @@ impl Set {
         self.each(key, bins, operations::append)
     }
 
-    /// Puts something in front of strings or blobs, which begin empty.
+    /// Puts something in front of strings or blobs, which begin empty. Sets the time to live as
+    /// [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and [`Error::IncompatibleType`].
@@ -187,11 +214,19 @@ impl Set {
         written(self.operate(key, &operations)?.lsn)
     }
 
-    /// Gives a record a new time to live and a new generation; its bins stay.
+    /// Gives a record the namespace's default time to live from now on, and a new generation; its bins stay.
     ///
     /// # Errors
     /// [`Error::NotFound`], and as for [`Set::put`].
-    pub fn touch<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<Lsn> {
+    pub fn touch<'k>(&self, key: impl Into<Key<'k>>) -> Result<Lsn> {
+        self.touch_with(&WritePolicy::default(), key)
+    }
+
+    /// [`Set::touch`] by a policy, whose [`expiration`](WritePolicy::expiration) is the new time to live.
+    ///
+    /// # Errors
+    /// As for [`Set::touch`].
+    pub fn touch_with<'k>(&self, policy: &WritePolicy, key: impl Into<Key<'k>>) -> Result<Lsn> {
         written(self.operate_with(policy, key, &[operations::touch()])?.lsn)
     }
 
@@ -199,12 +234,13 @@ impl Set {
     /// whatever is restarted.
     ///
     /// # Errors
-    /// [`Error::KeyBusy`], [`Error::Timeout`]; deletes go on when writes are stopped for want of space.
+    /// [`Error::KeyBusy`], [`Error::Timeout`]; [`Error::ShardRoot`] and [`Error::ShardCompanion`] for records of a sharded
+    /// collection, see [`WritePolicy::override_shards`]. Deletes go on when writes are stopped for want of space.
     pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<Option<Lsn>> {
         self.delete_with(&WritePolicy::default(), key)
     }
 
-    /// [`Set::delete`] by a policy: its generation, filter, timeout and acknowledgement count.
+    /// [`Set::delete`] by a policy: its generation, filter, timeout, acknowledgement and `override_shards` count.
     ///
     /// # Errors
     /// As for [`Set::delete`], and [`Error::Generation`].
@@ -223,18 +259,19 @@ impl Set {
                 key: Some(stored),
                 store_key: false,
                 filter: policy.filter.as_ref().or(self.filter.as_ref()),
+                shards: policy.shard_access(),
             };
             self.core.namespace.delete(&target, policy)
         });
         match deleted.map_err(|refused| refused.error) {
-            Err(Error::NotFound) => Ok(None),
-            deleted => deleted.map(Some),
+            Err(Error::NotFound { .. }) => Ok(None),
+            deleted => deleted.map(Some).map_err(|error| self.about(&key, error)),
         }
     }
 
     /// Does several operations on one record, in order, atomically: the record is locked, nobody sees a state between
     /// them, and either all have taken place or, with the first error, none. Without a write among them nothing is
-    /// locked.
+    /// locked. A write among them sets the time to live as [`Set::put`] does.
     ///
     /// # Errors
     /// As for [`Set::put`], and what each operation may refuse. [`Error::NotFound`] where reads, or a touch, meet no
@@ -243,7 +280,7 @@ impl Set {
         &self,
         key: impl Into<Key<'k>>,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         self.operate_with(&WritePolicy::default(), key, operations)
     }
 
@@ -256,7 +293,7 @@ impl Set {
         policy: &WritePolicy,
         key: impl Into<Key<'k>>,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         let key = key.into();
         self.operate_at(policy, &key, self.digest_of(&key), operations)
     }
@@ -268,7 +305,7 @@ impl Set {
         key: &Key<'_>,
         digest: Digest,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -282,14 +319,14 @@ impl Set {
                 let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
                 let record = RecordView::parse(entry.payload())?;
                 let results = checked.seeing(&facts).read(record)?;
-                Ok(Operated {
+                Ok(OperateResult {
                     generation: entry.generation(),
                     record_bytes: record_bytes(entry.key(), entry.payload()),
                     lsn: None,
                     results,
                 })
             })?;
-            return read.ok_or(Error::NotFound);
+            return read.ok_or_else(|| self.about(key, Error::not_found()));
         }
         self.core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
@@ -297,7 +334,7 @@ impl Set {
             let outcome = checked.seeing(facts).execute(old, body)?;
             Ok((Edited::Body(outcome.bin_count), outcome.results))
         })?;
-        Ok(Operated {
+        Ok(OperateResult {
             generation: wrote.generation,
             record_bytes: wrote.record_bytes,
             lsn: wrote.lsn,
@@ -306,7 +343,8 @@ impl Set {
     }
 
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
-    /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing.
+    /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing. Sets the time to
+    /// live as [`Set::put`] does.
     ///
     /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
     /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
@@ -353,7 +391,7 @@ impl Set {
 /// The number of a write that cannot have had nothing to write.
 fn written(lsn: Option<Lsn>) -> Result<Lsn> {
     debug_assert!(lsn.is_some(), "a write without a number");
-    lsn.ok_or(Error::NotFound)
+    lsn.ok_or_else(Error::not_found)
 }
 
 /// Bins by checked names; a name that comes twice takes its last value.

@@ -1,6 +1,6 @@
 //! Contexts: the way from a bin into the lists and maps that are nested in it.
 //!
-//! Each context is one level. [`Operation::with_context`](crate::Operation::with_context) lets an operation on a list or
+//! Each context is one level. [`Operation::in_context`](crate::Operation::in_context) lets an operation on a list or
 //! map apply to what the contexts lead to. A level costs one look-up in its list or map, without persisted index.
 
 use crate::call::context::{

@@ -39,7 +39,7 @@ pub fn create(bin: &str, order: ListOrder) -> Operation {
 pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     create_with(
         bin,
-        &ListPolicy::new(order, ListWriteFlags::empty()).persist_index(),
+        &ListPolicy::new(order, ListWriteFlags::empty()).persist_index(true),
         ListPad::Bounded,
     )
 }

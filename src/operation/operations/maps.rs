@@ -33,7 +33,7 @@ pub fn create(bin: &str, order: MapOrder) -> Operation {
 /// The same with a persisted index: see [`MapPolicy::persist_index`]. O(N), O(N log N) for an index of values.
 #[must_use]
 pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
-    let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index();
+    let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index(true);
     let call = CallWriter::new(code::MAP_SET_TYPE).uint(u64::from(policy.create_flags()));
     write(bin, call).creating(create_bits(order))
 }

@@ -40,7 +40,7 @@ fn storable() -> impl Strategy<Value = Value> {
 fn operation() -> impl Strategy<Value = Operation> {
     let policies = prop::sample::select(vec![
         ListPolicy::default(),
-        ListPolicy::new(ListOrder::Ordered, Flags::ADD_UNIQUE).persist_index(),
+        ListPolicy::new(ListOrder::Ordered, Flags::ADD_UNIQUE).persist_index(true),
     ]);
     prop_oneof![
         name().prop_map(operations::get_bin),

@@ -21,8 +21,9 @@ fn reads_see_what_earlier_operations_did() {
     assert_eq!(plain(&results), [(1, "a", 1.into()), (1, "b", 2.into())]);
 }
 
+/// semantics.md#results-of-operations.
 #[test]
-fn results_follow_the_table_of_2_10() {
+fn every_kind_of_operation_has_its_result() {
     let record = bins([("i", 1.into()), ("l", ints(&[5, 6]))]);
     let policy = ListPolicy::default();
     let some = |value: Value| Some(value);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn adding_follows_the_table_of_2_8() {
+fn adding_keeps_to_numbers_of_one_type() {
     let int = |value: i64| Ok(Value::Int(value));
     let table: [(Option<Value>, Value, std::result::Result<Value, u8>); 13] = [
         (None, 5.into(), int(5)),

@@ -1,12 +1,14 @@
-//! Whether one path leads into another, whatever links are on the way. The program has this file as a module of its own.
+//! Whether one path leads into another, whatever links are on the way.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Whether `path` is `what`, by any of its names, or lies inside it. `path` need not exist yet; it then lies where the nearest
-/// directory on its way that exists lies. What cannot be looked at is nowhere.
-pub(crate) fn is_within(path: &Path, what: &Path) -> bool {
-    let Ok(what) = what.canonicalize() else {
+/// Returns whether `path` is `outer`, by any of its names, or lies inside it: by this [`save`](super::save) refuses to write
+/// into the store that it reads. `path` need not exist yet; it then lies in the nearest of its directories that exists. Paths
+/// that cannot be looked up are not within anything.
+#[must_use]
+pub fn is_within(path: &Path, outer: &Path) -> bool {
+    let Ok(outer) = outer.canonicalize() else {
         return false;
     };
     // A hard link is the same file and has a path of its own.
@@ -14,7 +16,7 @@ pub(crate) fn is_within(path: &Path, what: &Path) -> bool {
         let found = path.metadata().ok()?;
         Some((found.dev(), found.ino()))
     };
-    if file(path).is_some_and(|found| Some(found) == file(&what)) {
+    if file(path).is_some_and(|found| Some(found) == file(&outer)) {
         return true;
     }
     let on_the_way = path.ancestors().map(|part| match part {
@@ -22,7 +24,7 @@ pub(crate) fn is_within(path: &Path, what: &Path) -> bool {
         part => part,
     });
     let mut real = on_the_way.filter_map(|part| part.canonicalize().ok());
-    real.next().is_some_and(|real| real.starts_with(&what))
+    real.next().is_some_and(|real| real.starts_with(&outer))
 }
 
 #[cfg(test)]
@@ -60,8 +62,8 @@ mod tests {
             ("dir/../file", "file", true),
             ("other", "file", false),
         ];
-        for (path, what, expected) in table {
-            assert_eq!(is_within(&at(path), &at(what)), expected, "{path} {what}");
+        for (path, outer, expected) in table {
+            assert_eq!(is_within(&at(path), &at(outer)), expected, "{path} {outer}");
         }
         assert!(is_within(Path::new("new"), Path::new(".")));
     }

@@ -1,0 +1,66 @@
+//! What errors say of their causes.
+
+use std::fmt;
+
+/// Which limit of space keeps a namespace from taking writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WriteStop {
+    /// The namespace is full: its devices have reached their maximum size.
+    NamespaceFull,
+    /// The file system below the namespace is full, or a quota is used up.
+    FileSystemFull,
+}
+
+impl fmt::Display for WriteStop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NamespaceFull => {
+                "it is full; delete records, or raise its maximum size (a new namespace with a larger max_device_bytes)"
+            }
+            Self::FileSystemFull => {
+                "the file system is full, or its quota is used up; make room there, or delete records"
+            }
+        })
+    }
+}
+
+/// How a write would take from a root what it says of its companions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShardLoss {
+    /// It deletes the record, or drops or changes the bins that say so.
+    Now,
+    /// It lets the record expire.
+    Later,
+}
+
+impl fmt::Display for ShardLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Now => "this write drops or changes the bins that describe it",
+            Self::Later => "this write lets it expire",
+        })
+    }
+}
+
+/// Who has the files of a namespace open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreHolder {
+    /// This process, through another [`Store`](crate::Store).
+    ThisProcess,
+    /// Another process.
+    OtherProcess,
+}
+
+impl fmt::Display for StoreHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ThisProcess => {
+                "this process has the store open; use that store, or drop every handle of it (Store, Namespace and Set; closing it is not enough)"
+            }
+            Self::OtherProcess => "another process has the store open; end that process first",
+        })
+    }
+}

@@ -1,0 +1,53 @@
+//! Errors of the storage engine as errors of the public API: those on which callers act have variants of their own.
+
+use std::time::Duration;
+
+use spikelet_storage::{DeviceError, Error as StorageError};
+
+use super::{Error, StoreHolder, WriteStop};
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Self {
+        match error {
+            StorageError::KeyBusy { waiting, limit } => Self::KeyBusy {
+                waiting: waiting as u32,
+                limit: limit as u32,
+                record: None,
+            },
+            StorageError::Timeout => Self::Timeout {
+                after: Duration::ZERO,
+                in_doubt: false,
+                record: None,
+            },
+            StorageError::StopWrites { namespace, .. } => Self::StopWrites {
+                namespace: namespace.into(),
+                cause: WriteStop::NamespaceFull,
+            },
+            StorageError::TooLarge { bytes, limit } => Self::RecordTooBig {
+                size: bytes,
+                limit,
+                largest_bin: None,
+                record: None,
+            },
+            StorageError::Device(DeviceError::Locked { path }) => Self::InUse {
+                path: path.into(),
+                // Who knows that it is this process says so.
+                holder: StoreHolder::OtherProcess,
+            },
+            StorageError::Device(DeviceError::Io {
+                path,
+                action,
+                source,
+            }) if source.kind() == std::io::ErrorKind::PermissionDenied => Self::PermissionDenied {
+                path: path.into(),
+                action,
+                source,
+            },
+            damage if damage.is_damage() => Self::Damaged {
+                source: Box::new(damage),
+                record: None,
+            },
+            other => Self::Storage(Box::new(other)),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The record that an error is about.
+
+use std::fmt;
+
+use crate::record::Key;
+
+/// Characters of a key that a message shows.
+const KEY_CHARS_SHOWN: usize = 64;
+
+/// The record that an error is about: its set and its user key.
+///
+/// Displayed as `record "alice" of set "users"`. Long keys are cut off in the text, not here.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RecordId {
+    set: Box<str>,
+    key: Key<'static>,
+}
+
+impl RecordId {
+    pub(super) fn new(set: &str, key: &Key<'_>) -> Self {
+        Self {
+            set: set.into(),
+            key: Key::from(key).into_owned(),
+        }
+    }
+
+    /// Returns the name of the set; empty for a record in no set.
+    #[must_use]
+    pub fn set(&self) -> &str {
+        &self.set
+    }
+
+    /// Returns the user key.
+    #[must_use]
+    pub const fn key(&self) -> &Key<'static> {
+        &self.key
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.to_string();
+        match key.char_indices().nth(KEY_CHARS_SHOWN) {
+            Some((at, _)) => write!(f, "record {}..", key.get(..at).unwrap_or(&key))?,
+            None => write!(f, "record {key}")?,
+        }
+        if self.set.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " of set \"{}\"", self.set)
+        }
+    }
+}
+
+/// How a message names the record of an error.
+pub(super) struct Subject<'a>(pub(super) &'a Option<Box<RecordId>>);
+
+impl fmt::Display for Subject<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(record) => record.fmt(f),
+            None => f.write_str("the record"),
+        }
+    }
+}
+
+/// The same after the name of a bin: nothing if the record is not known.
+pub(super) struct OfRecord<'a>(pub(super) &'a Option<Box<RecordId>>);
+
+impl fmt::Display for OfRecord<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(record) => write!(f, " of {record}"),
+            None => Ok(()),
+        }
+    }
+}

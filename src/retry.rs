@@ -1,0 +1,128 @@
+//! Retrying calls that were refused for a moment.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::Result;
+
+/// How often, and after which pauses, a call is repeated that was refused for a moment.
+///
+/// Repeats calls whose error is [retryable](crate::Error::is_retryable), such as [`Error::KeyBusy`](crate::Error::KeyBusy):
+/// nothing was applied then. The pauses double from one to the next up to a limit, and each is shortened by up to a half at
+/// random, so that callers who were refused together do not come back together.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::RetryPolicy;
+/// use std::time::Duration;
+///
+/// let counters = spikelet::Store::in_memory()?.set("counters")?;
+/// let policy = RetryPolicy::default().max_attempts(5).max_pause(Duration::from_millis(20));
+/// let lsn = policy.retry(|| counters.add("visits", [("n", 1)]))?;
+/// # let _ = lsn;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RetryPolicy {
+    /// How often the call is made at most, the first time included; 0 counts as 1. Default: 10.
+    pub max_attempts: u32,
+    /// The pause before the second attempt. Default: 1 ms.
+    pub first_pause: Duration,
+    /// The longest pause. Default: 100 ms.
+    pub max_pause: Duration,
+}
+
+impl Default for RetryPolicy {
+    /// 10 attempts with pauses of 1 ms to 100 ms: about a third of a second of pauses in all.
+    fn default() -> Self {
+        Self {
+            max_attempts: 10,
+            first_pause: Duration::from_millis(1),
+            max_pause: Duration::from_millis(100),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Sets [`RetryPolicy::max_attempts`]: how often the call is made at most.
+    #[must_use]
+    pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = max_attempts;
+        self
+    }
+
+    /// Sets [`RetryPolicy::first_pause`]: the pause before the second attempt.
+    #[must_use]
+    pub const fn first_pause(mut self, first_pause: Duration) -> Self {
+        self.first_pause = first_pause;
+        self
+    }
+
+    /// Sets [`RetryPolicy::max_pause`]: the longest pause.
+    #[must_use]
+    pub const fn max_pause(mut self, max_pause: Duration) -> Self {
+        self.max_pause = max_pause;
+        self
+    }
+
+    /// Makes `call` until it succeeds, fails with an error that is not retryable, or was made often enough. Blocks the
+    /// thread in the pauses.
+    ///
+    /// # Errors
+    /// The error of the last attempt.
+    pub fn retry<T>(&self, call: impl FnMut() -> Result<T>) -> Result<T> {
+        self.retry_pausing(std::thread::sleep, call)
+    }
+
+    /// Makes `call` as [`RetryPolicy::retry`] does, and has `pause` spend the pauses.
+    ///
+    /// # Errors
+    /// The error of the last attempt.
+    pub fn retry_pausing<T>(
+        &self,
+        mut pause: impl FnMut(Duration),
+        mut call: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
+        let mut attempt = 1;
+        loop {
+            match call() {
+                Err(error) if error.is_retryable() && attempt < self.max_attempts => {
+                    pause(self.pause_after(attempt));
+                    attempt += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// Returns the pause after this attempt, counted from 1. Async code takes its pauses from here:
+    ///
+    /// ```
+    /// # use spikelet::{Result, RetryPolicy, Set};
+    /// # async fn sleep(_: std::time::Duration) {}
+    /// async fn count(counters: &Set) -> Result<()> {
+    ///     let policy = RetryPolicy::default();
+    ///     let mut attempt = 1;
+    ///     loop {
+    ///         match counters.add("visits", [("n", 1)]) {
+    ///             Err(error) if error.is_retryable() && attempt < policy.max_attempts => {
+    ///                 sleep(policy.pause_after(attempt)).await; // such as tokio::time::sleep
+    ///                 attempt += 1;
+    ///             }
+    ///             result => return result.map(drop),
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    pub fn pause_after(&self, attempt: u32) -> Duration {
+        let doublings = attempt.saturating_sub(1).min(31);
+        let pause = self.first_pause.saturating_mul(1 << doublings);
+        let pause = pause.min(self.max_pause);
+        // A hasher is seeded anew each time: random enough for this, and no dependency.
+        let random = RandomState::new().hash_one(attempt) >> 32;
+        pause - pause.mul_f64(random as f64 / f64::from(u32::MAX) / 2.0)
+    }
+}
