@@ -39,7 +39,7 @@ fn get(criterion: &mut Criterion) {
                         .and_then(|value| value.as_blob())
                         .map(|value| value[50])
                 };
-                black_box(set.get_with(&draw(), seen).unwrap().unwrap())
+                black_box(set.read(&draw(), seen).unwrap().unwrap())
             });
         });
         group.bench_function(BenchmarkId::new("owned record", records), |bencher| {
@@ -87,7 +87,7 @@ fn batch(criterion: &mut Criterion) {
             group.throughput(Throughput::Elements(count as u64));
             group.bench_function(BenchmarkId::new("one by one, lent", count), |bencher| {
                 bencher.iter(|| -> u64 {
-                    let peek = |key| u64::from(set.get_with(key, peek).unwrap().unwrap());
+                    let peek = |key| u64::from(set.read(key, peek).unwrap().unwrap());
                     draw().iter().map(peek).sum()
                 });
             });
@@ -100,7 +100,7 @@ fn batch(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new("batch, lent", count), |bencher| {
                 bencher.iter(|| {
                     let mut sum = 0;
-                    set.get_batch_with(draw(), |_, record| {
+                    set.read_batch(draw(), |_, record| {
                         sum += u64::from(peek(record.unwrap().unwrap()));
                     });
                     sum

@@ -31,11 +31,11 @@ const ELEMENT_LIMIT: u64 = 1 << 32;
 const PAGE: u64 = 50;
 
 fn list_policy() -> ListPolicy {
-    ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index()
+    ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true)
 }
 
 fn map_policy() -> MapPolicy {
-    MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index()
+    MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty()).persist_index(true)
 }
 
 /// Ascending integers, all distinct, over the whole range that is drawn from.
@@ -57,7 +57,7 @@ fn make(set: &Set, count: u64, records: u64, create: fn(Vec<i64>) -> Operation) 
 }
 
 fn list_of(elements: Vec<i64>) -> Operation {
-    let plain = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index();
+    let plain = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
     let items = elements.into_iter().map(Value::from).collect();
     lists::append_items(&plain, BIN, items)
 }

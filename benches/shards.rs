@@ -69,7 +69,7 @@ fn calls(criterion: &mut Criterion) {
         };
         let unique =
             ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL | ListWriteFlags::DO_PARTIAL;
-        let order = ListPolicy::new(ListOrder::Ordered, unique).persist_index();
+        let order = ListPolicy::new(ListOrder::Ordered, unique).persist_index(true);
         let mut random = Random(7);
         let mut next = || Value::Int((random.next() >> 8).cast_signed());
         let name = |what: &str| BenchmarkId::new(what, format!("{shards} shards"));
@@ -96,7 +96,7 @@ fn calls(criterion: &mut Criterion) {
 /// A list of these elements, in one record for 0 shards, or in so many companions.
 fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
     let store = Store::in_memory().unwrap();
-    let order = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index();
+    let order = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
     let items = lists::append_items(&order, "by", elements);
     let set = store.set("followers").unwrap();
     set.operate("alice", &[items]).unwrap();

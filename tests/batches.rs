@@ -29,7 +29,7 @@ fn numbers(set: &Set, count: i64) {
 
 /// The bin `n` of each record; `None` for a key without a record.
 fn values(records: Vec<spikelet::Result<Option<Record>>>) -> Vec<Option<i64>> {
-    let value = |record: Record| record.view().bin("n").and_then(|value| value.as_int());
+    let value = |record: Record| record.view().bin("n").and_then(|value| value.as_i64());
     records
         .into_iter()
         .map(|record| record.unwrap().and_then(value))
@@ -39,10 +39,10 @@ fn values(records: Vec<spikelet::Result<Option<Record>>>) -> Vec<Option<i64>> {
 /// The same by the form that lends; positions must come in order.
 fn lent(set: &Set, keys: &[Key<'_>]) -> Vec<Option<i64>> {
     let mut seen = Vec::new();
-    set.get_batch_with(keys, |position, record| {
+    set.read_batch(keys, |position, record| {
         assert_eq!(position, seen.len());
         let value = record.unwrap().and_then(|view| view.bin("n"));
-        seen.push(value.and_then(|value| value.as_int()));
+        seen.push(value.and_then(|value| value.as_i64()));
     });
     seen
 }
@@ -208,7 +208,7 @@ fn a_damaged_record_is_an_error_of_its_own() {
             })
             .collect();
         assert!(
-            matches!(failed.as_slice(), [(21, Error::Storage(_))]),
+            matches!(failed.as_slice(), [(21, Error::Damaged { .. })]),
             "round {round}: {failed:?}"
         );
     }
@@ -235,7 +235,10 @@ fn calls_of_a_batch_see_what_earlier_ones_have_written() {
             .collect();
         let mut results = set.operate_on_each(&calls);
         let missing = results.pop().unwrap();
-        assert!(matches!(missing, Err(Error::NotFound)), "{missing:?}");
+        assert!(
+            matches!(missing, Err(Error::NotFound { .. })),
+            "{missing:?}"
+        );
         for (number, operated) in (0..).zip(results) {
             let value = operated.unwrap().bin("n").cloned();
             let expected = 1 + i64::from(number >= 80);

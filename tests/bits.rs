@@ -1,7 +1,7 @@
 //! The rules of bit operations, as tables: a bin, an operation, its result, and the bin afterwards.
 //!
-//! Reads and writes of any bits are compared with a naive model beside the implementation; here are the rules of section
-//! 9.1 of the specification, and what clients' tests assert (12.4).
+//! Reads and writes of any bits are compared with a naive model beside the implementation; here are
+//! the rules of semantics.md#bits, and what the test suites of Aerospike's clients assert.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -273,7 +273,7 @@ fn operations_see_the_ones_before_them_and_return_nothing_when_they_write() {
 
 #[test]
 fn contexts_do_not_lead_to_bits() {
-    let inside = bits::count(BIN, 0, 1).with_context([ctx::list_index(0)]);
+    let inside = bits::count(BIN, 0, 1).in_context([ctx::list_index(0)]);
     assert_eq!(results(list![1], &[inside]), Err(PARAMETER));
 }
 

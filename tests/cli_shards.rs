@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use spikelet::{Set, ShardedList, Store};
+use spikelet::{Set, ShardedList, Store, WritePolicy};
 use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
@@ -30,6 +30,11 @@ fn json(arguments: &[&str]) -> (i32, Value) {
     let object = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
     (output.status.code().unwrap(), object)
+}
+
+/// What others may do to records of a sharded collection only if they insist.
+fn by_force() -> WritePolicy {
+    WritePolicy::default().override_shards(true)
 }
 
 /// A store with a list of 100 elements in 4 companions, which is then harmed.
@@ -121,8 +126,36 @@ fn shards_shows_a_collection_record_by_record() {
 }
 
 #[test]
+fn each_collection_of_a_record_is_told_by_its_bin() {
+    let dir = spread(|set| {
+        let list = ShardedList::new(&Keep(set.clone()), "", "alice", "of").unwrap();
+        list.add(1).unwrap();
+        list.activate(2).unwrap();
+        list.split_with(|_| std::ops::ControlFlow::Break(()))
+            .unwrap();
+    });
+    let (code, found) = json(&["shards", path(dir.path()), "alice"]);
+    let told = |number: usize| {
+        let collection = &found["collections"][number];
+        let companions = collection["companions"].as_array().unwrap();
+        let key = companions[0]["key"].as_str().unwrap().to_owned();
+        (collection["bin"].as_str().unwrap().to_owned(), key)
+    };
+    assert_eq!(code, 0);
+    assert_eq!(told(0), ("by".into(), "alice:0".into()));
+    assert_eq!(told(1), ("of".into(), "alice:of:0".into()));
+    let (code, check) = json(&["verify", path(dir.path())]);
+    let shards = check["shards"].as_array().unwrap();
+    assert_eq!((code, shards.len()), (0, 1), "{check}");
+    assert_eq!(
+        (&shards[0]["bin"], &shards[0]["scheme"]),
+        (&"of".into(), &"splitting 2 shards to 4".into())
+    );
+}
+
+#[test]
 fn a_missing_companion_is_damage() {
-    let dir = spread(|set| assert!(set.delete("alice:2").unwrap().is_some()));
+    let dir = spread(|set| assert!(set.delete_with(&by_force(), "alice:2").unwrap().is_some()));
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
     assert_eq!(
         (code, &found["collections"][0]["missing"]),
@@ -137,7 +170,7 @@ fn a_missing_companion_is_damage() {
 fn orphans_and_stale_companions_are_told_and_are_no_damage() {
     let dir = spread(|set| {
         // Somebody has deleted the root alone, and the collection was made anew.
-        assert!(set.delete("alice").unwrap().is_some());
+        assert!(set.delete_with(&by_force(), "alice").unwrap().is_some());
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
         list.add(1).unwrap();
         list.activate(1).unwrap();
@@ -150,7 +183,7 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
         &["alice:1 (stale)", "alice:2 (stale)", "alice:3 (stale)"]
     );
 
-    let dir = spread(|set| assert!(set.delete("alice").unwrap().is_some()));
+    let dir = spread(|set| assert!(set.delete_with(&by_force(), "alice").unwrap().is_some()));
     let (code, check) = json(&["verify", path(dir.path())]);
     assert_eq!(code, 0, "{check}");
     assert_eq!(

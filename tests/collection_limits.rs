@@ -57,7 +57,7 @@ fn values_that_repeat_stop_at_the_size_of_a_collection() {
 fn what_is_put_below_a_path_counts_the_levels_above_it() {
     let policy = ListPolicy::default();
     let set = set_with(nested(2));
-    let below = |value| lists::append(&policy, "l", value).with_context([ctx::list_index(0)]);
+    let below = |value| lists::append(&policy, "l", value).in_context([ctx::list_index(0)]);
     set.operate("key", &[below(nested(LEVELS - 2))]).unwrap();
     assert_eq!(refused(&set, below(nested(LEVELS - 1))), PARAMETER);
     // What is stored can be read again whole.

@@ -30,7 +30,7 @@ fn sixty_four_writers_of_one_counter_lose_no_acknowledged_increment() {
                 for _ in 0..EACH {
                     match set.add("hot", [("count", 1)]) {
                         Ok(_) => acknowledged.fetch_add(1, Ordering::Relaxed),
-                        Err(Error::KeyBusy { waiting, limit }) => {
+                        Err(Error::KeyBusy { waiting, limit, .. }) => {
                             assert_eq!(
                                 (waiting, limit),
                                 (20, 20),
@@ -84,7 +84,8 @@ fn a_record_that_is_held_refuses_the_twenty_second_writer_and_no_other_record() 
                 refused,
                 Err(Error::KeyBusy {
                     waiting: 20,
-                    limit: 20
+                    limit: 20,
+                    ..
                 })
             ),
             "{refused:?}"
@@ -128,7 +129,8 @@ fn without_a_queue_the_second_writer_is_refused_at_once() {
             set.delete("held"),
             Err(Error::KeyBusy {
                 waiting: 0,
-                limit: 0
+                limit: 0,
+                ..
             })
         ));
         assert!(
@@ -138,4 +140,24 @@ fn without_a_queue_the_second_writer_is_refused_at_once() {
         Ok(())
     })
     .unwrap();
+}
+
+#[test]
+fn threads_of_one_process_are_not_refused_by_default() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("counters").unwrap();
+    let patient = WritePolicy::default().total_timeout(None);
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let add = [spikelet::operations::add("n", 1)];
+                    set.operate_with(&patient, "hot", &add).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(store.namespace("test").unwrap().stats().key_busy, 0);
+    let hot = set.get("hot").unwrap().unwrap();
+    assert_eq!(hot.get("n"), Some((64 * 50).into()));
 }

@@ -56,7 +56,7 @@ fn every_write_tells_its_number_and_numbers_rise() {
     writes.push(set.add("k", [("n", 1)]).unwrap());
     writes.push(set.append("k", [("s", "b")]).unwrap());
     writes.push(set.prepend("k", [("s", "a")]).unwrap());
-    writes.push(set.touch(&WritePolicy::default(), "k").unwrap());
+    writes.push(set.touch("k").unwrap());
     let bins = std::collections::BTreeMap::from([("n", 5)]);
     writes.push(set.put_as("k", &bins).unwrap());
     let both = set.operate("k", &[put("n", 2), get_bin("n")]).unwrap();

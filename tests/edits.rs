@@ -37,9 +37,9 @@ fn bytes_an_edit(first: Operation, edits: impl Fn(u64) -> Operation) -> u64 {
 fn an_edit_of_a_list_of_strings_of_all_lengths_takes_600_bytes_of_log() {
     let flags = ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL;
     for policy in [
-        ListPolicy::new(ListOrder::Ordered, flags).persist_index(),
+        ListPolicy::new(ListOrder::Ordered, flags).persist_index(true),
         ListPolicy::new(ListOrder::Ordered, flags),
-        ListPolicy::new(ListOrder::Unordered, flags).persist_index(),
+        ListPolicy::new(ListOrder::Unordered, flags).persist_index(true),
     ] {
         let names = (0..ELEMENTS).map(|number| Value::from(name(number)));
         let first = lists::append_items(&policy, "names", names.collect());
@@ -58,7 +58,7 @@ fn an_edit_of_a_list_of_strings_of_all_lengths_takes_600_bytes_of_log() {
 
 #[test]
 fn an_edit_of_a_map_of_strings_takes_600_bytes_of_log() {
-    let policy = MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::default()).persist_index();
+    let policy = MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::default()).persist_index(true);
     let entries =
         (0..ELEMENTS).map(|number| (Value::from(name(number)), Value::from(number as i64)));
     let first = maps::put_items(&policy, "names", entries.collect());

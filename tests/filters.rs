@@ -83,7 +83,7 @@ fn writes_and_deletes_that_are_filtered_out_change_nothing() {
         code(people.put_with(&policy, "bob", [("age", 99)])),
         FILTERED_OUT
     );
-    assert_eq!(code(people.touch(&policy, "bob")), FILTERED_OUT);
+    assert_eq!(code(people.touch_with(&policy, "bob")), FILTERED_OUT);
     assert_eq!(code(people.delete_with(&policy, "bob")), FILTERED_OUT);
     assert_eq!(
         code(people.update_with(&policy, "bob", |bins| bins.set("age", 99))),

@@ -1,5 +1,6 @@
-//! The rules of HyperLogLog operations through the public API: section 9.2 of the specification, and what clients' tests
-//! assert (12.4). Estimates and layouts are tested beside the implementation.
+//! The rules of HyperLogLog operations through the public API: semantics.md#hyperloglog, and what the
+//! test suites of Aerospike's clients assert. Estimates and layouts are tested beside the
+//! implementation.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -337,7 +338,7 @@ fn damaged_sketches_are_errors() {
 
 #[test]
 fn contexts_do_not_lead_to_sketches() {
-    let inside = hll::get_count(BIN).with_context([ctx::list_index(0)]);
+    let inside = hll::get_count(BIN).in_context([ctx::list_index(0)]);
     assert_eq!(results(list![1], &[inside]), Err(PARAMETER));
 }
 

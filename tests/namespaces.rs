@@ -114,12 +114,7 @@ fn nil_in_a_replacing_put_is_refused_and_an_update_that_leaves_nothing_deletes()
     assert!(!set.exists("alice").unwrap());
     set.update("alice", |_| Ok(())).unwrap();
     assert!(!set.exists("alice").unwrap());
-    assert_eq!(
-        set.touch(&WritePolicy::default(), "alice")
-            .unwrap_err()
-            .result_code(),
-        2
-    );
+    assert_eq!(set.touch("alice").unwrap_err().result_code(), 2);
 }
 
 #[test]
@@ -177,4 +172,19 @@ fn operations_tell_what_the_record_takes_as_its_limit_counts() {
     );
     let gone = large.operate("alice", &[delete_all_bins()]).unwrap();
     assert_eq!(gone.record_bytes, 0);
+}
+
+#[test]
+fn handles_show_their_names_and_not_what_the_store_holds() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set("users").unwrap();
+    set.put("alice", [("n", 1)]).unwrap();
+    let shown = [
+        format!("{store:?}"),
+        format!("{:?}", store.namespace("test").unwrap()),
+        format!("{set:?}"),
+    ];
+    for text in shown {
+        assert!(text.contains("\"test\"") && text.len() < 200, "{text}");
+    }
 }

@@ -131,3 +131,24 @@ fn a_scan_ends_where_its_reader_breaks_off() {
     assert!(ended.is_break());
     assert_eq!(shown, 7);
 }
+
+#[test]
+fn a_scan_of_a_record_store_reports_single_records_and_ends_where_it_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let set = damaged(dir.path()).set("hurt").unwrap();
+    let (mut whole, mut hurt) = (0, 0);
+    set.scan_each(&mut |record| {
+        match record {
+            Ok(_) => whole += 1,
+            Err(error) => hurt += usize::from(error.is_damage()),
+        }
+        ControlFlow::Continue(())
+    });
+    assert_eq!((whole, hurt), (2, 1));
+    let mut shown = 0;
+    set.scan_each(&mut |_| {
+        shown += 1;
+        ControlFlow::Break(())
+    });
+    assert_eq!(shown, 1);
+}

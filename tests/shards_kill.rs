@@ -1,9 +1,9 @@
-//! A collection that is spread, split, merged and taken together again while it is written, trimmed and read, in a process
-//! that is killed in the middle of it: every acknowledged add that was not removed is there once, nothing removed is back,
+//! Two collections of one record that are sharded, split, merged and taken together again while they are written, trimmed and
+//! read, in a process that is killed in the middle of it: every acknowledged add that was not removed is there once, nothing removed is back,
 //! and no reader sees a gap.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set. Each writer adds the numbers of its own row, in
-//! order; the removers take each row away from below. So four numbers a row say all: what was begun and what was
+//! order, to the list of the row; the removers take each row away from below. So four numbers a row say all: what was begun and what was
 //! acknowledged, above and below. The child notes them in a file, which outlives it. `SPIKELET_LONG=1` does 30 rounds.
 //!
 //! A round ends by what has been done and not by the clock, so that fast and slow machines do the same.
@@ -22,6 +22,8 @@ use spikelet::{Durability, NamespaceConfig, RecordSet, ShardedList, Store, Value
 const CHILD_DIR: &str = "SPIKELET_SHARDS_KILL_TEST_DIR";
 const PROGRESS: &str = "still moving";
 
+/// The bins of the lists.
+const BINS: [&str; 2] = ["followers", "following"];
 const WRITERS: u64 = 8;
 const REMOVERS: u64 = 2;
 const READERS: u64 = 2;
@@ -42,7 +44,7 @@ enum Note {
     AddDone,
     RemoveBegun,
     RemoveDone,
-    /// Whether shards are being merged; of the row 0.
+    /// Whether shards are being merged; of the first row of each list.
     Down,
 }
 
@@ -127,7 +129,25 @@ fn judge(read: &[u64], rows: &[Expected]) -> Result<(), String> {
     Ok(())
 }
 
-fn read_all<S: RecordSet>(list: &ShardedList<S>) -> Vec<u64> {
+/// The list of a row.
+const fn list_of(row: u64) -> usize {
+    row as usize % BINS.len()
+}
+
+/// All numbers of all lists, in order.
+fn read_all<S: RecordSet>(lists: &[ShardedList<S>]) -> Vec<u64> {
+    let mut all = Vec::new();
+    for (list, which) in lists.iter().zip(0..) {
+        let numbers = read_list(list);
+        let at_home = |number: &u64| list_of(number / ROW) == which;
+        assert!(numbers.is_sorted() && numbers.iter().all(at_home));
+        all.extend(numbers);
+    }
+    all.sort_unstable();
+    all
+}
+
+fn read_list<S: RecordSet>(list: &ShardedList<S>) -> Vec<u64> {
     let (mut all, mut after) = (Vec::new(), None::<Value>);
     loop {
         let page = list.page_after(after.as_ref(), PAGE).unwrap();
@@ -170,22 +190,27 @@ fn child() {
     let notes = Notes::open(dir);
     // Many threads on few cores: nobody is to run out of patience.
     let patient = WritePolicy::default().total_timeout(None);
-    let list = || ShardedList::new_with(&store, "hot", "key", "numbers", &patient).unwrap();
+    let list = |number: usize| {
+        ShardedList::new_with(&store, "hot", "key", BINS[number], &patient).unwrap()
+    };
+    let lists = || BINS.iter().zip(0..).map(|(_, number)| list(number));
     std::thread::scope(|scope| {
         for row in 0..WRITERS {
-            let (list, notes) = (list(), &notes);
+            let (list, notes) = (list(list_of(row)), &notes);
             scope.spawn(move || dies_with(|| add_for_ever(&list, notes, row)));
         }
         for remover in 0..REMOVERS {
-            let (list, notes) = (list(), &notes);
-            scope.spawn(move || dies_with(|| remove_for_ever(&list, notes, remover)));
+            let (lists, notes): (Vec<_>, _) = (lists().collect(), &notes);
+            scope.spawn(move || dies_with(|| remove_for_ever(&lists, notes, remover)));
         }
         for _ in 0..READERS {
-            let (list, notes) = (list(), &notes);
-            scope.spawn(move || dies_with(|| read_for_ever(&list, notes)));
+            let (lists, notes): (Vec<_>, _) = (lists().collect(), &notes);
+            scope.spawn(move || dies_with(|| read_for_ever(&lists, notes)));
         }
-        let (list, notes) = (list(), &notes);
-        scope.spawn(move || dies_with(|| move_for_ever(&list, notes)));
+        for (list, number) in lists().zip(0..) {
+            let notes = &notes;
+            scope.spawn(move || dies_with(|| move_for_ever(&list, notes, number)));
+        }
     });
 }
 
@@ -211,7 +236,7 @@ fn add_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, row: u64) {
     }
 }
 
-fn remove_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, remover: u64) {
+fn remove_for_ever<S: RecordSet>(lists: &[ShardedList<S>], notes: &Notes, remover: u64) {
     loop {
         for row in (remover..WRITERS).step_by(REMOVERS as usize) {
             let next = notes.get(row, Note::RemoveDone);
@@ -221,6 +246,7 @@ fn remove_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, remover: 
             }
             let again = notes.get(row, Note::RemoveBegun) > next;
             notes.set(row, Note::RemoveBegun, next + 1);
+            let list = &lists[list_of(row)];
             let removed = list.remove(&element(row, next)).unwrap();
             assert!(removed || again, "{next} of row {row} was not there");
             notes.set(row, Note::RemoveDone, next + 1);
@@ -228,7 +254,7 @@ fn remove_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, remover: 
     }
 }
 
-fn read_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
+fn read_for_ever<S: RecordSet>(lists: &[ShardedList<S>], notes: &Notes) {
     loop {
         let before: Vec<(u64, u64)> = (0..WRITERS)
             .map(|row| {
@@ -238,7 +264,7 @@ fn read_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
                 )
             })
             .collect();
-        let read = read_all(list);
+        let read = read_all(lists);
         let rows: Vec<Expected> = before
             .iter()
             .zip(0..)
@@ -252,9 +278,9 @@ fn read_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
 }
 
 /// 1 -> 8 -> 16 -> 8 -> 4 -> 2 -> 1, into the root, and again.
-fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
+fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64) {
     list.help().unwrap();
-    let mut down = notes.get(0, Note::Down) == 1;
+    let mut down = notes.get(number, Note::Down) == 1;
     loop {
         let shards = list.state().unwrap().shards;
         down = match shards {
@@ -274,7 +300,7 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes) {
             _ => list.split_with(step),
         };
         moved.unwrap();
-        notes.set(0, Note::Down, u64::from(down));
+        notes.set(number, Note::Down, u64::from(down));
         // Whoever moves without a pause is all that writers ever meet.
         let enough = notes.sum(Note::AddDone) + WRITERS;
         while notes.sum(Note::AddDone) < enough {
@@ -308,7 +334,7 @@ fn killed_after(steps: usize, dir: &Path) {
 }
 
 #[test]
-fn a_spread_collection_survives_the_killed_process() {
+fn the_sharded_collections_of_a_record_survive_the_killed_process() {
     let planned = if std::env::var_os("SPIKELET_LONG").is_some() {
         30
     } else {
@@ -325,7 +351,7 @@ fn a_spread_collection_survives_the_killed_process() {
 
         let notes = Notes::open(dir.path());
         let store = open(dir.path());
-        let list = ShardedList::new(&store, "hot", "key", "numbers").unwrap();
+        let lists = BINS.map(|bin| ShardedList::new(&store, "hot", "key", bin).unwrap());
         let rows: Vec<Expected> = (0..WRITERS)
             .map(|row| Expected {
                 must: (
@@ -339,12 +365,15 @@ fn a_spread_collection_survives_the_killed_process() {
             })
             .collect();
         removed = notes.sum(Note::RemoveDone);
-        interrupted += usize::from(list.state().unwrap().transition.is_some());
+        let is_interrupted = |list: &ShardedList<_>| list.state().unwrap().transition.is_some();
+        interrupted += usize::from(lists.iter().any(is_interrupted));
         // As it was left, in the middle of whatever it was; and after that was ended.
         for _ in 0..2 {
-            judge(&read_all(&list), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
-            assert_eq!(list.len().unwrap() as usize, read_all(&list).len());
-            list.help().unwrap();
+            judge(&read_all(&lists), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
+            for list in &lists {
+                assert_eq!(list.len().unwrap() as usize, read_list(list).len());
+                list.help().unwrap();
+            }
         }
         if round % 3 == 0 {
             store.close().unwrap();

@@ -36,7 +36,7 @@ pub fn read(set: &Set, bin: &str) -> Option<Value> {
 /// A list or map is in normal form: as a client's write it is accepted, and stays what it is. So ordered lists are sorted,
 /// maps have each key once, and nothing is malformed.
 pub fn check_stored(set: &Set, bin: &str) {
-    let particle = set.get_with("k", |view| {
+    let particle = set.read("k", |view| {
         view.particle(bin)
             .map(|(kind, bytes)| (kind, bytes.to_vec()))
     });

@@ -25,7 +25,7 @@ fn over(times: u16, options: RestoreOptions) -> (RestoreSummary, u16, String) {
     let record = set.get(1).unwrap().unwrap();
     let bins: Vec<String> = record
         .bins()
-        .map(|(name, value)| format!("{name}={}", value.as_int().unwrap()))
+        .map(|(name, value)| format!("{name}={}", value.as_i64().unwrap()))
         .collect();
     (summary, record.generation(), bins.join(" "))
 }

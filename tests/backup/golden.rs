@@ -205,7 +205,7 @@ fn indexes_modules_and_bins_without_value_are_passed_over_and_counted() {
     assert_eq!((record.namespace.as_str(), record.line), ("a b", 11));
     assert_eq!((record.generation, record.void_time), (1, 7));
     assert_eq!(record.view().len(), 1);
-    let float = record.view().bin("f").unwrap().as_float();
+    let float = record.view().bin("f").unwrap().as_f64();
     assert_eq!(float, Some(f64::NEG_INFINITY));
     assert_eq!(reader.next_record().unwrap(), None);
     let skipped = reader.skipped();

@@ -1,5 +1,5 @@
 //! Backups: their bytes, what damage does, and what becomes of records that exist.
-
+#![cfg(feature = "backup")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
@@ -7,3 +7,4 @@ mod damage;
 mod existing;
 mod files;
 mod golden;
+mod shards;

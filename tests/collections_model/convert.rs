@@ -20,7 +20,7 @@ pub fn operation(bin: &str, call: &Call) -> Operation {
     if call.path.is_empty() {
         operation
     } else {
-        operation.with_context(call.path.iter().map(context))
+        operation.in_context(call.path.iter().map(context))
     }
 }
 
@@ -49,7 +49,7 @@ fn list_policy(policy: ListPolicy) -> spikelet::ListPolicy {
     let flags = ListWriteFlags::from_bits_truncate(policy.flags.into());
     let own = spikelet::ListPolicy::new(policy.order, flags);
     if policy.persist {
-        own.persist_index()
+        own.persist_index(true)
     } else {
         own
     }
@@ -59,7 +59,7 @@ fn map_policy(policy: MapPolicy) -> spikelet::MapPolicy {
     let flags = MapWriteFlags::from_bits_truncate(policy.flags.into());
     let own = spikelet::MapPolicy::new(policy.order, flags);
     if policy.persist {
-        own.persist_index()
+        own.persist_index(true)
     } else {
         own
     }

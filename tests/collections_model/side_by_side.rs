@@ -75,7 +75,7 @@ fn execute(
         let got = done
             .map(|done| done.value(0).cloned())
             .map_err(|error| error.result_code());
-        // 2.10: without a write, nil is no entry.
+        // Without a write, nil is no entry (semantics.md#results-of-operations).
         let expected = expected
             .clone()
             .map(|result| result.filter(|value| *value != Value::Nil));

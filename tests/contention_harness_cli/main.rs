@@ -7,7 +7,6 @@ mod forms;
 mod golden;
 mod judging;
 mod killed;
-mod properties;
 
 use std::process::{Command, Output};
 

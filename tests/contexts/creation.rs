@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.4 Creation inside what exists
+// ---- semantics.md#contexts-what-they-create: inside what exists
 
 #[test]
 fn an_element_is_made_in_a_list() {
@@ -12,9 +12,13 @@ fn an_element_is_made_in_a_list() {
         rule("what exists is used", two(), at(1, UNORDERED, BOUNDED))
             .gives(2)
             .leaves(list![list![1], list![2, 5]]),
-        rule("at the end (12.2, 37)", two(), at(2, UNORDERED, BOUNDED))
-            .gives(1)
-            .leaves(list![list![1], list![2], list![5]]),
+        rule(
+            "at the end (client suite)",
+            two(),
+            at(2, UNORDERED, BOUNDED),
+        )
+        .gives(1)
+        .leaves(list![list![1], list![2], list![5]]),
         rule(
             "at the end, whatever the bits",
             two(),
@@ -24,13 +28,13 @@ fn an_element_is_made_in_a_list() {
         .leaves(list![list![1], list![2], list![5]]),
         rule("beyond the end", two(), at(3, UNORDERED, BOUNDED)).refused(NOT_APPLICABLE),
         rule(
-            "beyond, as if it were ordered (12.2, 37)",
+            "beyond, as if it were ordered (client suite)",
             two(),
             at(10, ORDERED, BOUNDED),
         )
         .refused(NOT_APPLICABLE),
         rule(
-            "beyond, with padding (12.2, 37)",
+            "beyond, with padding (client suite)",
             two(),
             at(4, UNORDERED, PADDED),
         )
@@ -77,7 +81,7 @@ fn an_element_is_made_in_a_list() {
         .gives(1)
         .leaves(ordered![list![1], list![5], list![9]]),
     ]);
-    // 12.2, 34.
+    // Client suite.
     let three = ordered![list![7, 9, 5], list![1, 2, 3], list![6, 5, 4, 1]];
     let done = results(
         three,
@@ -157,7 +161,12 @@ fn a_new_element_is_what_follows() {
         rule("an index in the policy is for bins only", map! {}, {
             below(
                 [a()],
-                maps::put(&map_policy(MapOrder::KeyOrdered).persist_index(), BIN, 1, 2),
+                maps::put(
+                    &map_policy(MapOrder::KeyOrdered).persist_index(true),
+                    BIN,
+                    1,
+                    2,
+                ),
             )
         })
         .gives(1)
@@ -274,7 +283,7 @@ fn steps_without_creation_find_only_what_exists() {
     ]);
 }
 
-// ---- 5.4 Creation in an empty bin
+// ---- semantics.md#contexts-what-they-create: in a missing bin
 
 #[test]
 fn a_bin_is_made_by_its_first_step() {
@@ -389,7 +398,7 @@ fn further_steps_are_made_too() {
 
 #[test]
 fn a_list_or_map_can_be_created_below_a_path() {
-    // 12.3, 59.
+    // Client suite.
     let start = map! {"key1" => map! {"key11" => 9}, "key2" => map! {"key21" => 3}};
     let done = results(
         start,

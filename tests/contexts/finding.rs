@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.4 What each kind finds
+// ---- semantics.md#contexts-what-they-find
 
 #[test]
 fn steps_into_lists() {
@@ -92,7 +92,7 @@ fn steps_into_maps() {
 
 #[test]
 fn maps_compare_by_size_first() {
-    // 12.3, 58.
+    // Client suite.
     let start = || {
         map! {
             "key1" => map! {"key11" => map! {"a" => 9}, "key12" => map! {"a" => 1, "b" => 1}},
@@ -144,7 +144,7 @@ fn paths_of_several_levels() {
 
 #[test]
 fn results_below_a_path() {
-    // 12.2, 32.
+    // Client suite.
     let done = results(
         list![list![7, 9, 5], list![1, 2, 3], list![6, 5, 4, 1]],
         &[
@@ -154,7 +154,7 @@ fn results_below_a_path() {
     );
     let after = list![list![7, 9, 5], list![1, 2, 3], list![6, 5, 4, 1, 11]];
     assert_eq!(done, Ok(vec![5.into(), after]));
-    // 12.2, 33.
+    // Client suite.
     let done = results(
         map! {"key1" => list![list![7, 9, 5], list![13]], "key2" => list![list![9], list![2, 4], list![6, 1, 9]]},
         &[
@@ -169,7 +169,7 @@ fn results_below_a_path() {
     assert_eq!(done, Ok(vec![3.into(), after]));
 }
 
-// ---- 5.2 What stands at the end of a path
+// ---- semantics.md#contexts-what-they-find: the end of a path
 
 #[test]
 fn the_bin_and_its_type() {
@@ -200,7 +200,7 @@ fn what_a_path_must_lead_to() {
         )
         .gives(1),
         rule("a map for a map's", start(), at(2, maps::size(BIN))).gives(1),
-        rule("not a map (12.2, 36)", start(), at(2, lists::size(BIN))).refused(WRONG_TYPE),
+        rule("not a map (client suite)", start(), at(2, lists::size(BIN))).refused(WRONG_TYPE),
         rule("not a list", start(), at(1, maps::size(BIN))).refused(WRONG_TYPE),
         rule("not a number", start(), at(0, append(1))).refused(WRONG_TYPE),
         rule("not nil", start(), at(3, append(1))).refused(WRONG_TYPE),
@@ -213,7 +213,7 @@ fn what_a_path_must_lead_to() {
             through(1, append(1)),
         )
         .refused(WRONG_TYPE),
-        rule("nothing there (12.2, 36)", start(), at(9, append(1))).refused(NOT_APPLICABLE),
+        rule("nothing there (client suite)", start(), at(9, append(1))).refused(NOT_APPLICABLE),
         rule("nothing there to read", start(), at(9, lists::size(BIN))).refused(NOT_APPLICABLE),
         rule(
             "nothing there to remove from",
@@ -251,7 +251,7 @@ fn only_operations_on_lists_and_maps_have_a_path() {
     }
 }
 
-// ---- 5.4 An ordered parent
+// ---- semantics.md#contexts-what-they-find: an ordered parent
 
 #[test]
 fn an_ordered_list_moves_the_child_that_changed() {

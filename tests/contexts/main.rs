@@ -1,5 +1,7 @@
 //! The rules of paths into nested lists and maps, as tables: a bin, an operation below a path, its result, and the bin
-//! afterwards. Section numbers are those of the specification of records and collections.
+//! afterwards. The rules are those of semantics.md#contexts-what-they-find and
+//! semantics.md#contexts-what-they-create. "Client suite" marks what a test suite of Aerospike's
+//! clients asserts.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -23,7 +25,7 @@ use support::{
 };
 
 fn below(path: impl IntoIterator<Item = Context>, operation: Operation) -> Operation {
-    operation.with_context(path)
+    operation.in_context(path)
 }
 
 fn append(value: impl Into<Value>) -> Operation {

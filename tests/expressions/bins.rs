@@ -1,11 +1,11 @@
-//! Expressions as operations on bins (10.6).
+//! Expressions as operations on bins (semantics.md#expressions-as-operations).
 
 use crate::common::*;
 use spikelet::expressions::*;
 use spikelet::operations::{self, exp as ops};
 use spikelet::{ExpReadFlags, ExpWriteFlags, RecordExistsAction, Value, WritePolicy};
 
-// 10.6.
+// semantics.md#expressions-as-operations.
 
 #[test]
 fn an_operation_writes_the_value_to_a_bin() {
@@ -187,7 +187,7 @@ fn an_operation_reads_the_value_under_any_name() {
         read(unknown(), none).unwrap_err().result_code(),
         NOT_APPLICABLE
     );
-    // 2.10: nil is no result, in a transaction that only reads.
+    // Nil is no result in a call that only reads (semantics.md#results-of-operations).
     assert_eq!(read(unknown(), no_fail).unwrap().results, []);
     assert_eq!(read(nil(), none).unwrap().results, []);
     for bits in [1, 2, 4, 8, 32] {

@@ -1,4 +1,4 @@
-//! Calls of lists, maps, bits and sketches inside expressions (10.4).
+//! Calls of lists, maps, bits and sketches inside expressions (semantics.md#expressions-calls).
 
 use crate::common::*;
 use spikelet::expressions::*;
@@ -8,7 +8,7 @@ use spikelet::{
     ListReturnType, MapPolicy, MapReturnType, Value,
 };
 
-// 10.4: calls.
+// semantics.md#expressions-calls.
 
 #[test]
 fn calls_that_read_have_the_result_of_the_operation() {

@@ -1,10 +1,10 @@
-//! The encoded form (10.1).
+//! The encoded form (semantics.md#expressions-encoding).
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
 use spikelet::{Expression, RegexFlags};
 
-// 10.1: the encoding.
+// semantics.md#expressions-encoding.
 
 #[test]
 fn expressions_have_aerospikes_bytes() {

@@ -1,4 +1,5 @@
-//! What expressions mean, as tables: one row a rule of section 10 of the specification.
+//! What expressions mean, as tables: one row a rule of semantics.md, from
+//! semantics.md#expressions-encoding to semantics.md#path-expressions.
 //!
 //! What they see of a record besides its bins, and filters in two phases, are tested beside the implementation.
 

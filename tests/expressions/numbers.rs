@@ -1,4 +1,4 @@
-//! Numbers, bits of integers, choices and variables (10.3).
+//! Numbers, bits of integers, choices and variables (semantics.md#expressions-operations).
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
@@ -98,7 +98,7 @@ fn numbers_are_computed() {
     ]);
 }
 
-// 10.3: 32 to 41.
+// Bits of integers, 32 to 41.
 
 #[test]
 fn bits_of_integers_are_computed() {
@@ -131,7 +131,7 @@ fn bits_of_integers_are_computed() {
     ]);
 }
 
-// 10.3: 123 to 125.
+// Choices and variables, 123 to 125.
 
 #[test]
 fn choices_and_variables() {

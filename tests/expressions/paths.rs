@@ -1,4 +1,4 @@
-//! Path expressions (10.7).
+//! Path expressions (semantics.md#path-expressions).
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
@@ -8,7 +8,7 @@ use spikelet::{
     MapReturnType, PathFlags, PathResult, Step, Value,
 };
 
-// 10.7: paths.
+// semantics.md#path-expressions.
 
 /// `{"books": [{"title": .., "price": ..} ..], "open": true}`
 fn shop() -> Value {
@@ -539,7 +539,7 @@ fn a_path_changes_what_its_levels_choose() {
 #[test]
 fn a_persisted_index_survives_a_path() {
     let set = record();
-    let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index();
+    let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty()).persist_index(true);
     let items: Vec<Value> = (0..300).map(Value::from).collect();
     let negated = num_sub([value_int()]);
     set.operate(

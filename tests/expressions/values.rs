@@ -1,10 +1,11 @@
-//! Literals, bins, comparisons, patterns, regions, logic, numbers, choices (10.1, 10.3).
+//! Literals, bins, comparisons, patterns, regions, logic, numbers, choices
+//! (semantics.md#expressions-operations).
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
 use spikelet::{ExpType, List, ListOrder, Map, MapOrder, RegexFlags, Value};
 
-// 10.1 and 10.3: literals.
+// Literals (semantics.md#expressions-encoding).
 
 #[test]
 fn literals_stand_for_themselves() {
@@ -29,7 +30,7 @@ fn literals_stand_for_themselves() {
     ]);
 }
 
-// 10.3: bins, 80 to 82.
+// Keys and bins, 80 to 82.
 
 #[test]
 fn bins_are_known_if_they_are_of_the_type() {
@@ -58,7 +59,7 @@ fn bins_are_known_if_they_are_of_the_type() {
     ]);
 }
 
-// 10.2: static types.
+// Static types (semantics.md#expressions-types).
 
 #[test]
 fn types_are_checked_before_there_is_a_record() {
@@ -165,7 +166,7 @@ fn a_type_error_names_the_operation() {
     }
 }
 
-// 10.3: comparison, 1 to 6, and 7.4.
+// Comparison, 1 to 6 (semantics.md#expressions-comparison).
 
 #[test]
 fn values_of_one_type_compare() {
@@ -247,7 +248,7 @@ fn values_of_one_type_compare() {
     ]);
 }
 
-// 10.3: 7, regular expressions.
+// Regular expressions, 7.
 
 #[test]
 fn patterns_match_anywhere_in_a_text() {
@@ -301,7 +302,7 @@ fn patterns_match_anywhere_in_a_text() {
     ]);
 }
 
-// 10.3: 8, geometry.
+// Geometry, 8 (semantics.md#geojson).
 
 #[test]
 fn a_region_contains_a_point() {
@@ -334,7 +335,7 @@ fn a_region_contains_a_point() {
     ]);
 }
 
-// 10.3: 9, 101, 102.
+// Elements of lists, keys and values of maps: 9, 101, 102.
 
 #[test]
 fn lists_and_maps_are_looked_into() {
@@ -376,7 +377,7 @@ fn lists_and_maps_are_looked_into() {
     ]);
 }
 
-// 10.3: 16 to 19, and 10.5.
+// Logic, 16 to 19 (semantics.md#expressions-unknown-values).
 
 #[test]
 fn logic_has_three_values() {
@@ -416,4 +417,4 @@ fn logic_has_three_values() {
     ]);
 }
 
-// 10.3: 20 to 31, 50, 51.
+// Arithmetic, 20 to 31, 50, 51.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 2.8, 5.2 The bin and its type
+// ---- semantics.md#collections-the-bin-and-its-type
 
 #[test]
 fn reads_of_a_missing_bin_give_nothing() {
@@ -100,7 +100,7 @@ fn writes_to_a_missing_bin_create_it() {
         rule(
             "append, with an index that does not show",
             MISSING,
-            lists::append(&sorted().persist_index(), BIN, 7),
+            lists::append(&sorted().persist_index(true), BIN, 7),
         )
         .gives(1)
         .leaves(ordered![7]),
@@ -191,7 +191,7 @@ fn a_list_without_elements_stays_a_list() {
     ]);
 }
 
-// ---- 2.9, 2.10 Several operations together
+// ---- semantics.md#several-operations-together
 
 #[test]
 fn operations_see_what_those_before_them_did() {
@@ -258,7 +258,7 @@ fn entries_come_in_the_order_of_the_operations_and_only_where_there_is_a_result(
     assert_eq!(places(&writes), [0, 2, 3, 4, 9]);
 }
 
-// ---- 5.3 Normalisation
+// ---- semantics.md#normal-form
 
 #[test]
 fn stored_values_are_brought_into_order() {

@@ -1,7 +1,8 @@
 //! The rules of lists, as tables: a bin, an operation, its result, and the bin afterwards.
 //!
-//! Section numbers are those of the specification of records and collections. Rules that look accidental but that
-//! clients can observe are called QUIRK there and here. Maps and paths have files of their own.
+//! The rules are those of semantics.md#lists-operations and the sections around it. Rules that look
+//! accidental but that clients can observe are called QUIRK there and here. "Client suite" marks what
+//! a test suite of Aerospike's clients asserts. Maps and paths have files of their own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 

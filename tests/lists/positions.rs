@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.8 POP, POP_RANGE, REMOVE, REMOVE_RANGE, TRIM, CLEAR, SIZE
+// ---- semantics.md#lists-operations: pop, remove, trim, clear, size
 
 #[test]
 fn taking_away_by_position() {
@@ -59,11 +59,15 @@ fn taking_away_by_position() {
 fn trim_keeps_a_range() {
     let start = || list![0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
     check([
-        rule("(12.2, 35)", start(), lists::trim(BIN, 2, 3))
-            .gives(7)
-            .leaves(list![2, 3, 4]),
+        rule(
+            "three of ten (client suite)",
+            start(),
+            lists::trim(BIN, 2, 3),
+        )
+        .gives(7)
+        .leaves(list![2, 3, 4]),
         rule("all", start(), lists::trim(BIN, 0, 10)).gives(0),
-        rule("a negative count is to the end (12.2, 23)", start(), {
+        rule("a negative count is to the end (client suite)", start(), {
             lists::trim(BIN, 1, (-9_i64).cast_unsigned())
         })
         .gives(1)
@@ -109,7 +113,7 @@ fn clear_keeps_the_order() {
     ]);
 }
 
-// ---- 5.8 GET_BY..., REMOVE_BY...
+// ---- semantics.md#lists-operations: get by, remove by
 
 #[test]
 fn by_index() {
@@ -210,7 +214,7 @@ fn by_rank() {
 
 #[test]
 fn relative_ranks_removed() {
-    // The sequence of 12.2, 30.
+    // A sequence of a client suite.
     let some = |value, rank, count| {
         lists::remove_by_value_relative_rank_range_count(BIN, value, rank, count, R::Values)
     };
@@ -242,7 +246,7 @@ fn relative_ranks_removed() {
     );
 }
 
-// ---- 5.9 The order of rank results
+// ---- semantics.md#lists-order-of-results-by-rank
 
 #[test]
 fn rank_results_of_an_unordered_list_come_from_the_nearer_end() {
@@ -252,7 +256,7 @@ fn rank_results_of_an_unordered_list_come_from_the_nearer_end() {
         rule("QUIRK: the least three, descending", start(), of(0, 3)).gives(list![7, 6, 5]),
         rule("the greatest three, ascending", start(), of(3, 3)).gives(list![8, 9, 10]),
         rule(
-            "(12.2, 20) from 2 to the top",
+            "from rank 2 to the top (client suite)",
             start(),
             lists::get_by_rank_range(BIN, 2, R::Values),
         )
@@ -260,7 +264,7 @@ fn rank_results_of_an_unordered_list_come_from_the_nearer_end() {
         rule("the middle two: as many above as below", start(), of(2, 2)).gives(list![8, 7]),
         rule("one more below", start(), of(3, 2)).gives(list![8, 9]),
         rule("all: none above, none below", start(), of(0, 6)).gives(list![10, 9, 8, 7, 6, 5]),
-        rule("removed (12.2, 20)", start(), {
+        rule("removed (client suite)", start(), {
             lists::remove_by_rank_range_count(BIN, 0, 3, R::Values)
         })
         .gives(list![7, 6, 5])

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.5 Return types
+// ---- semantics.md#return-types
 
 #[test]
 fn a_single_element_tells_one_thing() {
@@ -89,7 +89,7 @@ fn elements_here_and_there_tell_their_positions_one_by_one() {
     let of = |returns| lists::get_by_value(BIN, 1, returns);
     let start = || list![1, 2, 1, 3, 1];
     check([
-        rule("index (12.2, 20)", start(), of(R::Index)).gives(list![0, 2, 4]),
+        rule("index (client suite)", start(), of(R::Index)).gives(list![0, 2, 4]),
         rule("from the end, descending", start(), of(R::ReverseIndex)).gives(list![4, 2, 0]),
         rule("ranks are in a row", start(), of(R::Rank)).gives(list![0, 1, 2]),
         rule("also from the greatest", start(), of(R::ReverseRank)).gives(list![2, 3, 4]),
@@ -238,7 +238,7 @@ fn whether_others_exist() {
     ]);
 }
 
-// ---- 5.6 Index, rank, count
+// ---- semantics.md#index-rank-and-count
 
 #[test]
 fn a_single_index_must_exist() {
@@ -248,7 +248,7 @@ fn a_single_index_must_exist() {
         rule("the last", start(), lists::get(BIN, 2)).gives(12),
         rule("from the end", start(), lists::get(BIN, -1)).gives(12),
         rule("the first from the end", start(), lists::get(BIN, -3)).gives(10),
-        rule("beyond the end (12.2, 24)", start(), lists::get(BIN, 3)).refused(NOT_APPLICABLE),
+        rule("beyond the end (client suite)", start(), lists::get(BIN, 3)).refused(NOT_APPLICABLE),
         rule("before the beginning", start(), lists::get(BIN, -4)).refused(NOT_APPLICABLE),
         rule("far away", start(), lists::get(BIN, i64::MIN)).refused(NOT_APPLICABLE),
         rule("pop", start(), lists::pop(BIN, 3)).refused(NOT_APPLICABLE),
@@ -295,7 +295,7 @@ fn a_range_is_cut_to_what_is_there() {
             lists::get_range_from(BIN, -10),
         )
         .gives(start()),
-        rule("from beyond the end (12.2, 24)", start(), of(3, 1)).gives(list![]),
+        rule("from beyond the end (client suite)", start(), of(3, 1)).gives(list![]),
         rule("far beyond", start(), of(i64::MAX, TO_THE_END)).gives(list![]),
         rule("far before", start(), of(i64::MIN, 1)).gives(list![]),
         rule("none", start(), of(1, 0)).gives(list![]),
@@ -325,7 +325,7 @@ fn a_relative_range_counts_from_a_value() {
         lists::get_by_value_relative_rank_range_count(BIN, value, rank, count, R::Values)
     };
     let all = || ordered![0, 4, 5, 9, 11, 15];
-    // The twelve of 5.6 and 12.2, 30.
+    // The examples of semantics.md#index-rank-and-count, and of a client suite.
     check([
         rule("(5, 0)", all(), from(5, 0)).gives(list![5, 9, 11, 15]),
         rule("(5, 1)", all(), from(5, 1)).gives(list![9, 11, 15]),
@@ -341,7 +341,12 @@ fn a_relative_range_counts_from_a_value() {
         rule("(3, -3, 2)", all(), some(3, -3, 2)).gives(list![]),
     ]);
     check([
-        rule("no more than asked for (12.2, 39)", all(), some(5, 0, 0)).gives(list![]),
+        rule(
+            "no more than asked for (client suite)",
+            all(),
+            some(5, 0, 0),
+        )
+        .gives(list![]),
         rule("beyond the end", all(), from(5, 9)).gives(list![]),
         rule("far beyond", all(), from(5, i64::MAX)).gives(list![]),
         rule("far before", all(), from(5, i64::MIN)).gives(all_plain()),
@@ -384,7 +389,7 @@ fn a_range_of_values_has_its_begin_and_not_its_end() {
         )
         .gives(list![1, 3]),
         rule(
-            "infinity is above everything (12.2, 31)",
+            "infinity is above everything (client suite)",
             ordered![0, 9, 11, 15],
             of(Some(10.into()), Some(INF)),
         )
@@ -417,7 +422,7 @@ fn a_range_of_values_has_its_begin_and_not_its_end() {
         })
         .gives(list![0, 3, 4])
         .leaves(list![1, 9]),
-        rule("the others removed (12.2, 27)", start(), {
+        rule("the others removed (client suite)", start(), {
             lists::remove_by_value_range(BIN, Some(3.into()), Some(9.into()), R::Values.inverted())
         })
         .gives(list![1, 9])

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.7, 5.8 CREATE, SET_TYPE
+// ---- semantics.md#lists-operations: create, set order
 
 #[test]
 fn the_type_of_a_list_can_be_changed() {
@@ -45,7 +45,7 @@ fn the_type_of_a_list_can_be_changed() {
     ]);
 }
 
-// ---- 5.8 APPEND, APPEND_ITEMS
+// ---- semantics.md#lists-operations: append
 
 #[test]
 fn append_puts_at_the_end_or_where_the_order_wants_it() {
@@ -107,9 +107,9 @@ fn unique_elements() {
     let add_all =
         |flags, values: Value| lists::append_items(&with(UNIQUE | flags), BIN, items(values));
     let none = ListWriteFlags::empty();
-    // The matrix of 5.8, without and with order.
+    // semantics.md#lists-unique-elements, without and with order.
     check([
-        rule("one that exists (12.2, 26)", list![1, 2], add(none, 1)).refused(THERE),
+        rule("one that exists (client suite)", list![1, 2], add(none, 1)).refused(THERE),
         rule("not failing", list![1, 2], add(NO_FAIL, 1)).gives(2),
         rule("nor partial", list![1, 2], add(NO_FAIL | PARTIAL, 1)).gives(2),
         rule("one that does not", list![1, 2], add(none, 3))
@@ -224,7 +224,7 @@ fn unique_elements() {
         .gives(3)
         .leaves(ordered![1, 1, 2]),
     ]);
-    // 12.2, 28.
+    // Client suite.
     let many = || list![0, 4, 5, 9, 9, 11, 15, 0];
     let ordered_all =
         |flags, values| lists::append_items(&sorted_with(UNIQUE | flags), BIN, items(values));
@@ -290,7 +290,7 @@ fn unique_means_unequal_by_the_order_of_values() {
     ]);
 }
 
-// ---- 5.8 INSERT, INSERT_ITEMS
+// ---- semantics.md#lists-insert-and-set: insert
 
 #[test]
 fn insert_makes_room() {
@@ -306,7 +306,7 @@ fn insert_makes_room() {
         rule("at the end", start(), at(3, 9))
             .gives(4)
             .leaves(list![1, 2, 3, 9]),
-        rule("from the end (12.2, 21)", list![1, 2, 3, 4], at(-2, 9))
+        rule("from the end (client suite)", list![1, 2, 3, 4], at(-2, 9))
             .gives(5)
             .leaves(list![1, 2, 9, 3, 4]),
         rule("before all, from the end", start(), at(-3, 9))
@@ -318,7 +318,12 @@ fn insert_makes_room() {
             .leaves(list![1, 2, 3, NIL, NIL, 9]),
         rule("too far", start(), at(1 << 31, 9)).refused(NOT_APPLICABLE),
         rule("much too far", start(), at(i64::MAX, 9)).refused(NOT_APPLICABLE),
-        rule("an order has no places (12.2, 26)", ordered![1], at(0, 9)).refused(NOT_APPLICABLE),
+        rule(
+            "an order has no places (client suite)",
+            ordered![1],
+            at(0, 9),
+        )
+        .refused(NOT_APPLICABLE),
         rule("not even without failing", ordered![1], {
             lists::insert(&with(NO_FAIL), BIN, 0, 9)
         })
@@ -364,7 +369,7 @@ fn bounded_inserts() {
         rule("at the end", list![1], at(BOUNDED, 1))
             .gives(2)
             .leaves(list![1, 9]),
-        rule("beyond (12.2, 26)", list![1], at(BOUNDED, 2)).refused(NOT_APPLICABLE),
+        rule("beyond (client suite)", list![1], at(BOUNDED, 2)).refused(NOT_APPLICABLE),
         rule("not failing", list![1], at(BOUNDED | NO_FAIL, 2)).gives(1),
         rule(
             "before the beginning it fails",
@@ -382,7 +387,7 @@ fn bounded_inserts() {
         .gives(1),
         rule("a missing bin is bounded, too", MISSING, at(BOUNDED, 1)).refused(NOT_APPLICABLE),
         rule(
-            "QUIRK of 6.2: an empty list is made",
+            "QUIRK: an empty list is made",
             MISSING,
             at(BOUNDED | NO_FAIL, 1),
         )
@@ -433,7 +438,7 @@ fn unique_inserts() {
     ]);
 }
 
-// ---- 5.8 SET
+// ---- semantics.md#lists-insert-and-set: set
 
 #[test]
 fn set_replaces_or_extends() {
@@ -441,9 +446,9 @@ fn set_replaces_or_extends() {
     let start = || list![1, 2, 3, 4];
     check([
         rule("in place", start(), at(1, 9)).leaves(list![1, 9, 3, 4]),
-        rule("from the end (12.2, 29)", start(), at(-1, 9)).leaves(list![1, 2, 3, 9]),
+        rule("from the end (client suite)", start(), at(-1, 9)).leaves(list![1, 2, 3, 9]),
         rule("at the end", start(), at(4, 9)).leaves(list![1, 2, 3, 4, 9]),
-        rule("beyond the end (12.2, 21)", start(), at(6, 10))
+        rule("beyond the end (client suite)", start(), at(6, 10))
             .leaves(list![1, 2, 3, 4, NIL, NIL, 10]),
         rule("before the beginning", start(), at(-5, 9)).refused(NOT_APPLICABLE),
         rule("too far", start(), at(1 << 31, 9)).refused(NOT_APPLICABLE),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 2.8, 5.2 The bin and its type
+// ---- semantics.md#collections-the-bin-and-its-type
 
 #[test]
 fn reads_of_a_missing_bin_give_nothing() {
@@ -85,7 +85,7 @@ fn writes_to_a_missing_bin_create_it() {
                 .gives(1)
                 .leaves(as_asked(map! {"a" => 1})),
             rule("put, with an index", MISSING, {
-                maps::put(&of(order).persist_index(), BIN, "a", 1)
+                maps::put(&of(order).persist_index(true), BIN, "a", 1)
             })
             .gives(1)
             .leaves(as_asked(map! {"a" => 1})),
@@ -153,7 +153,7 @@ fn a_bin_of_another_type_is_refused() {
     }
 }
 
-// ---- 2.10 Entries of results
+// ---- semantics.md#results-of-operations
 
 #[test]
 fn entries_come_only_where_there_is_a_result() {
@@ -182,7 +182,7 @@ fn entries_come_only_where_there_is_a_result() {
     assert_eq!(places(&writes), [0, 1, 2, 3, 4, 7, 9]);
 }
 
-// ---- 5.3, 6.1 Keys and normal form
+// ---- semantics.md#maps-keys-and-order, semantics.md#normal-form
 
 #[test]
 fn keys_are_integers_text_or_bytes() {
@@ -308,7 +308,8 @@ fn a_whole_map_from_a_client_is_checked() {
 
 #[test]
 fn a_map_comes_back_as_what_it_is() {
-    // 12.3, 57 and 65; 6.1: without order the entries come back by key as well.
+    // A client suite, and semantics.md#maps-keys-and-order: entries of unordered maps come back by key,
+    // too.
     let set = empty_set();
     for order in EVERY_ORDER {
         let start = ordered_as(order, map! {"b" => 1, 2 => 2, &[7] => 3, "a" => 4});

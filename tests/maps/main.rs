@@ -1,7 +1,8 @@
 //! The rules of maps, as tables: a bin, an operation, its result, and the bin afterwards.
 //!
-//! Section numbers are those of the specification of records and collections. Rules that look accidental but that
-//! clients can observe are called QUIRK there and here. Lists and paths have files of their own.
+//! The rules are those of semantics.md#maps-operations and the sections around it. Rules that look
+//! accidental but that clients can observe are called QUIRK there and here. "Client suite" marks what
+//! a test suite of Aerospike's clients asserts. Lists and paths have files of their own.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -49,12 +50,12 @@ fn ordered_as(order: MapOrder, map: Value) -> Value {
     support::map_of(entries(map), order)
 }
 
-/// The scores of 12.3, 50. In the order of keys their ranks are 0, 2, 3 and 1.
+/// The scores of a client suite. In the order of keys their ranks are 0, 2, 3 and 1.
 fn scores() -> Value {
     map! {"Charlie" => 55, "Harry" => 82, "Jim" => 94, "John" => 81}
 }
 
-/// The ages of 6.4.
+/// The example of semantics.md#maps-results.
 fn ages() -> Value {
     map! {0 => 17, 4 => 2, 5 => 15, 9 => 10}
 }

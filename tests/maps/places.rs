@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 5.5, 6.4 Return types
+// ---- semantics.md#return-types, semantics.md#maps-results
 
 #[test]
 fn a_single_entry_tells_one_thing() {
@@ -40,12 +40,12 @@ fn a_single_entry_tells_one_thing() {
     }
     check([
         rule(
-            "the least (12.3, 50)",
+            "the least (client suite)",
             scores(),
             maps::get_by_key(BIN, "Charlie", R::Rank),
         )
         .gives(0),
-        rule("the least, reversed (12.3, 50)", scores(), {
+        rule("the least, reversed (client suite)", scores(), {
             maps::get_by_key(BIN, "Charlie", R::ReverseRank)
         })
         .gives(3),
@@ -65,13 +65,13 @@ fn an_unknown_key_is_no_error() {
             rule("reverse rank", start(), by(R::ReverseRank)).gives(-1),
             rule("count", start(), by(R::Count)).gives(0),
             rule("key", start(), by(R::Key)),
-            rule("value (12.3, 61)", start(), by(R::Value)),
+            rule("value (client suite)", start(), by(R::Value)),
             rule("key and value", start(), by(R::KeyValue)).gives(map! {}),
             rule("a map", start(), by(R::UnorderedMap)).gives(map! {}),
             rule("an ordered map", start(), by(R::OrderedMap)).gives(by_key! {}),
             rule("exists", start(), by(R::Exists)).gives(false),
             rule(
-                "removed (12.3, 52)",
+                "removed (client suite)",
                 start(),
                 maps::remove_by_key(BIN, "Ann", R::Value),
             ),
@@ -104,7 +104,7 @@ fn a_single_index_or_rank_must_exist() {
         )
         .gives("Charlie"),
         rule(
-            "no such index (12.3, 61)",
+            "no such index (client suite)",
             start(),
             maps::get_by_index(BIN, 4, R::Key),
         )
@@ -195,7 +195,7 @@ fn entries_in_a_row_by_rank() {
             rule("no indexes in a row", start(), by(R::IndexRange)).refused(NOT_APPLICABLE),
             rule("nor reverse", start(), by(R::ReverseIndexRange)).refused(NOT_APPLICABLE),
             rule("count", start(), by(R::Count)).gives(2),
-            // 12.3, 50.
+            // Client suite.
             rule("the upper two, ascending", start(), {
                 maps::get_by_rank_range_count(BIN, -2, 2, R::Key)
             })
@@ -209,7 +209,7 @@ fn entries_in_a_row_by_rank() {
                 .gives(list!["John", "Harry"]),
         ]);
     }
-    // 12.3, 55.
+    // Client suite.
     check([rule(
         "ties go by key",
         by_key_and_value! {"p1" => 10, "p2" => 20, "p3" => 1, "p4" => 20},

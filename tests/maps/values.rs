@@ -12,8 +12,8 @@ fn entries_by_value() {
         };
         check([
             rule("keys", start(), by(82, R::Key)).gives(list!["Harry"]),
-            rule("keys not found (12.3, 50)", start(), by(77, R::Key)).gives(list![]),
-            rule("rank: a list (12.3, 50)", start(), by(81, R::Rank)).gives(list![1]),
+            rule("keys not found (client suite)", start(), by(77, R::Key)).gives(list![]),
+            rule("rank: a list (client suite)", start(), by(81, R::Rank)).gives(list![1]),
             rule("index", start(), by(81, R::Index)).gives(list![3]),
             rule("count", start(), by(81, R::Count)).gives(1),
             rule("exists not", start(), by(80, R::Exists)).gives(false),
@@ -21,8 +21,13 @@ fn entries_by_value() {
             rule("nor reverse", start(), by(81, R::ReverseIndexRange)).refused(NOT_APPLICABLE),
             rule("rank range", start(), by(81, R::RankRange)).gives(list![1, 1]),
             rule("the rank that it would have", start(), by(80, R::RankRange)).gives(list![1, 0]),
-            rule("range, rank (12.3, 50)", start(), range(90, 95, R::Rank)).gives(list![3]),
-            rule("range, key (12.3, 50)", start(), range(81, 82, R::Key)).gives(list!["John"]),
+            rule(
+                "range, rank (client suite)",
+                start(),
+                range(90, 95, R::Rank),
+            )
+            .gives(list![3]),
+            rule("range, key (client suite)", start(), range(81, 82, R::Key)).gives(list!["John"]),
             rule("range, keys in their order", start(), range(81, 90, R::Key))
                 .gives(list!["Harry", "John"]),
             rule("range, ranks in a row", start(), range(81, 90, R::Rank)).gives(list![1, 2]),
@@ -57,7 +62,7 @@ fn entries_by_value() {
         })
         .gives(list![1, 2]),
         rule(
-            "a map as value, whatever its order (12.3, 64)",
+            "a map as value, whatever its order (client suite)",
             map! {1 => by_key! {"a" => 1}, 2 => map! {"a" => 1}, 3 => map! {"a" => 2}},
             maps::get_by_value(BIN, by_key! {"a" => 1}, R::Key),
         )
@@ -214,7 +219,7 @@ fn lists_of_keys_and_values() {
     }
     check([
         rule(
-            "unknown keys are passed over (12.3, 52)",
+            "unknown keys are passed over (client suite)",
             map! {1 => 1, 2 => 2, 3 => 3},
             maps::remove_by_key_list(BIN, items(list![3, 7, 1]), R::Value),
         )
@@ -272,7 +277,7 @@ fn ranges_of_keys() {
             .leaves(ordered_as(order, map! {"Charlie" => 55, "John" => 81})),
         ]);
     }
-    check([rule("infinity as end (12.3, 60)", ages(), {
+    check([rule("infinity as end (client suite)", ages(), {
         maps::get_by_key_range(BIN, Some(5.into()), Some(INF), R::Key)
     })
     .gives(list![5, 9])]);
@@ -280,7 +285,7 @@ fn ranges_of_keys() {
 
 #[test]
 fn relative_ranges() {
-    // 6.4 and 12.3, 60.
+    // semantics.md#maps-results, and a client suite.
     for order in EVERY_ORDER {
         let start = || ordered_as(order, ages());
         let from = |key, index| maps::get_by_key_relative_index_range(BIN, key, index, R::Key);
@@ -356,7 +361,7 @@ fn inverted_means_the_others_by_key() {
         let by_value = |returns: R| maps::get_by_value(BIN, 77, returns.inverted());
         let by_index = |returns: R| maps::get_by_index_range_count(BIN, 1, 2, returns.inverted());
         check([
-            // 12.3, 51.
+            // Client suite.
             rule("by rank", start(), by_rank(R::Key)).gives(list!["Charlie", "John"]),
             rule("none picked: ranks", start(), by_value(R::Rank)).gives(list![0, 1, 2, 3]),
             rule("none picked: count", start(), by_value(R::Count)).gives(4),
@@ -425,7 +430,7 @@ fn inverted_means_the_others_by_key() {
                 maps::get_by_index_range(BIN, 0, R::Exists.inverted())
             })
             .gives(false),
-            // 12.3, 63.
+            // Client suite.
             rule("a removal keeps what was picked", start(), {
                 maps::remove_by_rank_range_count(BIN, -2, 2, R::Key.inverted())
             })
@@ -481,7 +486,7 @@ fn nothing_in_an_empty_map() {
 
 #[test]
 fn a_sequence_of_removals() {
-    // 12.3, 53.
+    // Client suite.
     let done = results(
         MISSING,
         &[

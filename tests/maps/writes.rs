@@ -2,7 +2,7 @@
 
 use super::*;
 
-// ---- 6.2 Write flags
+// ---- semantics.md#maps-write-flags
 
 #[test]
 fn put_writes_one_key() {
@@ -27,7 +27,12 @@ fn put_writes_one_key() {
                 .persisted()
                 .gives(3)
                 .leaves(added()),
-            rule("create only: exists (12.3, 62)", start(), put(CREATE, 1)).refused(THERE),
+            rule(
+                "create only: exists (client suite)",
+                start(),
+                put(CREATE, 1),
+            )
+            .refused(THERE),
             rule("create only: new", start(), put(CREATE, 2))
                 .gives(3)
                 .leaves(added()),
@@ -40,7 +45,7 @@ fn put_writes_one_key() {
             rule("update only: exists", start(), put(UPDATE, 1))
                 .gives(2)
                 .leaves(changed()),
-            rule("update only: new (12.3, 62)", start(), put(UPDATE, 2)).refused(NOT_THERE),
+            rule("update only: new (client suite)", start(), put(UPDATE, 2)).refused(NOT_THERE),
             rule(
                 "update only, not failing",
                 start(),
@@ -118,12 +123,12 @@ fn put_items_writes_several_keys() {
             rule("none", start(), put(none, map! {})).gives(4),
             rule("create only", start(), put(CREATE, both())).refused(THERE),
             rule(
-                "create only, not failing (12.3, 56)",
+                "create only, not failing (client suite)",
                 start(),
                 put(CREATE | NO_FAIL, both()),
             )
             .gives(4),
-            rule("create only, partial (12.3, 56)", start(), {
+            rule("create only, partial (client suite)", start(), {
                 put(CREATE | NO_FAIL | PARTIAL, both())
             })
             .gives(5)
@@ -183,7 +188,7 @@ fn put_items_writes_several_keys() {
     ]);
 }
 
-// ---- 6.3, 6.5 CREATE, SET_TYPE, CLEAR, SIZE
+// ---- semantics.md#maps-operations: create, set order, clear, size
 
 #[test]
 fn the_type_of_a_map_can_be_changed() {
@@ -215,7 +220,7 @@ fn clear_keeps_the_type() {
             rule("size", start(), maps::size(BIN)).gives(2),
         ]);
     }
-    // 12.3, 54.
+    // Client suite.
     let done = results(map! {1 => 1}, &[maps::clear(BIN), maps::size(BIN)]);
     assert_eq!(done, Ok(vec![NIL, 0.into()]));
     // The index survives: values come in their own order again.
@@ -235,7 +240,7 @@ fn clear_keeps_the_type() {
     assert_eq!(done.value(2), Some(&list![1, 3]));
 }
 
-// ---- 5.10 INCREMENT, DECREMENT
+// ---- semantics.md#increments
 
 #[test]
 fn increments_and_decrements() {

@@ -38,7 +38,7 @@ pub fn value(content: &Content) -> Value {
 
 pub fn list_policy() -> ListPolicy {
     let flags = ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL;
-    ListPolicy::new(ListOrder::Ordered, flags).persist_index()
+    ListPolicy::new(ListOrder::Ordered, flags).persist_index(true)
 }
 
 impl ModelRecord {
@@ -159,7 +159,7 @@ impl Model {
         }
     }
 
-    /// A write by the rules of the specification, 2.4 and 2.5, naively.
+    /// A write by the rules of semantics.md#order-of-checks, naively.
     pub fn write<R>(
         &mut self,
         key: u8,

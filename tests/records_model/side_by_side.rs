@@ -227,7 +227,7 @@ pub fn run(step: &Step, subject: &mut Subject, model: &mut Model) {
                     ..*policy
                 },
             );
-            let done = subject.set().touch(&policy, i64::from(*key));
+            let done = subject.set().touch_with(&policy, i64::from(*key));
             let expected = model.write(*key, &policy, true, |_| Ok(()));
             assert_eq!(code(&done), expected, "{step:?}");
         }

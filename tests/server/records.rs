@@ -1,7 +1,7 @@
 //! Records, one at a time: what is written, what a read returns, in which order flags decide.
 
 use crate::server_client::*;
-use spikelet::operations;
+use spikelet::{ShardedList, operations};
 
 #[test]
 fn a_put_is_answered_with_these_bytes() {
@@ -185,4 +185,28 @@ fn reads_and_writes_in_one_request_answer_in_their_order() {
     );
     assert_eq!(wire.ask(&remove).code, 2);
     assert_eq!(wire.ask(&Message::get(1)).code, 2);
+}
+
+/// A wire client is not refused what would orphan companions, as by Aerospike; but what handles of this process write
+/// afterwards is where everybody looks.
+#[test]
+fn handles_notice_that_a_client_has_taken_the_root_of_a_sharded_list_away() {
+    const REPLACE: u8 = 0x10;
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let namespace = running.store.namespace("test").unwrap();
+    let list = || ShardedList::new(&namespace, "demo", 1, "followers").unwrap();
+    let handle = list();
+    let replace = Message::about(0, WRITE, REPLACE, 1).op(2, 1, "i", &[7]);
+    let delete = Message::about(0, WRITE | DELETE, 0, 1);
+    for (element, message) in (0..).zip([replace, delete]) {
+        assert!(handle.add(element).unwrap());
+        handle.activate(2).unwrap();
+        assert!(handle.contains(&element.into()).unwrap());
+        assert_eq!(wire.ask(&message).code, 0);
+        assert!(handle.is_empty().unwrap());
+        assert!(handle.add(element + 100).unwrap());
+        assert!(list().contains(&(element + 100).into()).unwrap());
+        handle.delete().unwrap();
+    }
 }

@@ -3,7 +3,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use spikelet::{RecordSet, sharded_collections};
+use spikelet::{RecordSet, WritePolicy, sharded_collections};
+
+/// What others may do to records of a sharded collection only if they insist.
+pub fn by_force() -> WritePolicy {
+    WritePolicy::default().override_shards(true)
+}
 
 /// Gives the workers turns, until all of them together have had so many more, or none is at work any more. Whoever changes
 /// shards without such pauses is all that writers ever meet.

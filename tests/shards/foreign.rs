@@ -1,9 +1,10 @@
 //! Programs that know nothing of shards write the bin of a collection that is spread: nothing of either is lost unasked.
 
 use std::cell::Cell;
+use std::ops::ControlFlow;
 
 use spikelet::{
-    Error, HotRecord, Key, Operated, Operation, Record, RecordSet, RecordStore, Result, Set,
+    Error, HotRecord, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set,
     ShardedList, Store, Value, WritePolicy, operations,
 };
 
@@ -48,7 +49,7 @@ fn a_collection_is_not_brought_back_over_the_bin_of_another_program() {
         let before = (list.state().unwrap(), set.get("key").unwrap().unwrap());
         let refused = list.demote().unwrap_err();
         assert!(
-            matches!(&refused, Error::OpNotApplicable(why) if why.contains("\"bin\"")),
+            matches!(&refused, Error::OpNotApplicable { why, .. } if why.contains("\"bin\"")),
             "{refused}"
         );
         // Nothing was changed.
@@ -101,7 +102,7 @@ impl RecordSet for Meddled<Set> {
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         if self.calls_before.get() == Some(0) {
             put_foreign(&self.inner);
         }
@@ -110,8 +111,8 @@ impl RecordSet for Meddled<Set> {
         self.inner.operate_on(policy, key, operations)
     }
 
-    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
-        self.inner.scan_records(each)
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.inner.scan_each(each);
     }
 
     fn now_ms(&self) -> u64 {
@@ -150,7 +151,7 @@ fn nor_over_one_that_comes_at_the_last_moment() {
         };
         let refused = list(&meddled).demote().unwrap_err();
         assert!(
-            matches!(refused, Error::OpNotApplicable(_)),
+            matches!(refused, Error::OpNotApplicable { .. }),
             "{calls_before}: {refused}"
         );
         let root = meddled.inner.set("set").unwrap().get("key").unwrap();

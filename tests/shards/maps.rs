@@ -168,7 +168,11 @@ fn a_companion_that_is_gone_is_an_error_and_no_empty_map() {
     fill(&scores, 0..50);
     scores.activate(4).unwrap();
     let set = store.set("games").unwrap();
-    assert!(set.delete("g:2").unwrap().is_some());
+    assert!(
+        set.delete_with(&crate::common::by_force(), "g:2")
+            .unwrap()
+            .is_some()
+    );
     for error in [
         scores.len().unwrap_err(),
         scores.page(0, 10).unwrap_err(),

@@ -8,6 +8,8 @@ use spikelet::{
     Store, TimeShards, TimeWidth, Value,
 };
 
+use crate::common::by_force;
+
 fn list(store: &Store, key: &str) -> ShardedList<Set> {
     ShardedList::new(store, "x", key, "b").unwrap()
 }
@@ -146,7 +148,7 @@ fn a_deletion_is_the_way_out_of_what_cannot_be_ended() {
     let store = Store::in_memory().unwrap();
     let set = store.set("x").unwrap();
     let list = spread(&store, "k", 4);
-    assert!(set.delete("k:2").unwrap().is_some());
+    assert!(set.delete_with(&by_force(), "k:2").unwrap().is_some());
     assert!(matches!(
         list.split(),
         Err(Error::ShardMissing { shard: 2, .. })

@@ -29,7 +29,9 @@ fn ints(numbers: impl IntoIterator<Item = i64>) -> Vec<Value> {
 /// What others do: they append, whatever is there.
 fn append(store: &Store, key: &str, element: i64) {
     let append = lists::append(&ListPolicy::default(), "b", element);
-    store.set("x").unwrap().operate(key, &[append]).unwrap();
+    let set = store.set("x").unwrap();
+    set.operate_with(&crate::common::by_force(), key, &[append])
+        .unwrap();
 }
 
 /// The elements of a shard.
@@ -222,7 +224,7 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
     let before = set.get("k").unwrap().unwrap();
     let error = by_count.activate(2).unwrap_err();
     assert!(
-        matches!(&error, Error::OpNotApplicable(why) if why.contains('3')),
+        matches!(&error, Error::OpNotApplicable { why, .. } if why.contains('3')),
         "{error}"
     );
     let after = set.get("k").unwrap().unwrap();

@@ -1,11 +1,12 @@
 //! A store whose calls are noted, and which may fail after some of them.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use spikelet::{
-    Error, HotRecord, Key, Operated, Operation, Record, RecordSet, RecordStore, Result, Set, Store,
-    WritePolicy,
+    Error, HotRecord, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set,
+    Store, WritePolicy,
 };
 
 /// The keys of the records that were operated on.
@@ -43,6 +44,7 @@ impl Calls {
             *left = left.checked_sub(1).ok_or(Error::Timeout {
                 after: Duration::ZERO,
                 in_doubt: false,
+                record: None,
             })?;
         }
         noted.operations.push(operations);
@@ -86,13 +88,13 @@ impl RecordSet for Watched<Set> {
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
-    ) -> Result<Operated> {
+    ) -> Result<OperateResult> {
         self.calls.note(key, operations.len())?;
         self.inner.operate_on(policy, key, operations)
     }
 
-    fn scan_records(&self, each: &mut dyn FnMut(&Record)) -> Result<()> {
-        self.inner.scan_records(each)
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.inner.scan_each(each);
     }
 
     fn now_ms(&self) -> u64 {

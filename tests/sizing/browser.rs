@@ -1,101 +1,157 @@
-//! The page in a browser: what it computes, which no look at the text can tell.
+//! The pages in a browser: what it computes, which no look at the text can tell.
 //!
-//! Needs Chromium without a screen: `chromium-headless-shell` or one of its other names in the path, or the program that
-//! `SPIKELET_CHROMIUM` names. Where there is none the tests are passed over, unless `SPIKELET_BROWSER=required`.
+//! The tests need a Chromium or Chrome: one of [`NAMES`] in the path, or the program that `SPIKELET_CHROMIUM` names. Without
+//! one that can show a page they skip and say so on standard error, unless `SPIKELET_BROWSER=required`.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::{options, sized};
+use super::{SMALL, json_and_page};
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 6] = [
     "chromium-headless-shell",
     "chromium",
     "chromium-browser",
     "google-chrome",
     "google-chrome-stable",
+    "chrome",
 ];
 
-fn chromium() -> Option<PathBuf> {
-    let named = std::env::var_os("SPIKELET_CHROMIUM").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = || {
-        let places = NAMES
-            .iter()
-            .flat_map(|name| std::env::split_paths(&path).map(move |dir| dir.join(name)));
-        places.into_iter().find(|place| place.is_file())
-    };
-    let found = named.or_else(in_path);
-    let required = std::env::var_os("SPIKELET_BROWSER").is_some_and(|value| value == "required");
-    assert!(
-        found.is_some() || !required,
-        "no Chromium: install chromium-headless-shell, or set SPIKELET_CHROMIUM"
-    );
-    if found.is_none() {
-        eprintln!("passed over: no Chromium in the path");
+/// The window. Pages are shown in frames inside it: a desktop Chromium makes no window narrower than 500 pixels.
+const WINDOW: &str = "--window-size=1400,1000";
+
+/// A browser without a screen, and the directory of its files.
+struct Browser {
+    program: PathBuf,
+    dir: TempDir,
+}
+
+impl Browser {
+    /// Returns a browser that has shown a page; `None`, with a word on standard error, if there is none.
+    ///
+    /// # Panics
+    /// If there is none although `SPIKELET_BROWSER=required`.
+    fn find() -> Option<Self> {
+        let found = Self::installed().and_then(|browser| browser.tried().map(|()| browser));
+        let required =
+            std::env::var_os("SPIKELET_BROWSER").is_some_and(|value| value == "required");
+        match found {
+            Ok(browser) => Some(browser),
+            Err(reason) if required => panic!("{reason}"),
+            Err(reason) => {
+                // Not by `eprintln!`, whose text is shown for failed tests only.
+                let _ = writeln!(std::io::stderr(), "skipped a test of pages: {reason}");
+                None
+            }
+        }
     }
-    found
+
+    fn installed() -> Result<Self, String> {
+        let named = std::env::var_os("SPIKELET_CHROMIUM").map(PathBuf::from);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let in_path = || {
+            let files = NAMES
+                .iter()
+                .flat_map(|name| std::env::split_paths(&path).map(move |dir| dir.join(name)));
+            files.into_iter().find(|file| file.is_file())
+        };
+        let program = named.or_else(in_path).ok_or(
+            "no Chromium: install chromium-headless-shell or chromium, or set SPIKELET_CHROMIUM",
+        )?;
+        let dir = TempDir::new().unwrap();
+        Ok(Self { program, dir })
+    }
+
+    /// Shows a page whose script sets its title: some browsers do not start here, or may not read temporary files.
+    fn tried(&self) -> Result<(), String> {
+        let page = "<!DOCTYPE html><title>-</title><script>document.title = 6 * 7</script>";
+        let output = self.run(&self.file("tried.html", page), false)?;
+        let program = self.program.display();
+        match title(&output.dom) {
+            Some("42") => Ok(()),
+            _ => Err(format!("{program} shows no page: {}", output.messages)),
+        }
+    }
+
+    fn file(&self, name: &str, html: &str) -> PathBuf {
+        let file = self.dir.path().join(name);
+        std::fs::write(&file, html).unwrap();
+        file
+    }
+
+    fn run(&self, file: &Path, dark: bool) -> Result<Shown, String> {
+        let profile = self.dir.path().join("profile");
+        let scheme = u8::from(!dark);
+        let output = Command::new(&self.program)
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                "--dump-dom",
+            ])
+            .args(["--no-first-run", "--enable-logging=stderr", "--v=0", WINDOW])
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+            .arg(format!("file://{}", file.display()))
+            .output()
+            .map_err(|error| format!("{} does not start: {error}", self.program.display()))?;
+        let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(format!("{}: {messages}", self.program.display()));
+        }
+        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(Shown { dom, messages })
+    }
+
+    /// Shows a page as it is, which must leave nothing on the console.
+    fn show(&self, file: &Path, dark: bool) -> Shown {
+        let shown = self.run(file, dark).unwrap();
+        assert!(!shown.messages.contains("CONSOLE"), "{}", shown.messages);
+        shown
+    }
+
+    /// Shows the page in a frame of this width, and asks it [`QUESTIONS`].
+    fn ask(&self, html: &str, width: u32, dark: bool) -> Value {
+        // The page forbids every script, so the copy that is asked has to allow one.
+        let policy = html
+            .find("<meta http-equiv=\"Content-Security-Policy\"")
+            .unwrap();
+        let end = policy + html[policy..].find("/>").unwrap() + 2;
+        let open = [&html[..policy], &html[end..]]
+            .concat()
+            .replace("</body>", &format!("<script>{QUESTIONS}</script></body>"))
+            .replace('&', "&amp;")
+            .replace('"', "&quot;");
+        let around = format!(
+            "<!DOCTYPE html><meta charset=\"utf-8\"><meta name=\"color-scheme\" content=\"light dark\"><title>-</title>\
+             <iframe srcdoc=\"{open}\" style=\"border: 0; width: {width}px; height: 900px\"></iframe>"
+        );
+        let shown = self.show(&self.file("around.html", &around), dark);
+        let title = title(&shown.dom).unwrap().replace("&amp;", "&");
+        serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}"))
+    }
 }
 
-/// A script that answers in the page's title, since that is what comes out of the browser.
+/// What a browser has shown.
+struct Shown {
+    /// The document after its scripts have run.
+    dom: String,
+    /// Standard error, the console's messages among them.
+    messages: String,
+}
+
+fn title(dom: &str) -> Option<&str> {
+    let (_, title) = dom.split_once("<title>")?;
+    title.split_once("</title>").map(|(title, _)| title)
+}
+
+/// A script that answers in the title of the page around the frame, since that is what comes out of the browser.
 const QUESTIONS: &str = include_str!("questions.js");
-
-/// Shows the page in a window of this width, and asks it.
-fn asked(chromium: &Path, dir: &Path, html: &str, width: u32, dark: bool) -> Value {
-    // The page forbids every script, so the copy that is asked has to allow one.
-    let policy = html
-        .find("<meta http-equiv=\"Content-Security-Policy\"")
-        .unwrap();
-    let end = policy + html[policy..].find("/>").unwrap() + 2;
-    let open = [&html[..policy], &html[end..]]
-        .concat()
-        .replace("</body>", &format!("<script>{QUESTIONS}</script></body>"));
-    let file = dir.join("asked.html");
-    std::fs::write(&file, open).unwrap();
-    let output = browse(chromium, dir, &file, width, dark);
-    let dom = String::from_utf8(output.stdout).unwrap();
-    let title = dom
-        .split("<title>")
-        .nth(1)
-        .and_then(|rest| rest.split("</title>").next())
-        .unwrap();
-    serde_json::from_str(&title.replace("&amp;", "&"))
-        .unwrap_or_else(|error| panic!("{error}: {title}"))
-}
-
-fn browse(
-    chromium: &Path,
-    dir: &Path,
-    file: &Path,
-    width: u32,
-    dark: bool,
-) -> std::process::Output {
-    let output = Command::new(chromium)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--hide-scrollbars",
-            "--dump-dom",
-        ])
-        .args(["--enable-logging=stderr", "--v=0"])
-        .arg(format!("--user-data-dir={}", dir.join("profile").display()))
-        .arg(format!("--window-size={width},900"))
-        .arg(format!(
-            "--blink-settings=preferredColorScheme={}",
-            u8::from(!dark)
-        ))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .unwrap();
-    let messages = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{messages}");
-    assert!(!messages.contains("CONSOLE"), "{messages}");
-    output
-}
 
 /// Red, green, blue.
 fn brightness(colour: &Value) -> u32 {
@@ -120,7 +176,7 @@ fn close(shown: f64, told: &Value) {
 fn fits(seen: &Value, width: u32, dark: bool) {
     assert_eq!(
         seen["width"], width,
-        "the window is as wide as it was asked for"
+        "the frame is as wide as it was asked for"
     );
     assert!(
         seen["scroll"].as_u64() <= Some(width.into()),
@@ -169,7 +225,9 @@ fn fits(seen: &Value, width: u32, dark: bool) {
 
 #[test]
 fn the_page_of_the_contention_harness_is_shown_as_well_and_its_table_is_its_json() {
-    let Some(chromium) = chromium() else { return };
+    let Some(browser) = Browser::find() else {
+        return;
+    };
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("page.html");
     let output = Command::new(env!("CARGO_BIN_EXE_spikelet"))
@@ -181,9 +239,9 @@ fn the_page_of_the_contention_harness_is_shown_as_well_and_its_table_is_its_json
         .unwrap();
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     let html = std::fs::read_to_string(&file).unwrap();
-    browse(&chromium, dir.path(), &file, 1280, false);
+    browser.show(&file, false);
     for (width, dark) in [(1280, false), (1280, true), (360, false)] {
-        let seen = asked(&chromium, dir.path(), &html, width, dark);
+        let seen = browser.ask(&html, width, dark);
         fits(&seen, width, dark);
         assert!(seen["charts"].as_array().unwrap().len() >= 4, "{seen}");
         let (shown, rows) = (
@@ -204,14 +262,13 @@ fn the_page_of_the_contention_harness_is_shown_as_well_and_its_table_is_its_json
 
 #[test]
 fn it_is_shown_light_and_dark_wide_and_narrow_without_a_word_on_the_console() {
-    let Some(chromium) = chromium() else { return };
-    let dir = TempDir::new().unwrap();
-    let sizing = sized(Path::new("tests/sizing/small.jsonl"), &options(|_| {}));
-    let html = sizing.to_report().to_html();
-    let file = dir.path().join("page.html");
-    std::fs::write(&file, &html).unwrap();
+    let Some(browser) = Browser::find() else {
+        return;
+    };
+    let (json, html) = json_and_page(&[SMALL]);
+    let sets = json["sets"].as_array().unwrap();
     // As it is, with its own policy: nothing is refused, nothing is said.
-    browse(&chromium, dir.path(), &file, 1280, false);
+    browser.show(&browser.file("page.html", &html), false);
     for (width, dark) in [
         (1280, false),
         (1280, true),
@@ -219,25 +276,19 @@ fn it_is_shown_light_and_dark_wide_and_narrow_without_a_word_on_the_console() {
         (360, false),
         (360, true),
     ] {
-        let seen = asked(&chromium, dir.path(), &html, width, dark);
+        let seen = browser.ask(&html, width, dark);
         fits(&seen, width, dark);
         let charts = seen["charts"].as_array().unwrap();
-        assert_eq!(charts.len(), sizing.sets.len());
+        assert_eq!(charts.len(), sets.len());
         assert!(charts.iter().all(|chart| chart["bars"].as_u64() > Some(0)));
         assert!(seen["focusable"].as_u64() > Some(20));
-        for (row, set) in seen["values"].as_array().unwrap().iter().zip(&sizing.sets) {
-            assert_eq!(
-                row[1].as_str().unwrap().parse::<u64>().unwrap(),
-                set.records
-            );
-            assert_eq!(
-                row[4].as_str().unwrap().parse::<u64>().unwrap(),
-                set.bytes.p99
-            );
-            assert_eq!(
-                row[7].as_str().unwrap().parse::<u64>().unwrap(),
-                set.bytes.total
-            );
+        for (row, set) in seen["values"].as_array().unwrap().iter().zip(sets) {
+            for (column, field) in [(1, "/records"), (4, "/bytes/p99"), (7, "/bytes/total")] {
+                assert_eq!(
+                    row[column].as_str().unwrap(),
+                    set.pointer(field).unwrap().to_string()
+                );
+            }
         }
     }
 }

@@ -1,33 +1,58 @@
-//! Sizing: known stores have known answers, its forms agree with each other, and its page is one that browsers show.
+//! `spikelet sizing`, from outside: its forms agree with each other, and its page is one that browsers show.
 //!
-//! The browser's part needs a Chromium (`browser`): without one it is passed over, unless `SPIKELET_BROWSER` says otherwise.
+//! The tests of `browser` need a Chromium: without one they skip and say so, unless `SPIKELET_BROWSER=required`.
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod browser;
 mod golden;
-mod known;
 mod page;
 mod program;
-mod properties;
 
 use std::path::Path;
+use std::process::{Command, Output};
 
-use spikelet::sizing::{Options, SetSizing, Sizing, size};
+use serde_json::Value;
+use tempfile::TempDir;
 
-/// Sizes what is at a path, which must be possible.
-fn sized(path: &Path, options: &Options) -> Sizing {
-    size(path, options, &mut |_, _| {}).unwrap()
+const SMALL: &str = "tests/sizing/small.jsonl";
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .arg("sizing")
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
-/// A set by its name.
-fn set<'s>(sizing: &'s Sizing, name: &str) -> &'s SetSizing {
-    sizing.sets.iter().find(|set| set.set == name).unwrap()
+fn stdout(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
+    assert!(
+        stderr.is_empty(),
+        "there is no terminal, so there is no progress bar: {stderr}"
+    );
+    String::from_utf8(output.stdout).unwrap()
 }
 
-/// Default options, changed.
-fn options(change: impl FnOnce(&mut Options)) -> Options {
-    let mut options = Options::default();
-    change(&mut options);
-    options
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Sizes with these arguments; returns the object that is printed, and the page that is written.
+fn json_and_page(arguments: &[&str]) -> (Value, String) {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("page.html");
+    let forms = ["--json", "--html", path(&file)];
+    let json = stdout(&[arguments, &forms].concat());
+    let page = std::fs::read_to_string(&file).unwrap();
+    (serde_json::from_str(&json).unwrap(), page)
 }

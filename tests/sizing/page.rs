@@ -1,23 +1,22 @@
 //! The HTML page: well-formed, small, without anything that runs or loads, and with the numbers of the JSON form.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::Value;
-use spikelet::report::{HTML_BYTES_MAX, to_json};
-use spikelet::sizing::Sizing;
 use tempfile::TempDir;
 
-use super::{options, sized};
+use super::{SMALL, json_and_page, path};
 
-fn small() -> Sizing {
-    let rate = options(|options| options.writes_per_s = Some(40.0));
-    sized(Path::new("tests/sizing/small.jsonl"), &rate)
+/// The largest page that is written, in bytes.
+const PAGE_BYTES_MAX: usize = 300_000;
+
+fn small() -> (Value, String) {
+    json_and_page(&[SMALL, "--writes-per-s", "40"])
 }
 
 /// Runs a check on the page as a tree.
-pub(super) fn parsed(html: &str, check: impl FnOnce(&Document<'_>)) {
+fn parsed(html: &str, check: impl FnOnce(&Document<'_>)) {
     let options = ParsingOptions {
         allow_dtd: true,
         ..ParsingOptions::default()
@@ -61,8 +60,8 @@ fn rows(page: &Document<'_>, caption: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn it_is_well_formed_and_nothing_in_it_runs_or_loads() {
-    let html = small().to_report().to_html();
-    assert!(html.len() < HTML_BYTES_MAX);
+    let (_, html) = small();
+    assert!(html.len() < PAGE_BYTES_MAX);
     parsed(&html, |page| {
         for name in ["script", "iframe", "object", "embed", "img", "form"] {
             assert_eq!(elements(page, name).count(), 0, "{name}");
@@ -87,7 +86,7 @@ fn it_is_well_formed_and_nothing_in_it_runs_or_loads() {
 
 #[test]
 fn it_can_be_used_by_keyboard_and_screen_reader() {
-    parsed(&small().to_report().to_html(), |page| {
+    parsed(&small().1, |page| {
         let ids: Vec<&str> = page
             .descendants()
             .filter_map(|node| node.attribute("id"))
@@ -154,9 +153,8 @@ fn it_can_be_used_by_keyboard_and_screen_reader() {
 
 #[test]
 fn its_tables_have_the_numbers_of_the_json_form() {
-    let sizing = small();
-    let json: Value = serde_json::from_str(&to_json(1, "sizing", &sizing).unwrap()).unwrap();
-    parsed(&sizing.to_report().to_html(), |page| {
+    let (json, html) = small();
+    parsed(&html, |page| {
         let sets = json["sets"].as_array().unwrap();
         let plain = |value: &Value| {
             value
@@ -232,7 +230,7 @@ fn its_tables_have_the_numbers_of_the_json_form() {
             }
             let records: u64 = chart.iter().map(|row| row[2].parse::<u64>().unwrap()).sum();
             assert_eq!(records, set["records"].as_u64().unwrap(), "{name}");
-            let what_if = rows(page, &format!("{name} in so many shards"));
+            let what_if = rows(page, &format!("{name} by number of shards"));
             for (row, expected) in what_if.iter().zip(set["what_if"].as_array().unwrap()) {
                 assert_eq!(row[1], expected["bytes_per_shard"].to_string());
                 assert_eq!(row[5], expected["band"].as_str().unwrap());
@@ -257,9 +255,8 @@ fn hundreds_of_sets_with_dozens_of_bins_still_fit_a_page() {
         );
     }
     std::fs::write(&file, lines).unwrap();
-    let sizing = sized(&file, &options(|options| options.top = 1_000));
-    let html = sizing.to_report().to_html();
-    assert!(html.len() < HTML_BYTES_MAX, "{}", html.len());
+    let (_, html) = json_and_page(&[path(&file), "--top", "1000"]);
+    assert!(html.len() < PAGE_BYTES_MAX, "{}", html.len());
     parsed(&html, |page| assert_eq!(elements(page, "h2").count(), 10));
     assert!(html.contains("sets, 388 more"));
 }

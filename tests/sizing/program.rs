@@ -1,43 +1,12 @@
 //! `spikelet sizing`, from outside.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
 use spikelet::Store;
 use tempfile::TempDir;
 
-const SMALL: &str = "tests/sizing/small.jsonl";
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spikelet"))
-        .arg("sizing")
-        .args(arguments)
-        .output()
-        .unwrap()
-}
-
-fn stdout(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
-    assert!(
-        stderr.is_empty(),
-        "there is no terminal, so there is no progress bar: {stderr}"
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn refused(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-    assert!(output.stdout.is_empty());
-    String::from_utf8(output.stderr).unwrap()
-}
-
-fn path(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use super::{SMALL, path, refused, run, stdout};
 
 #[test]
 fn a_plan_answers_from_numbers() {

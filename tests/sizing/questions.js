@@ -1,11 +1,11 @@
-// What the page is asked, once it is shown. It answers in its title, since that is what comes out of the browser.
+// What the page is asked in its frame. It answers in the title of the page around it, which is what comes out of the browser.
 const page = document.documentElement;
 const rows = document.querySelector("#sizes-2 tbody, #rates--writers-and-shards-2 tbody").rows;
 const focusable = [...document.querySelectorAll("a, summary, [tabindex='0']")];
 const shown = (chart, which) => [...chart.querySelectorAll(which)]
   .filter(text => getComputedStyle(text).display != "none").map(text => text.getBoundingClientRect());
 const wide = [...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth);
-document.title = JSON.stringify({
+parent.document.title = JSON.stringify({
   width: innerWidth,
   scroll: page.scrollWidth,
   background: getComputedStyle(document.body).backgroundColor,

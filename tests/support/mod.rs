@@ -162,7 +162,7 @@ impl Rule {
         prepare(set, &self.start, self.persisted);
         let before = read(set);
         if !operation.is_write() {
-            // Reading alone: no entry where there is no value (2.10).
+            // Reading alone: no entry where there is no value (semantics.md#results-of-operations).
             let alone = set.operate("k", std::slice::from_ref(operation));
             let alone = alone.map(|done| done.value(0).cloned());
             let expected = self

@@ -15,7 +15,7 @@ pub enum Operation {
     Map(MapOperation),
 }
 
-/// One level of a path (5.4).
+/// One level of a path (semantics.md#contexts-what-they-find).
 #[derive(Clone, Debug)]
 pub enum Step {
     ListIndex(i64, Option<ListCreation>),
@@ -44,18 +44,18 @@ pub struct ListPolicy {
     pub flags: u8,
 }
 
-/// The write flags of lists (5.7).
+/// The write flags of lists (semantics.md#lists-flags).
 pub const ADD_UNIQUE: u8 = 1;
 pub const INSERT_BOUNDED: u8 = 2;
 /// Of lists and maps.
 pub const NO_FAIL: u8 = 4;
 /// Of lists and maps.
 pub const DO_PARTIAL: u8 = 8;
-/// The write flags of maps (6.2).
+/// The write flags of maps (semantics.md#maps-write-flags).
 pub const CREATE_ONLY: u8 = 1;
 pub const UPDATE_ONLY: u8 = 2;
 
-/// The flags of a sort (5.7).
+/// The flags of a sort (semantics.md#lists-flags).
 pub const DESCENDING: u8 = 1;
 pub const DROP_DUPLICATES: u8 = 2;
 
@@ -134,7 +134,7 @@ pub enum MapSelector {
     ValueRelativeRankRange(Value, i64, u64),
 }
 
-/// What is told of the elements that were picked (5.5).
+/// What is told of the elements that were picked (semantics.md#return-types).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Return {
     pub kind: ReturnKind,

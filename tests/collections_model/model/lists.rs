@@ -1,4 +1,4 @@
-//! Lists (5.7 to 5.12).
+//! Lists (semantics.md#lists-operations).
 
 use spikelet::{ListOrder, Value};
 
@@ -72,7 +72,8 @@ impl ListOperation {
         )
     }
 
-    /// Whether the operation does nothing if there is no list: those that only take away (5.8, "no-op nil").
+    /// Whether the operation does nothing if there is no list: those that only take away
+    /// (semantics.md#lists-operations).
     pub fn only_removes(&self) -> bool {
         matches!(
             self,
@@ -189,7 +190,7 @@ impl ListOperation {
     }
 }
 
-/// The matrix of ADD_UNIQUE (5.8): which of these may go into a list.
+/// The table of ADD_UNIQUE (semantics.md#lists-unique-elements): which of these may go into a list.
 fn admitted(list: &[Value], items: &[Value], flags: u8) -> Result<Vec<Value>, Code> {
     let items = items.iter().cloned().map(super::normal);
     if flags & ADD_UNIQUE == 0 {
@@ -221,7 +222,7 @@ fn append(list: &mut List, items: &[Value], flags: u8) -> Result<Value, Code> {
     Ok(list.count())
 }
 
-/// The index rules of INSERT (5.8). True if the items went in.
+/// The index rules of INSERT (semantics.md#lists-insert-and-set). True if the items went in.
 fn insert(list: &mut List, index: i64, items: &[Value], flags: u8) -> Result<bool, Code> {
     if list.is_ordered() {
         return Err(NOT_APPLICABLE);
@@ -250,7 +251,7 @@ fn insert(list: &mut List, index: i64, items: &[Value], flags: u8) -> Result<boo
     Ok(true)
 }
 
-/// SET (5.8). True if the value was set.
+/// SET (semantics.md#lists-insert-and-set). True if the value was set.
 fn set(list: &mut List, index: i64, value: &Value, flags: u8) -> Result<bool, Code> {
     if list.is_ordered() {
         return Err(NOT_APPLICABLE);
@@ -280,7 +281,7 @@ fn replaces(list: &List, place: usize, value: &Value, flags: u8) -> Result<bool,
     }
 }
 
-/// 5.10.
+/// semantics.md#increments.
 fn increment(list: &mut List, index: i64, delta: &Value, flags: u8) -> Result<Value, Code> {
     let n = list.items.len();
     let old = if index >= n as i64 {
@@ -308,7 +309,8 @@ fn increment(list: &mut List, index: i64, delta: &Value, flags: u8) -> Result<Va
     Ok(sum)
 }
 
-/// The sum of a number and a delta, in the type of the number (5.10). Without a number, the delta.
+/// The sum of a number and a delta, in the type of the number (semantics.md#increments). Without a
+/// number, the delta.
 pub fn add(number: Option<&Value>, delta: &Value) -> Result<Value, Code> {
     let delta = match delta {
         Value::Nil => Value::Int(1),
@@ -327,7 +329,7 @@ pub fn add(number: Option<&Value>, delta: &Value) -> Result<Value, Code> {
     }
 }
 
-/// 5.8, 5.12.
+/// semantics.md#lists-sort.
 fn sort(list: &mut List, flags: u8) -> Result<Value, Code> {
     let mut items = list.items.clone();
     items.sort_by(compare);
@@ -336,7 +338,7 @@ fn sort(list: &mut List, flags: u8) -> Result<Value, Code> {
     let descending = flags & DESCENDING != 0 && !list.is_ordered();
     if flags & DROP_DUPLICATES != 0 {
         if descending && distinct.len() > 1 {
-            return Err(PARAMETER); // QUIRK of 5.12
+            return Err(PARAMETER); // QUIRK (semantics.md#lists-sort)
         }
         items = distinct;
     } else if descending {
@@ -351,7 +353,7 @@ impl ListSelector {
         let content = list.content();
         let n = content.values.len();
         let ordered = list.is_ordered();
-        // In an ordered list what stands in a row has ranks in a row, and the other way round (5.11).
+        // In an ordered list what stands in a row has ranks in a row, and the other way round.
         let row = |start: usize, count: usize| Numbers::Row(start as i64, count);
         Ok(match self {
             Self::Index(index) => {
@@ -449,7 +451,7 @@ impl ListSelector {
     }
 }
 
-/// Elements picked by rank (5.9).
+/// Elements picked by rank (semantics.md#lists-order-of-results-by-rank).
 fn ranks_in_a_row(list: &List, start: usize, count: usize) -> Picked {
     let n = list.items.len();
     let mut places = list.content().by_rank()[start..start + count].to_vec();
@@ -458,7 +460,7 @@ fn ranks_in_a_row(list: &List, start: usize, count: usize) -> Picked {
     } else {
         let mut ascending = places.clone();
         ascending.sort_unstable();
-        // QUIRK of 5.9: the values come from the greatest down, unless fewer lie above them than below.
+        // QUIRK: the values come from the greatest down, unless fewer lie above them than below.
         if start <= n - start - count {
             places.reverse();
         }

@@ -1,4 +1,4 @@
-//! Maps (section 6).
+//! Maps (semantics.md#maps-operations).
 
 use spikelet::{MapOrder, Value};
 
@@ -10,7 +10,8 @@ use super::order::{compare, equal};
 use super::reply::{By, Content, Numbers, Picked, between, range, relative, single};
 use super::{Code, NOT_THERE, PARAMETER, THERE};
 
-/// A map under way. Its entries are always in the order of their keys, also without order (6.1).
+/// A map under way. Its entries are always in the order of their keys, also without order
+/// (semantics.md#maps-keys-and-order).
 #[derive(Clone, Debug)]
 pub struct Map {
     pub entries: Vec<(Value, Value)>,
@@ -41,7 +42,8 @@ impl Map {
         spikelet::Map::new(self.entries, self.order).into()
     }
 
-    /// Whether selections by value go by the persisted order of values (6.4), which there is from two entries on (8.2).
+    /// Whether selections by value go by the persisted order of values
+    /// (semantics.md#persisted-index), which there is from two entries on.
     pub fn by_value_order(&self) -> bool {
         self.persist && self.order == MapOrder::KeyValueOrdered && self.entries.len() > 1
     }
@@ -74,7 +76,7 @@ impl Map {
     }
 }
 
-/// 6.1: what may be a key.
+/// What may be a key (semantics.md#maps-keys-and-order).
 pub fn check_key(key: &Value) -> Result<(), Code> {
     match key {
         Value::Int(_) | Value::String(_) | Value::Blob(_) => Ok(()),
@@ -88,13 +90,13 @@ impl MapOperation {
         matches!(self, Self::Size | Self::GetBy(..))
     }
 
-    /// Whether the operation does nothing if there is no map (6.3, "no-op nil").
+    /// Whether the operation does nothing if there is no map (semantics.md#maps-operations).
     pub fn only_removes(&self) -> bool {
         matches!(self, Self::Clear | Self::RemoveBy(..))
     }
 
     /// Whether the call can be put together at all: a map has no encoding unless its keys may be stored, none of them
-    /// twice (5.3).
+    /// twice (semantics.md#normal-form).
     pub fn check_encoding(&self) -> Result<(), Code> {
         let Self::PutItems(_, entries) = self else {
             return Ok(());
@@ -179,7 +181,7 @@ impl MapOperation {
     }
 }
 
-/// 6.2.
+/// semantics.md#maps-write-flags.
 fn put(
     map: &mut Map,
     entries: &[(Value, Value)],
@@ -220,7 +222,7 @@ fn put(
     Ok(map.count())
 }
 
-/// 5.10.
+/// semantics.md#increments.
 fn increment(map: &mut Map, key: &Value, delta: &Value) -> Result<Value, Code> {
     let old = map.find(key).map(|place| &map.entries[place].1);
     let sum = add(old, delta)?;
@@ -274,7 +276,7 @@ impl MapSelector {
                 let (start, count) = range(*rank, *count, n);
                 ranks_in_a_row(&content, start, count)
             }
-            // 6.4: of an empty map, by value, the first rank is -1.
+            // Of an empty map, by value, the first rank is -1 (semantics.md#return-types).
             Self::Value(_) | Self::ValueRange(..) if n == 0 => {
                 by_value(Vec::new(), Numbers::Nowhere)
             }
@@ -302,7 +304,8 @@ impl MapSelector {
                     .iter()
                     .flat_map(|value| matches(map, value))
                     .collect();
-                // Ranks by parameter, as of lists (5.11); the entries only with an index of values.
+                // Ranks by parameter, as of lists (semantics.md#selecting-by-value); the entries only
+                // with an index of values.
                 let row = |value| (content.below(value) as i64, matches(map, value).len());
                 let rows = wanted.iter().map(row).collect();
                 let mut ranks = Numbers::Rows(rows);

@@ -1,11 +1,12 @@
-//! The naive model of lists and maps: every rule of the specification's sections 5, 6 and 7 on decoded values, with
+//! The naive model of lists and maps: every rule of semantics.md about them on decoded values, with
 //! whole copies, linear searches and full sorts, so that each rule can be seen to be right.
 //!
 //! * `call`: what can be asked: an operation, and the path to what it is for.
-//! * `order`: how two values compare (section 7).
-//! * `reply`: what is picked, and what is told of it (5.5, 5.6).
-//! * `lists`, `maps`: the operations (5.7 to 5.12, section 6).
-//! * `path`: which list or map an operation is for, and how a missing one is made (5.2, 5.4).
+//! * `order`: how two values compare (semantics.md#order-of-values).
+//! * `reply`: what is picked, and what is told of it (semantics.md#return-types).
+//! * `lists`, `maps`: the operations (semantics.md#lists-operations, semantics.md#maps-operations).
+//! * `path`: which list or map an operation is for, and how a missing one is made
+//!   (semantics.md#contexts-what-they-create).
 
 pub mod call;
 mod lists;
@@ -50,7 +51,8 @@ impl Bin {
     }
 }
 
-/// A value in the order in which it is stored (5.3): entries by key, and the elements of ordered lists sorted.
+/// A value in the order in which it is stored (semantics.md#normal-form): entries by key, and the
+/// elements of ordered lists sorted.
 pub fn normal(value: Value) -> Value {
     match value {
         Value::List(list) => lists::List::of(list).into_value(),

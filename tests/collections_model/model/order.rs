@@ -1,4 +1,4 @@
-//! The order of values across types (section 7).
+//! The order of values across types (semantics.md#order-of-values).
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ pub fn compare(a: &Value, b: &Value) -> Ordering {
     undecided(a, b).unwrap_or_else(|decided| decided)
 }
 
-/// Whether two values are equal by section 7.
+/// Whether two values are equal in that order.
 pub fn equal(a: &Value, b: &Value) -> bool {
     compare(a, b).is_eq()
 }
@@ -23,7 +23,7 @@ fn undecided(a: &Value, b: &Value) -> Result<Ordering, Ordering> {
             Err(ordering)
         }
     };
-    // 7.2: a wildcard is equal to anything and stops the comparison at that point.
+    // A wildcard is equal to anything and stops the comparison at that point.
     if *a == Value::Wildcard || *b == Value::Wildcard {
         return Err(Ordering::Equal);
     }
@@ -31,7 +31,7 @@ fn undecided(a: &Value, b: &Value) -> Result<Ordering, Ordering> {
         (Value::Int(a), Value::Int(b)) => decide(a.cmp(b)),
         (Value::String(a), Value::String(b)) => decide(a.as_bytes().cmp(b.as_bytes())),
         (Value::GeoJson(a), Value::GeoJson(b)) => decide(a.as_bytes().cmp(b.as_bytes())),
-        // 7.2: not a number is neither less nor greater than any double.
+        // Not a number is neither less nor greater than any double.
         (Value::Float(a), Value::Float(b)) => decide(a.partial_cmp(b).unwrap_or(Ordering::Equal)),
         (Value::List(a), Value::List(b)) => {
             for (a, b) in a.iter().zip(b.iter()) {
@@ -54,7 +54,7 @@ fn undecided(a: &Value, b: &Value) -> Result<Ordering, Ordering> {
     }
 }
 
-/// 7.1: the types, lowest first.
+/// The types, lowest first.
 fn class(value: &Value) -> u8 {
     match value {
         Value::Nil => 1,
@@ -72,7 +72,8 @@ fn class(value: &Value) -> u8 {
     }
 }
 
-/// 7.2: bytes of all subtypes are one type, compared with the subtype in front: 4 for blobs, 18 for sketches.
+/// Bytes of all subtypes are one type, compared with the subtype in front: 4 for blobs, 18 for
+/// sketches.
 fn bytes(value: &Value) -> Option<(u8, &[u8])> {
     match value {
         Value::Blob(bytes) => Some((4, bytes)),

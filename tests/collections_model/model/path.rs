@@ -1,4 +1,5 @@
-//! Which list or map an operation is for (5.2), and the way there (5.4).
+//! Which list or map an operation is for (semantics.md#collections-the-bin-and-its-type), and the
+//! way there (semantics.md#contexts-what-they-find).
 
 use spikelet::{ListOrder, Value};
 
@@ -180,7 +181,7 @@ fn modify(
         container.replace_child(place, after.into_value());
         return Ok((container, result));
     }
-    // 5.4: any create bit will do to make an element in a container that exists.
+    // Any create bit will do to make an element in a container that exists.
     match (&mut container, step) {
         (Container::List(list), Step::ListIndex(index, Some(creation))) => {
             let place = place_of_new(list, *index, *creation)?;

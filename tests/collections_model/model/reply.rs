@@ -1,4 +1,5 @@
-//! What an operation picks, and what it tells of it (5.5, 5.6).
+//! What an operation picks (semantics.md#index-rank-and-count), and what it tells of it
+//! (semantics.md#return-types).
 
 use spikelet::{Map, MapOrder, Value};
 
@@ -102,7 +103,7 @@ impl Numbers {
                 return Err(NOT_APPLICABLE);
             }
         };
-        // 5.5: [start, 0] if there are none, also counted from the end.
+        // [start, 0] if there are none, also counted from the end.
         let start = if reverse && count > 0 {
             n as i64 - start - count
         } else {
@@ -116,7 +117,7 @@ impl Numbers {
 pub struct Content<'a> {
     /// None for a list.
     pub keys: Option<Vec<&'a Value>>,
-    /// An ordered list, where every element's rank is its index (5.11).
+    /// An ordered list, where every element's rank is its index.
     pub sorted: bool,
     pub values: Vec<&'a Value>,
 }
@@ -147,7 +148,7 @@ impl Content<'_> {
         taken.sort_unstable();
         taken.dedup();
         let value = match returns.kind {
-            // 5.5, QUIRK: by value or rank, EXISTS of the others tells whether none was picked.
+            // QUIRK (semantics.md#return-types): by value or rank, EXISTS of the others tells whether none was picked.
             R::Exists if returns.inverted && by == By::Value => was_empty.into(),
             R::Exists => (!taken.is_empty()).into(),
             R::Count => (taken.len() as i64).into(),
@@ -242,7 +243,7 @@ impl Content<'_> {
     }
 
     /// The rank of each of these positions. Among equal values, a map goes by index, and a list has the lowest for all
-    /// (5.6). QUIRK of 5.11: if they are all there are, they are counted through.
+    /// (semantics.md#index-rank-and-count). QUIRK: if they are all there are, they are counted through.
     pub fn ranks_of(&self, places: &[usize]) -> Numbers {
         let by_rank = self.by_rank();
         let rank = |place: &usize| {
@@ -278,7 +279,7 @@ pub fn between(values: &[&Value], begin: Option<&Value>, end: Option<&Value>) ->
         begin.is_none_or(|begin| compare(value, begin).is_ge())
             && end.is_none_or(|end| compare(value, end).is_lt())
     };
-    // 5.6: an interval that ends where or before it begins is empty.
+    // An interval that ends where or before it begins is empty.
     if let (Some(begin), Some(end)) = (begin, end)
         && compare(begin, end).is_ge()
     {
@@ -296,13 +297,13 @@ pub fn single(index: i64, n: usize) -> Result<usize, Code> {
         .ok_or(NOT_APPLICABLE)
 }
 
-/// The first of a range and how many it has (5.6).
+/// The first of a range and how many it has (semantics.md#index-rank-and-count).
 pub fn range(start: i64, count: u64, n: usize) -> (usize, usize) {
     let start = i128::from(start) + if start < 0 { n as i128 } else { 0 };
     cut(start, count, n)
 }
 
-/// The same, counted from the first element that is not less than a value (5.6).
+/// The same, counted from the first element that is not less than a value.
 pub fn relative(base: usize, offset: i64, count: u64, n: usize) -> (usize, usize) {
     cut(base as i128 + i128::from(offset), count, n)
 }

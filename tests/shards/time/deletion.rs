@@ -2,6 +2,8 @@
 
 use spikelet::{Set, operations};
 
+use crate::common::by_force;
+
 use super::*;
 
 #[test]
@@ -65,9 +67,17 @@ fn a_deletion_that_was_left_is_carried_to_its_end_by_whoever_comes() {
             operations::put("subkeys", Value::List(marked.into())),
             operations::add("subkeys_epoch", 1),
         ];
-        set.operate("lobby", &mark).unwrap();
-        assert!(set.delete("lobby:2024-02-28").unwrap().is_some());
-        assert!(set.delete("lobby:2024-03-01").unwrap().is_some());
+        set.operate_with(&by_force(), "lobby", &mark).unwrap();
+        assert!(
+            set.delete_with(&by_force(), "lobby:2024-02-28")
+                .unwrap()
+                .is_some()
+        );
+        assert!(
+            set.delete_with(&by_force(), "lobby:2024-03-01")
+                .unwrap()
+                .is_some()
+        );
         let fresh = chat(&store, TimeWidth::Daily);
         assert_eq!(call(&fresh), 0);
         let left = said.page_after(None, 10).unwrap().len();
@@ -89,7 +99,7 @@ fn what_a_root_that_was_deleted_by_hand_has_left_is_not_taken_for_new() {
             store
                 .set("chats")
                 .unwrap()
-                .delete("lobby")
+                .delete_with(&by_force(), "lobby")
                 .unwrap()
                 .is_some()
         );

@@ -25,7 +25,8 @@ impl Spikelet {
         let store = Store::builder().path(dir).namespace(config).open()?;
         let namespace = store.namespace(DEFAULT_NAMESPACE)?;
         let set = namespace.set("bench")?;
-        let list = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index();
+        let list =
+            ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true);
         Ok(Self {
             namespace,
             set,
@@ -45,20 +46,20 @@ impl PeerStore for Spikelet {
     fn get(&self, key: &Key) -> Result<Option<Vec<u8>>> {
         let bytes = self
             .set
-            .get_with(key, |record| Some(record.bin(BIN)?.as_blob()?.to_vec()))?;
+            .read(key, |record| Some(record.bin(BIN)?.as_blob()?.to_vec()))?;
         Ok(bytes.flatten())
     }
 
     fn get_ref(&self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let found = self
             .set
-            .get_with(key, |record| record.bin(BIN)?.as_blob().map(read))?;
+            .read(key, |record| record.bin(BIN)?.as_blob().map(read))?;
         Ok(found.flatten().is_some())
     }
 
     fn get_batch(&self, keys: &[Key], read: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
         let mut result = Ok(());
-        self.set.get_batch_with(keys, |place, record| {
+        self.set.read_batch(keys, |place, record| {
             let value = record.map(|record| record.map(|record| record.bin(BIN)));
             match value {
                 Ok(None) => {}
@@ -99,9 +100,9 @@ impl PeerStore for Spikelet {
     }
 
     fn list(&self, key: &Key) -> Result<Vec<i64>> {
-        let list = self.set.get_with(key, |record| -> Option<Vec<i64>> {
+        let list = self.set.read(key, |record| -> Option<Vec<i64>> {
             let list = record.bin(BIN)?.as_list()?;
-            list.iter().map(|element| element.ok()?.as_int()).collect()
+            list.iter().map(|element| element.ok()?.as_i64()).collect()
         })?;
         Ok(list.flatten().ok_or("the list is not there")?)
     }

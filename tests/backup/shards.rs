@@ -1,0 +1,132 @@
+//! Restores over sharded collections: companions and records of users are kept apart, and no root loses its companions.
+
+use spikelet::backup::{BackupError, RestoreSummary};
+use spikelet::{Error, Set, ShardedList, Store, Value, WritePolicy};
+use tempfile::TempDir;
+
+use super::common::*;
+
+fn list(store: &Store) -> ShardedList<Set> {
+    ShardedList::new(store, "users", "alice", "followers").unwrap()
+}
+
+fn ten() -> Vec<Value> {
+    (0..10).map(Value::Int).collect()
+}
+
+/// A store with a list of ten elements in two companions.
+fn sharded() -> Store {
+    let store = store();
+    let list = list(&store);
+    for id in 0..10 {
+        list.add(id).unwrap();
+    }
+    list.activate(2).unwrap();
+    store
+}
+
+/// A store with a user's record of this key.
+fn with_user(key: &str) -> Store {
+    let store = store();
+    let users = store.set("users").unwrap();
+    // Newer than any record of a collection.
+    for age in 0..50 {
+        users.put(key, [("age", age)]).unwrap();
+    }
+    store
+}
+
+/// Restores what one store holds into another one.
+fn restored(
+    from: &Store,
+    into: &Store,
+    replace: bool,
+    override_shards: bool,
+) -> Result<RestoreSummary, BackupError> {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(from, &path);
+    let options = options(|options| {
+        options.replace = replace;
+        options.no_generation = true;
+        options.override_shards = override_shards;
+    });
+    restore(&path, into, options)
+}
+
+fn refused(result: Result<RestoreSummary, BackupError>) -> Error {
+    let BackupError::Stopped { source, .. } = result.unwrap_err() else {
+        panic!("the store refuses a record");
+    };
+    match *source {
+        BackupError::Record { source, .. } => source,
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_user_record_is_not_restored_into_a_companion_or_over_one() {
+    for replace in [false, true] {
+        let store = sharded();
+        let error = refused(restored(&with_user("alice:0"), &store, replace, false));
+        assert!(
+            matches!(&error, Error::ShardCompanion { key, .. } if &**key == "alice:0"),
+            "{error}"
+        );
+        assert_eq!(list(&store).page(0, 20).unwrap(), ten());
+        let summary = restored(&with_user("alice:0"), &store, replace, true).unwrap();
+        assert_eq!(summary.restored, 1);
+    }
+}
+
+#[test]
+fn a_companion_is_not_restored_into_a_user_record() {
+    let store = with_user("alice:0");
+    let error = refused(restored(&sharded(), &store, false, false));
+    assert!(
+        matches!(&error, Error::ShardKeyCollision { key } if &**key == "alice:0"),
+        "{error}"
+    );
+    let user = store.set("users").unwrap().get("alice:0").unwrap().unwrap();
+    let names: Vec<_> = user.bins().map(|(name, _)| name.to_owned()).collect();
+    assert_eq!(names, ["age"]);
+    // Its place can be taken.
+    restored(&sharded(), &store, true, false).unwrap();
+    assert_eq!(list(&store).page(0, 20).unwrap(), ten());
+}
+
+#[test]
+fn a_root_is_not_replaced_by_a_record_that_says_nothing_of_its_companions() {
+    let store = sharded();
+    let error = refused(restored(&with_user("alice"), &store, true, false));
+    assert!(
+        matches!(&error, Error::ShardRoot { key, .. } if &**key == "alice"),
+        "{error}"
+    );
+    // Bins are written into it as ever.
+    restored(&with_user("alice"), &store, false, false).unwrap();
+    let handle = list(&store);
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+    // By force it is, and handles notice.
+    restored(&with_user("alice"), &store, true, true).unwrap();
+    assert!(handle.is_empty().unwrap());
+}
+
+#[test]
+fn a_sharded_collection_is_restored_over_itself() {
+    let store = sharded();
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().join("saved.asb");
+    save_all(&store, &path);
+    let handle = list(&store);
+    assert!(handle.add(10).unwrap());
+    let options = options(|options| {
+        options.replace = true;
+        options.no_generation = true;
+    });
+    assert_eq!(restore(&path, &store, options).unwrap().restored, 3);
+    assert_eq!(handle.page(0, 20).unwrap(), ten());
+    let by_force = WritePolicy::default().override_shards(true);
+    let users = store.set("users").unwrap();
+    assert!(users.delete_with(&by_force, "alice:0").unwrap().is_some());
+}

@@ -1,0 +1,305 @@
+//! Records of a sharded collection, and those who know nothing of it: what would orphan companions, or write into one, is
+//! refused unless it is asked for, and no handle goes on writing where nobody finds it.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+use spikelet::operations::{add, append, delete_all_bins, delete_bin, put, touch};
+use spikelet::{
+    Error, Expiration, Lsn, RecordExistsAction, Result, Set, ShardLoss, ShardPolicy,
+    ShardedCounter, ShardedList, Store, TimeShards, TimeWidth, Value, WritePolicy,
+    sharded_collections,
+};
+
+const SET: &str = "users";
+
+#[derive(Serialize)]
+struct User {
+    name: &'static str,
+}
+
+const ALICE: User = User { name: "Alice" };
+
+fn list(store: &Store, key: &str) -> ShardedList<Set> {
+    ShardedList::new(store, SET, key, "followers")
+        .unwrap()
+        .policy(ShardPolicy::by_hand())
+}
+
+/// Ten followers in two companions.
+fn sharded(store: &Store, key: &str) -> ShardedList<Set> {
+    let list = list(store, key);
+    for id in 0..10 {
+        list.add(id).unwrap();
+    }
+    list.activate(2).unwrap();
+    list
+}
+
+fn ids(list: &ShardedList<Set>) -> Vec<Value> {
+    list.iter().collect::<Result<_>>().unwrap()
+}
+
+fn ten() -> Vec<Value> {
+    (0..10).map(Value::Int).collect()
+}
+
+fn action(action: RecordExistsAction) -> WritePolicy {
+    WritePolicy::default().record_exists_action(action)
+}
+
+type Write = fn(&Set, &WritePolicy, &str) -> Result<Option<Lsn>>;
+
+/// Writes that leave a root without what it says of its companions.
+const DROPPING: [(&str, Write); 8] = [
+    ("put_as", |set, policy, key| {
+        let policy = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::Replace);
+        set.put_as_with(&policy, key, &ALICE).map(Some)
+    }),
+    ("replace", |set, policy, key| {
+        let policy = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::Replace);
+        set.put_with(&policy, key, [("name", "Alice")]).map(Some)
+    }),
+    ("replace only", |set, policy, key| {
+        let policy = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::ReplaceOnly);
+        set.put_with(&policy, key, [("name", "Alice")]).map(Some)
+    }),
+    ("put of nil", |set, policy, key| {
+        set.put_with(policy, key, [("subkeys", Value::Nil)])
+            .map(Some)
+    }),
+    ("operate", |set, policy, key| {
+        let operations = [delete_bin("subkeys"), put("name", "Alice")];
+        Ok(set.operate_with(policy, key, &operations)?.lsn)
+    }),
+    ("delete_all_bins", |set, policy, key| {
+        Ok(set.operate_with(policy, key, &[delete_all_bins()])?.lsn)
+    }),
+    ("update", |set, policy, key| {
+        set.update_with(policy, key, |bins| {
+            bins.remove("subkeys");
+            Ok(None)
+        })
+    }),
+    ("delete", |set, policy, key| set.delete_with(policy, key)),
+];
+
+#[test]
+fn what_would_orphan_companions_is_refused_and_changes_nothing() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    let list = sharded(&store, "alice");
+    let before = set.get("alice").unwrap().unwrap();
+    for (what, write) in DROPPING {
+        let refused = write(&set, &WritePolicy::default(), "alice").unwrap_err();
+        let names = matches!(
+            &refused,
+            Error::ShardRoot { set, key, loses: ShardLoss::Now } if &**set == SET && &**key == "alice"
+        );
+        assert!(names, "{what}: {refused}");
+        let told = refused.to_string();
+        assert!(
+            told.contains("\"alice\"") && told.contains("override_shards"),
+            "{told}"
+        );
+        assert_eq!(refused.result_code(), 22);
+        assert_eq!(set.get("alice").unwrap().unwrap(), before, "{what}");
+        assert_eq!(ids(&list), ten(), "{what}");
+    }
+    assert!(set.put_as("alice", &ALICE).is_err());
+    assert!(set.delete("alice").is_err());
+}
+
+#[test]
+fn other_bins_of_a_root_are_anybodys() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    let list = sharded(&store, "alice");
+    set.put("alice", [("name", "Alice")]).unwrap();
+    set.put("alice", [("name", Value::Nil), ("age", 44.into())])
+        .unwrap();
+    set.add("alice", [("age", 1)]).unwrap();
+    set.operate("alice", &[touch(), append("name", "A")])
+        .unwrap();
+    set.update("alice", |bins| bins.set("age", 46).map(drop))
+        .unwrap();
+    let alice = set.get("alice").unwrap().unwrap();
+    assert_eq!(alice.get("age"), Some(46.into()));
+    assert_eq!(ids(&list), ten());
+    // Once the collection is back, or gone, the record is like any other.
+    list.demote().unwrap();
+    set.put_as("alice", &ALICE).unwrap();
+    let bob = sharded(&store, "bob");
+    bob.delete().unwrap();
+    assert!(set.delete("bob").unwrap().is_some());
+}
+
+#[test]
+fn a_root_does_not_expire_by_the_way() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    let list = sharded(&store, "alice");
+    let soon = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(10)));
+    for refused in [
+        set.put_with(&soon, "alice", [("name", "Alice")]),
+        set.touch_with(&soon, "alice"),
+    ] {
+        assert!(matches!(
+            refused,
+            Err(Error::ShardRoot {
+                loses: ShardLoss::Later,
+                ..
+            })
+        ));
+    }
+    let soon = soon.override_shards(true);
+    set.put_with(&soon, "alice", [("name", "Alice")]).unwrap();
+    assert_eq!(ids(&list), ten());
+}
+
+#[test]
+fn whoever_asks_for_it_may_and_old_handles_go_where_new_ones_look() {
+    for (what, write) in DROPPING {
+        let store = Store::in_memory().unwrap();
+        let set = store.set(SET).unwrap();
+        let old = sharded(&store, "alice");
+        let reader = list(&store, "alice");
+        assert_eq!(reader.len().unwrap(), 10);
+        let other = sharded(&store, "bob");
+        let forced = WritePolicy::default().override_shards(true);
+        write(&set, &forced, "alice").unwrap();
+        // Nothing is acknowledged into companions that nobody finds any more.
+        assert!(old.add(100).unwrap(), "{what}");
+        assert!(!old.contains(&1.into()).unwrap(), "{what}");
+        assert_eq!(reader.len().unwrap(), 1, "{what}");
+        assert_eq!(ids(&list(&store, "alice")), [100.into()], "{what}");
+        // They are told, and the next activation takes their place.
+        let found = sharded_collections(&set).unwrap();
+        assert_eq!(found[0].leftovers().count(), 2, "{what}: {found:?}");
+        assert_eq!(old.activate(2).unwrap().shards, 2);
+        assert_eq!(ids(&reader), [100.into()], "{what}");
+        // Another collection has lost nothing.
+        assert_eq!(ids(&other), ten());
+    }
+}
+
+#[test]
+fn a_counter_and_a_feed_notice_it_too() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    let likes = ShardedCounter::new(&store, SET, "post", "likes").unwrap();
+    likes.add(5).unwrap();
+    likes.activate(4).unwrap();
+    let now = SystemTime::now();
+    let feed = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
+    feed.add(now, "hello").unwrap();
+    let forced = WritePolicy::default().override_shards(true);
+    for key in ["post", "chat"] {
+        assert!(matches!(set.delete(key), Err(Error::ShardRoot { .. })));
+        assert!(set.delete_with(&forced, key).unwrap().is_some());
+    }
+    likes.add(1).unwrap();
+    assert_eq!(likes.read().unwrap(), 1);
+    feed.add(now, "again").unwrap();
+    let other = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
+    let hour = Duration::from_secs(3_600);
+    for feed in [&feed, &other] {
+        let said = feed.window(now - hour, now + hour).unwrap();
+        let words: Vec<_> = said.into_iter().map(|(_, what)| what).collect();
+        assert_eq!(words, ["again".into()]);
+    }
+}
+
+/// Everything that a user may do to a record, by its key.
+const TOUCHING: [(&str, Write); 7] = [
+    ("put", |set, policy, key| {
+        set.put_with(policy, key, [("name", "Bob")]).map(Some)
+    }),
+    ("put_as", |set, policy, key| {
+        set.put_as_with(policy, key, &ALICE).map(Some)
+    }),
+    ("replace", |set, policy, key| {
+        let policy = policy
+            .clone()
+            .record_exists_action(RecordExistsAction::Replace);
+        set.put_as_with(&policy, key, &ALICE).map(Some)
+    }),
+    ("operate", |set, policy, key| {
+        Ok(set.operate_with(policy, key, &[add("count", 1)])?.lsn)
+    }),
+    ("touch", |set, policy, key| {
+        set.touch_with(policy, key).map(Some)
+    }),
+    ("update", |set, policy, key| {
+        set.update_with(policy, key, |bins| bins.set("age", 1).map(drop))
+            .map(|()| None)
+    }),
+    ("delete", |set, policy, key| set.delete_with(policy, key)),
+];
+
+#[test]
+fn a_user_record_is_not_written_into_a_companion() {
+    for (what, write) in TOUCHING {
+        let store = Store::in_memory().unwrap();
+        let set = store.set(SET).unwrap();
+        let list = sharded(&store, "alice");
+        let before = set.get("alice:0").unwrap().unwrap();
+        let refused = write(&set, &WritePolicy::default(), "alice:0").unwrap_err();
+        let names = matches!(
+            &refused,
+            Error::ShardCompanion { set, key } if &**set == SET && &**key == "alice:0"
+        );
+        assert!(names, "{what}: {refused}");
+        assert_eq!(set.get("alice:0").unwrap().unwrap(), before, "{what}");
+        assert_eq!(ids(&list), ten());
+        // Reading it is anybody's business.
+        assert!(set.exists("alice:0").unwrap());
+        let forced = WritePolicy::default().override_shards(true);
+        write(&set, &forced, "alice:0").unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    sharded(&store, "alice");
+    let create = action(RecordExistsAction::CreateOnly);
+    let refused = set.put_with(&create, "alice:0", [("name", "Bob")]);
+    assert!(matches!(refused, Err(Error::RecordExists { .. })));
+}
+
+#[test]
+fn a_collection_is_not_sharded_over_the_records_of_users() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    set.put("alice:1", [("name", "Bob")]).unwrap();
+    let before = set.get("alice:1").unwrap().unwrap();
+    let list = list(&store, "alice");
+    for id in 0..10 {
+        list.add(id).unwrap();
+    }
+    let refused = list.activate(2).unwrap_err();
+    assert!(
+        matches!(&refused, Error::ShardKeyCollision { key } if &**key == "alice:1"),
+        "{refused}"
+    );
+    assert_eq!(list.state().unwrap().transition, None);
+    assert_eq!(set.get("alice:1").unwrap().unwrap(), before);
+    assert_eq!((ids(&list), set.len()), (ten(), 2));
+    // A split meets one as well.
+    list.activate(1).unwrap();
+    assert!(matches!(list.split(), Err(Error::ShardKeyCollision { .. })));
+    assert_eq!(list.state().unwrap().transition, None);
+    assert_eq!(set.get("alice:1").unwrap().unwrap(), before);
+    // And a bucket of a feed.
+    let feed = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
+    set.put("chat:1970-01-02", [("name", "Bob")]).unwrap();
+    let day_two = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+    assert!(matches!(
+        feed.add(day_two, 1),
+        Err(Error::ShardKeyCollision { .. })
+    ));
+}

@@ -1,0 +1,261 @@
+//! Values from and to Rust types, their text, equality and hashes; and records written as literals.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use spikelet::operations::{get_bin, lists};
+use spikelet::{
+    Bins, ConversionError, Error, List, ListReturnType, Map, MapOrder, Set, Store, Value, bins,
+};
+
+fn set() -> Set {
+    Store::in_memory().unwrap().set("users").unwrap()
+}
+
+#[test]
+fn every_integer_type_converts_to_a_value_and_back() {
+    macro_rules! check {
+        ($($type:ident)*) => {$(
+            for number in [$type::MIN, 1, $type::MAX] {
+                assert_eq!($type::try_from(Value::from(number)), Ok(number));
+            }
+        )*};
+    }
+    check!(i8 i16 i32 i64 isize u8 u16 u32 u64 usize);
+}
+
+#[test]
+fn an_integer_that_fits_64_bits_with_sign_is_the_same_value_whatever_its_type() {
+    for value in [
+        Value::from(7_u64),
+        Value::from(7_usize),
+        Value::from(7_i8),
+        Value::from(7_isize),
+    ] {
+        assert_eq!(value, Value::Int(7));
+    }
+    assert_eq!(Value::from(i64::MAX as u64), Value::Int(i64::MAX));
+}
+
+#[test]
+fn an_integer_above_64_bits_with_sign_is_refused_where_it_would_be_stored() {
+    let set = set();
+    for value in [
+        Value::from(u64::MAX),
+        Value::from(vec![u64::MAX]),
+        Value::from(BTreeMap::from([(1, u64::MAX)])),
+    ] {
+        let refused = set.put("alice", [("n", value)]).unwrap_err();
+        assert!(matches!(refused, Error::NotStorable { .. }), "{refused:?}");
+        assert_eq!(refused.result_code(), 1);
+        assert!(!refused.is_damage(), "nothing stored is damaged");
+        assert!(refused.to_string().contains("18446744073709551615"));
+    }
+    assert!(!set.exists("alice").unwrap());
+}
+
+#[test]
+fn an_integer_above_64_bits_with_sign_can_be_compared_with() {
+    let set = set();
+    set.put("alice", [("n", vec![1, i64::MAX])]).unwrap();
+    let below = lists::get_by_value_range(
+        "n",
+        Some(Value::from(2)),
+        Some(Value::from(u64::MAX)),
+        ListReturnType::Count,
+    );
+    let found = set.operate("alice", &[below]).unwrap();
+    assert_eq!(found.bin("n"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn sequences_are_lists_bytes_are_blobs_and_pairs_are_maps() {
+    let list = Value::List([1, 2].into_iter().collect());
+    assert_eq!(Value::from(vec![1, 2]), list);
+    assert_eq!(Value::from([1, 2]), list);
+    assert_eq!(Value::from(&[1, 2][..]), list);
+    let texts = Value::List(["a", "b"].into_iter().collect());
+    assert_eq!(Value::from(vec!["a".to_owned(), "b".to_owned()]), texts);
+    assert_eq!(Value::from(["a", "b"]), texts);
+    let nested = Value::List([list.clone(), list.clone()].into_iter().collect());
+    assert_eq!(Value::from(vec![[1, 2], [1, 2]]), nested);
+
+    let blob = Value::Blob(vec![1, 2]);
+    assert_eq!(Value::from(vec![1_u8, 2]), blob);
+    assert_eq!(Value::from([1_u8, 2]), blob);
+    assert_eq!(Value::from(&[1_u8, 2][..]), blob);
+    assert_eq!(Value::from(b"\x01\x02"), blob);
+
+    let map = Value::Map([("a", 1), ("b", 2)].into_iter().collect());
+    assert_eq!(Value::from(vec![("a", 1), ("b", 2)]), map);
+    assert_eq!(Value::from([("a", 1), ("b", 2)]), map);
+    let one = Value::Map([("a", 1)].into_iter().collect());
+    assert_eq!(Value::from(HashMap::from([("a", 1)])), one);
+    let ordered = Value::from(BTreeMap::from([("a", 1)]));
+    assert_eq!(ordered.as_map().map(Map::order), Some(MapOrder::KeyOrdered));
+}
+
+#[test]
+fn text_converts_whoever_owns_it_and_none_is_nil() {
+    let text = Value::String("a".to_owned());
+    let owned = "a".to_owned();
+    assert_eq!(Value::from(&owned), text);
+    assert_eq!(Value::from(Cow::Borrowed("a")), text);
+    assert_eq!(Value::from(Some(owned)), text);
+    assert_eq!(Value::from(None::<i32>), Value::Nil);
+    let sparse = Value::List([Value::Int(1), Value::Nil].into_iter().collect());
+    assert_eq!(Value::from(vec![Some(1), None]), sparse);
+}
+
+#[test]
+fn collections_survive_a_record() {
+    let set = set();
+    let tags = vec!["rust".to_owned(), "storage".to_owned()];
+    let visits = BTreeMap::from([("about".to_owned(), 1_u32), ("home".to_owned(), 3)]);
+    let scores = HashMap::from([(7_i64, 1.5_f64)]);
+    set.put(
+        "alice",
+        bins! { "tags" => tags.clone(), "visits" => visits.clone(), "scores" => scores.clone() },
+    )
+    .unwrap();
+    let alice = set.get("alice").unwrap().unwrap();
+    assert_eq!(Vec::try_from(alice.get("tags").unwrap()), Ok(tags));
+    assert_eq!(BTreeMap::try_from(alice.get("visits").unwrap()), Ok(visits));
+    assert_eq!(HashMap::try_from(alice.get("scores").unwrap()), Ok(scores));
+    let values: Vec<Value> = alice.get("tags").unwrap().try_into().unwrap();
+    assert_eq!(values.len(), 2);
+}
+
+#[test]
+fn a_value_of_another_type_does_not_convert_and_the_error_names_both() {
+    let refused = String::try_from(Value::Int(1)).unwrap_err();
+    assert!(matches!(refused, ConversionError::WrongType { .. }));
+    let text = refused.to_string();
+    assert!(
+        text.contains("integer") && text.contains("string"),
+        "{text}"
+    );
+    assert!(i64::try_from(Value::Float(1.0)).is_err());
+    assert!(f64::try_from(Value::Int(1)).is_err());
+    assert!(Vec::<i64>::try_from(Value::from(["a"])).is_err());
+
+    let refused = u8::try_from(Value::Int(256)).unwrap_err();
+    assert!(matches!(refused, ConversionError::OutOfRange { .. }));
+    assert!(refused.to_string().contains("256"), "{refused}");
+    let error = Error::from(refused);
+    assert!(matches!(error, Error::Conversion(_)));
+    assert_eq!(error.result_code(), 4);
+}
+
+#[test]
+fn accessors_answer_for_their_own_type_only() {
+    let values = [
+        Value::Nil,
+        true.into(),
+        1.into(),
+        1.5.into(),
+        "a".into(),
+        b"a".into(),
+        List::default().into(),
+        Map::default().into(),
+    ];
+    for (at, value) in values.iter().enumerate() {
+        let answers = [
+            value.is_nil(),
+            value.as_bool().is_some(),
+            value.as_i64().is_some(),
+            value.as_f64().is_some(),
+            value.as_str().is_some(),
+            value.as_blob().is_some(),
+            value.as_list().is_some(),
+            value.as_map().is_some(),
+        ];
+        for (asked, answered) in answers.into_iter().enumerate() {
+            assert_eq!(answered, asked == at, "accessor {asked} of {value}");
+        }
+    }
+}
+
+#[test]
+fn values_are_written_for_people() {
+    for (value, text) in [
+        (Value::Nil, "nil"),
+        (true.into(), "true"),
+        ((-1).into(), "-1"),
+        (u64::MAX.into(), "18446744073709551615"),
+        (1.0.into(), "1.0"),
+        ("say \"hi\"".into(), r#""say \"hi\"""#),
+        (b"\x0a\xff".into(), r#"x"0aff""#),
+        (
+            vec![Value::from(1), "a".into(), vec![2].into()].into(),
+            r#"[1, "a", [2]]"#,
+        ),
+        (vec![("a", 1), ("b", 2)].into(), r#"{"a": 1, "b": 2}"#),
+        (Value::Wildcard, "*"),
+        (Value::Infinity, "INF"),
+    ] {
+        assert_eq!(value.to_string(), text);
+    }
+}
+
+#[test]
+fn equal_values_have_equal_hashes_doubles_that_are_not_numbers_included() {
+    let values = || {
+        [
+            Value::from(f64::NAN),
+            0.0.into(),
+            0.into(),
+            "a".into(),
+            b"a".into(),
+            vec![f64::NAN].into(),
+            vec![("a", 1)].into(),
+        ]
+    };
+    let distinct: HashSet<Value> = values().into_iter().chain(values()).collect();
+    assert_eq!(distinct.len(), values().len());
+    assert!(distinct.contains(&Value::from(-0.0)), "0.0 equals -0.0");
+    assert!(distinct.contains(&Value::from(-f64::NAN)));
+}
+
+#[test]
+fn a_record_literal_mixes_types() {
+    let set = set();
+    set.put(
+        "alice",
+        bins! { "name" => "Alice", "age" => 42, "tags" => ["a", "b"], "admin" => true },
+    )
+    .unwrap();
+    let alice = set.get("alice").unwrap().unwrap();
+    assert_eq!(alice.get("name"), Some("Alice".into()));
+    assert_eq!(alice.get("age"), Some(42.into()));
+    assert_eq!(alice.bins().count(), 4);
+    // One value that names its type is enough for an array of pairs.
+    set.put("bob", [("name", Value::from("Bob")), ("age", 7.into())])
+        .unwrap();
+    // A map of bins, and bins as they are, are records, too.
+    set.put("carol", BTreeMap::from([("age", 1)])).unwrap();
+    let bins = Bins::try_from(bins! { "age" => 2, "name" => "Dave" }).unwrap();
+    set.put("dave", bins).unwrap();
+    let age = set.operate("dave", &[get_bin("age")]).unwrap();
+    assert_eq!(age.bin("age"), Some(&2.into()));
+}
+
+#[test]
+fn bins_of_a_literal_have_checked_names() {
+    let refused = Bins::try_from(bins! { "a name of sixteen" => 1 }).unwrap_err();
+    assert_eq!(refused.result_code(), 21);
+    assert!(Bins::try_from(bins! {}).unwrap().is_empty());
+}
+
+#[test]
+fn a_record_shows_its_bins() {
+    let set = set();
+    set.put("alice", bins! { "name" => "Alice", "age" => 42 })
+        .unwrap();
+    let shown = format!("{:?}", set.get("alice").unwrap().unwrap());
+    for part in ["\"alice\"", "generation: 1", "\"name\"", "\"Alice\"", "42"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+}
