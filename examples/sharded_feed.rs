@@ -1,0 +1,36 @@
+//! Lists that outgrow a record: a celebrity's followers over hash shards, and a feed over days.
+//!
+//! `cargo run --example sharded_feed`
+
+use std::time::{Duration, SystemTime};
+
+use spikelet::{ShardedList, Store, TimeShards, TimeWidth};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn main() -> spikelet::Result<()> {
+    let store = Store::in_memory()?;
+
+    // A list in one record until it is large or hot; then it spreads itself over companion records.
+    let followers = ShardedList::new(&store, "users", "lisa", "followers")?;
+    for follower in 0..500 {
+        followers.add(follower)?;
+    }
+    let state = followers.activate(8)?;
+    println!("after activate(8): {state:?}");
+    // Nothing changes for readers: one order over all shards.
+    assert_eq!(followers.len()?, 500);
+    assert!(followers.contains(&250.into())?);
+    println!("a page: {:?}", followers.page(100, 5)?);
+
+    // A feed has a record a day. Only the days that are asked for are read.
+    let feed = TimeShards::new(&store, "feeds", "lisa", "posts", TimeWidth::Daily)?;
+    let first = SystemTime::UNIX_EPOCH + 20_000 * DAY;
+    for post in 0..30 {
+        feed.add(first + post * DAY / 3, format!("post {post}"))?;
+    }
+    let week = feed.window(first + 2 * DAY, first + 4 * DAY)?;
+    println!("two days of posts: {week:?}");
+    assert_eq!(feed.len(first, first + 10 * DAY)?, 30);
+    store.close()
+}
