@@ -136,7 +136,7 @@ pub use expression::{
     PathResult, RegexFlags, Step, expressions,
 };
 pub use hll::{HllPolicy, HllWriteFlags};
-pub use operation::{MAX_OPERATIONS, Operation, OperationResult, operations};
+pub use operation::{MAX_OPERATIONS, Operation, OperationResult, OperationResults, operations};
 pub use record::{
     BinName, Bins, Key, KeyHash, MAX_BINS, MAX_SET_NAME_BYTES, Metadata, Record, RecordBins,
     RecordView, from_bins, to_bins,

@@ -1,162 +1,190 @@
-//! One operation with its arguments, and what it makes of a list or map.
+//! What an operation makes of a list or map: of a call that somebody has encoded, and of one that this program has built.
 
 use std::borrow::Cow;
 
+use super::action::Action;
 use super::answer::Selection;
 use super::convert;
 use super::edit::{Edit, Splice};
 use super::elements::find_key;
 use super::insert::{self, Items};
 use super::number::Number;
-use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
+use super::policy::ListWriteFlags;
 use super::put::{self, check_key};
 use super::range::resolve;
 use super::returns::Returns;
 use super::select::Selector;
-use super::table::{By, Does, Many, Row, Sign, find};
+use super::table::{ActionKind, OpSpec, find};
 use super::view::{Shape, View};
 use crate::call::{Arguments, Call, CallError, Reply};
-use crate::value::{FLAG_PERSIST_INDEX, ParticleType, Purpose};
+use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
 
 /// An operation whose arguments are not read yet: what it is for is looked at first, and errors come in that order.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Act<'a> {
-    row: &'static Row,
+pub(super) struct UnreadCall<'a> {
+    spec: &'static OpSpec,
     arguments: Arguments<'a>,
 }
 
-/// An operation with its arguments.
-#[derive(Debug)]
-enum What<'a> {
-    SetType(u8),
-    Size,
-    Clear,
-    Sort(ListSortFlags),
-    Get(Selector<'a>, Returns),
-    Remove(Selector<'a>, Returns),
-    Append {
-        items: Items<'a>,
-        flags: ListWriteFlags,
-        create: u8,
-    },
-    Insert {
-        index: i64,
-        items: Items<'a>,
-        flags: ListWriteFlags,
-    },
-    Set {
-        index: i64,
-        item: Items<'a>,
-        flags: ListWriteFlags,
-    },
-    IncrementElement {
-        index: i64,
-        by: Number,
-        flags: ListWriteFlags,
-        create: u8,
-    },
-    Put {
-        items: Items<'a>,
-        flags: MapWriteFlags,
-        /// `None`: a missing map is not created.
-        create: Option<u8>,
-    },
-    IncrementValue {
-        key: Cow<'a, [u8]>,
-        by: Number,
-        create: u8,
-    },
-}
-
 /// What an operation came to: the edited list or map, unless nothing changes, and the reply.
-pub(super) type Acted<'a> = Result<(Option<Edit<'a>>, Reply<'a>), CallError>;
+pub(super) type ActionResult<'a> = Result<(Option<Edit<'a>>, Reply<'a>), CallError>;
 
-impl<'a> Act<'a> {
+impl<'a> UnreadCall<'a> {
     /// Finds an operation that reads, or one that writes, and checks how many arguments it has.
     pub(super) fn parse(call: &Call<'a>, writes: bool) -> Result<Self, CallError> {
-        let row = find(call.operation)
-            .filter(|row| row.writes == writes)
+        let spec = find(call.operation)
+            .filter(|spec| spec.writes == writes)
             .ok_or_else(|| unknown(call.operation, writes))?;
         let given = call.arguments.left();
-        if !(row.required..=row.allowed).contains(&given) {
+        if !(spec.required..=spec.allowed).contains(&given) {
             return Err(CallError::parameter(format!(
                 "operation {} on lists and maps takes {} to {} arguments, {given} were given",
-                call.operation, row.required, row.allowed
+                call.operation, spec.required, spec.allowed
             )));
         }
         Ok(Self {
-            row,
+            spec,
             arguments: call.arguments,
         })
     }
 
     /// What the operation is for.
     pub(super) const fn shape(&self) -> Shape {
-        self.row.shape
+        self.spec.shape
     }
 
     #[inline]
-    fn read(mut self) -> Result<What<'a>, CallError> {
-        let what = What::read(self.row, &mut self.arguments)?;
+    fn read(mut self) -> Result<Action<'a>, CallError> {
+        let action = Action::read(self.spec, &mut self.arguments)?;
         self.arguments.end()?;
-        Ok(what)
+        Ok(action)
     }
 
     /// What happens where there is no list or map yet: nothing, or the operation creates one, or fails.
-    pub(super) fn on_nothing(self, nested: bool) -> Acted<'a> {
-        match self.row.does {
-            Does::Size | Does::Select(..) | Does::Clear => return Ok((None, Reply::Nil)),
-            Does::Sort => {
-                return Err(CallError::WrongType {
-                    found: ParticleType::Null,
-                    operation: "sorting",
-                });
-            }
-            _ => {}
-        }
-        let what = self.read()?;
-        let create = match &what {
-            What::SetType(flags) => *flags,
-            What::Append { create, .. }
-            | What::IncrementElement { create, .. }
-            | What::IncrementValue { create, .. } => *create,
-            What::Put { create, .. } => create.ok_or(CallError::ElementNotFound)?,
-            _ => 0,
-        };
-        let flags = if nested {
-            create & !FLAG_PERSIST_INDEX
-        } else {
-            create
-        };
-        let shape = self.row.shape;
-        let (edit, reply) = what.on(View::empty(shape, flags), nested)?;
-        let edit = edit.unwrap_or_else(|| Edit::empty(shape, flags));
-        Ok((Some(edit), reply))
+    pub(super) fn on_nothing(self, nested: bool) -> ActionResult<'a> {
+        on_nothing(self.spec, || self.read(), nested)
     }
 
     /// What happens to a list or map; `nested` inside another one, where no index is persisted.
     #[inline]
-    pub(super) fn on(self, view: View<'a>, nested: bool) -> Acted<'a> {
+    pub(super) fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
         self.read()?.on(view, nested)
     }
 }
 
-impl<'a> What<'a> {
-    fn on(self, view: View<'a>, nested: bool) -> Acted<'a> {
+/// An operation that this program has built: its arguments are read and checked once, for any number of executions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PreparedCall {
+    spec: &'static OpSpec,
+    action: Action<'static>,
+}
+
+impl PreparedCall {
+    /// The operation of a number with its arguments.
+    pub(crate) fn new(code: u8, action: Action<'static>) -> Result<Self, CallError> {
+        match find(i64::from(code)) {
+            Some(spec) if action.fits(spec) => Ok(Self { spec, action }),
+            _ => Err(CallError::parameter(format!(
+                "operation {code} on lists and maps has other arguments"
+            ))),
+        }
+    }
+
+    /// A call as it was encoded, with its arguments read; `None` for an operation that this program never builds.
+    #[cfg(test)]
+    pub(super) fn of(call: &Call<'static>, writes: bool) -> Result<Option<Self>, CallError> {
+        let call = UnreadCall::parse(call, writes)?;
+        let (spec, action) = (call.spec, call.read()?);
+        Ok(action.fits(spec).then_some(Self { spec, action }))
+    }
+
+    /// Whether it changes a list or map.
+    pub(crate) const fn writes(&self) -> bool {
+        self.spec.writes
+    }
+
+    /// The call as clients send it.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        self.action.encode(self.spec)
+    }
+
+    /// Executes an operation that reads: `kind` and `bin` are the type and stored value of a bin.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &'a self,
+        kind: ParticleType,
+        bin: &'a [u8],
+    ) -> Result<Reply<'a>, CallError> {
+        let view = View::of_bin(self.spec.shape, kind, bin)?;
+        match &self.action {
+            Action::Size => Ok(Reply::Int(i64::from(view.count))),
+            Action::Get(selector, returns) => Selection::new(&view, selector, *returns)?.reply(),
+            action => action.borrowed().on(view, false).map(|(_, reply)| reply),
+        }
+    }
+
+    /// Executes an operation that writes, as far as the edit that it makes.
+    pub(crate) fn modify<'a>(
+        &'a self,
+        current: Option<(ParticleType, &'a [u8])>,
+    ) -> ActionResult<'a> {
+        match current {
+            Some((kind, bin)) => {
+                let view = View::of_bin(self.spec.shape, kind, bin)?;
+                self.action.borrowed().on(view, false)
+            }
+            None => on_nothing(self.spec, || Ok(self.action.borrowed()), false),
+        }
+    }
+}
+
+/// What an operation does where there is no list or map yet.
+fn on_nothing<'a>(
+    spec: &OpSpec,
+    read: impl FnOnce() -> Result<Action<'a>, CallError>,
+    nested: bool,
+) -> ActionResult<'a> {
+    match spec.kind {
+        ActionKind::Size | ActionKind::Select(..) | ActionKind::Clear => {
+            return Ok((None, Reply::Nil));
+        }
+        ActionKind::Sort => {
+            return Err(CallError::WrongType {
+                found: ParticleType::Null,
+                operation: "sorting",
+            });
+        }
+        _ => {}
+    }
+    let action = read()?;
+    let create = action.create_flags()?;
+    let flags = if nested {
+        create & !FLAG_PERSIST_INDEX
+    } else {
+        create
+    };
+    let shape = spec.shape;
+    let (edit, reply) = action.on(View::empty(shape, flags), nested)?;
+    let edit = edit.unwrap_or_else(|| Edit::empty(shape, flags));
+    Ok((Some(edit), reply))
+}
+
+impl<'a> Action<'a> {
+    fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
         let edit = match self {
-            What::Size => return Ok((None, Reply::Int(i64::from(view.count)))),
-            What::Get(selector, returns) => {
+            Action::Size => return Ok((None, Reply::Int(i64::from(view.count)))),
+            Action::Get(selector, returns) => {
                 let reply = Selection::new(&view, &selector, returns)?.reply()?;
                 return Ok((None, reply));
             }
-            What::Remove(selector, returns) => return remove(view, &selector, returns),
-            What::SetType(flags) if nested => {
+            Action::Remove(selector, returns) => return remove(view, &selector, returns),
+            Action::SetType(flags) if nested => {
                 let edit = convert::set_type(view, flags & !FLAG_PERSIST_INDEX)?;
                 return Ok((edit, Reply::Nil));
             }
-            What::SetType(flags) => return Ok((convert::set_type(view, flags)?, Reply::Nil)),
-            What::Sort(flags) => return Ok((convert::sort(view, flags)?, Reply::Nil)),
-            What::Clear => {
+            Action::SetType(flags) => return Ok((convert::set_type(view, flags)?, Reply::Nil)),
+            Action::Sort(flags) => return Ok((convert::sort(view, flags)?, Reply::Nil)),
+            Action::Clear => {
                 // Lists lose their index, maps keep it (semantics.md#lists-operations).
                 let flags = match view.shape {
                     Shape::List => view.flags & !FLAG_PERSIST_INDEX,
@@ -164,20 +192,20 @@ impl<'a> What<'a> {
                 };
                 return Ok((Some(Edit::empty(view.shape, flags)), Reply::Nil));
             }
-            What::Set { index, item, flags } => {
+            Action::Set { index, item, flags } => {
                 return Ok((insert::set(view, index, item, flags)?, Reply::Nil));
             }
-            What::IncrementElement {
+            Action::IncrementElement {
                 index, by, flags, ..
             } => return increment_element(view, index, by, flags),
-            What::IncrementValue { key, by, .. } => return increment_value(view, key, by),
-            What::Append { items, flags, .. } => insert::append(view, items, flags)?,
-            What::Insert {
+            Action::IncrementValue { key, by, .. } => return increment_value(view, key, by),
+            Action::Append { items, flags, .. } => insert::append(view, items, flags)?,
+            Action::Insert {
                 index,
                 items,
                 flags,
             } => insert::insert(view, index, items, flags)?,
-            What::Put { items, flags, .. } => put::put(view, items, flags)?,
+            Action::Put { items, flags, .. } => put::put(view, items, flags)?,
         };
         let count = edit.as_ref().map_or(view.count, Edit::count);
         Ok((edit, Reply::Int(i64::from(count))))
@@ -192,7 +220,7 @@ fn unknown(operation: i64, writes: bool) -> CallError {
 }
 
 /// Removes what is selected, and replies about it as it was.
-fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> Acted<'a> {
+fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> ActionResult<'a> {
     let selection = Selection::new(&view, selector, returns)?.located()?;
     let reply = selection.reply()?;
     let removed = selection.segments()?;
@@ -209,7 +237,7 @@ fn increment_element<'a>(
     index: i64,
     by: Number,
     flags: ListWriteFlags,
-) -> Acted<'a> {
+) -> ActionResult<'a> {
     let at = resolve(view.count, index);
     let place = at.map(|at| view.segment(at, 1)).transpose()?;
     let number = match place {
@@ -228,7 +256,7 @@ fn increment_element<'a>(
 }
 
 /// Adds to the value of a key, which is a replacement; where there is none, the delta is a new entry.
-fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> Acted<'a> {
+fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> ActionResult<'a> {
     check_key(&key)?;
     let (place, number) = match find_key(&view, &key)? {
         Ok(entry) => (entry, by.added_to(view.value(entry))?),
@@ -239,170 +267,4 @@ fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> Acted<
     let splice = Splice::new(place, Cow::Owned(entry), 1);
     let edit = Edit::new(view, view.flags, vec![splice])?;
     Ok((Some(edit), number.reply()))
-}
-
-impl<'a> Items<'a> {
-    const fn one(bytes: Cow<'a, [u8]>) -> Self {
-        Self {
-            bytes,
-            count: 1,
-            single: true,
-        }
-    }
-
-    fn read(arguments: &mut Arguments<'a>, shape: Shape, many: Many) -> Result<Self, CallError> {
-        if many == Many::Several {
-            let (count, bytes) = arguments.items(Purpose::Storage, shape == Shape::Map)?;
-            return Ok(Self {
-                bytes,
-                count,
-                single: false,
-            });
-        }
-        let values = if shape == Shape::Map { 2 } else { 1 };
-        arguments.values(values, Purpose::Storage).map(Self::one)
-    }
-}
-
-impl<'a> What<'a> {
-    fn read(row: &Row, arguments: &mut Arguments<'a>) -> Result<Self, CallError> {
-        let create = |arguments: &mut Arguments<'a>| {
-            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
-            Ok::<u8, CallError>(row.shape.flags(flags))
-        };
-        let list_flags = |arguments: &mut Arguments<'a>| {
-            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
-            Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
-        };
-        Ok(match row.does {
-            Does::SetType => {
-                let flags = arguments.uint()?;
-                if flags & !u64::from(row.shape.legal_flags()) != 0 {
-                    return Err(CallError::NotApplicable(
-                        "the flags ask for an order that lists or maps cannot have",
-                    ));
-                }
-                Self::SetType(row.shape.flags(flags))
-            }
-            Does::Size => Self::Size,
-            Does::Clear => Self::Clear,
-            Does::Sort => {
-                let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
-                Self::Sort(ListSortFlags::from_bits_truncate(flags as u32))
-            }
-            Does::Select(by, fixed) => {
-                let returns = match fixed {
-                    Some(returns) => returns,
-                    None => Returns::of_code(arguments.uint()?).ok_or(CallError::NotApplicable(
-                        "there is no return type of this number",
-                    ))?,
-                };
-                let selector = read_selector(by, arguments)?;
-                if row.writes {
-                    Self::Remove(selector, returns)
-                } else {
-                    Self::Get(selector, returns)
-                }
-            }
-            Does::Append(many) => Self::Append {
-                items: Items::read(arguments, row.shape, many)?,
-                create: create(arguments)?,
-                flags: list_flags(arguments)?,
-            },
-            Does::Insert(many) => Self::Insert {
-                index: arguments.int()?,
-                items: Items::read(arguments, row.shape, many)?,
-                flags: list_flags(arguments)?,
-            },
-            Does::Set => Self::Set {
-                index: arguments.int()?,
-                item: Items::read(arguments, row.shape, Many::One)?,
-                flags: list_flags(arguments)?,
-            },
-            Does::IncrementElement => Self::IncrementElement {
-                index: arguments.int()?,
-                by: read_delta(arguments)?,
-                create: create(arguments)?,
-                flags: list_flags(arguments)?,
-            },
-            Does::Put(many, fixed) => {
-                let items = Items::read(arguments, row.shape, many)?;
-                let create = create(arguments)?;
-                let given = arguments.optional(Arguments::uint)?.unwrap_or(0);
-                Self::Put {
-                    items,
-                    flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
-                    create: (fixed != Some(MapWriteFlags::UPDATE_ONLY)).then_some(create),
-                }
-            }
-            Does::IncrementValue(sign) => {
-                let key = arguments.value(Purpose::Storage)?;
-                let delta = read_delta(arguments)?;
-                Self::IncrementValue {
-                    key,
-                    by: match sign {
-                        Sign::Plus => delta,
-                        Sign::Minus => delta.negated(),
-                    },
-                    create: create(arguments)?,
-                }
-            }
-        })
-    }
-}
-
-/// What is added: 1, unless the argument says otherwise.
-fn read_delta(arguments: &mut Arguments<'_>) -> Result<Number, CallError> {
-    let delta = match arguments.optional(Arguments::element)? {
-        Some(element) => Number::read(element)?,
-        None => None,
-    };
-    Ok(delta.unwrap_or(Number::Int(1)))
-}
-
-fn read_selector<'a>(by: By, arguments: &mut Arguments<'a>) -> Result<Selector<'a>, CallError> {
-    let sought = |arguments: &mut Arguments<'a>| arguments.value(Purpose::Lookup);
-    let list = |arguments: &mut Arguments<'a>| {
-        arguments
-            .items(Purpose::Lookup, false)
-            .map(|(_, items)| items)
-    };
-    let count = |arguments: &mut Arguments<'a>| {
-        Ok::<_, CallError>(arguments.optional(Arguments::uint)?.unwrap_or(u64::MAX))
-    };
-    Ok(match by {
-        By::Index => Selector::Index(arguments.int()?),
-        By::IndexRange => Selector::IndexRange {
-            start: arguments.int()?,
-            count: count(arguments)?,
-        },
-        By::Rank => Selector::Rank(arguments.int()?),
-        By::RankRange => Selector::RankRange {
-            start: arguments.int()?,
-            count: count(arguments)?,
-        },
-        By::Key => Selector::Key(sought(arguments)?),
-        By::Keys => Selector::Keys(list(arguments)?),
-        By::KeyInterval => {
-            let begin = sought(arguments)?;
-            Selector::KeyInterval(begin, arguments.optional(sought)?)
-        }
-        By::KeyRelative => Selector::KeyRelative {
-            key: sought(arguments)?,
-            index: arguments.int()?,
-            count: count(arguments)?,
-        },
-        By::FirstValue => Selector::FirstValue(sought(arguments)?),
-        By::Value => Selector::Value(sought(arguments)?),
-        By::Values => Selector::Values(list(arguments)?),
-        By::ValueInterval => {
-            let begin = sought(arguments)?;
-            Selector::ValueInterval(begin, arguments.optional(sought)?)
-        }
-        By::ValueRelative => Selector::ValueRelative {
-            value: sought(arguments)?,
-            rank: arguments.int()?,
-            count: count(arguments)?,
-        },
-    })
 }

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
-use crate::operation::OperationResult;
+use crate::operation::OperationResults;
 use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -69,7 +69,7 @@ pub struct OperateResult {
     /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
     pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.
-    pub results: Vec<OperationResult>,
+    pub results: OperationResults,
 }
 
 impl OperateResult {

@@ -145,6 +145,26 @@ impl<'a> RecordView<'a> {
         self.raw_bins().find(|bin| bin.name == name)
     }
 
+    /// The bin of this name in the body of a stored record, of which nothing else is checked. O(bins before it).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the bytes up to the bin are not those of a record.
+    #[inline]
+    pub(crate) fn find_in(body: &'a [u8], name: &[u8]) -> Result<Option<RawBin<'a>>> {
+        let find = || {
+            let view = Self::unchecked(body)?;
+            let mut rest = view.bins;
+            for _ in 0..view.count {
+                let bin = read_bin(&mut rest)?;
+                if bin.name == name {
+                    return Ok(Some(bin));
+                }
+            }
+            Ok(None)
+        };
+        find().map_err(|source| Error::malformed("record", source))
+    }
+
     /// A bin, and the bytes of the bins before and behind it.
     #[inline]
     pub(crate) fn locate(&self, name: &[u8]) -> Option<LocatedBin<'a>> {

@@ -9,7 +9,7 @@ use super::pace::Pace;
 use super::query::{PARTITIONS, number_in_index};
 use super::served::Shared;
 use crate::engine::Address;
-use crate::operation::{Checked, Mode, Operation};
+use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
 
 /// Operations to be done on all records of a set.
@@ -89,7 +89,7 @@ impl Background {
             key: None,
         };
         // They only write; what they have to say is said to nobody.
-        let mut ignored = Vec::new();
+        let mut ignored = OperationResults::default();
         let counter = match self.namespace.write_at(
             &address,
             self.filter.as_ref(),

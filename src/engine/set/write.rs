@@ -1,13 +1,15 @@
 //! What users do to single records of a set: puts, deletes, operations, updates by a closure.
 
 use serde::Serialize;
-use spikelet_storage::{Digest, Lsn};
+use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
 use crate::engine::write::{Edited, Target, Wrote, record_bytes, with_scratch, with_stored_key};
 use crate::expression::RecordFacts;
-use crate::operation::{Checked, Mode, Operation, check_whole, merge, operations};
+use crate::operation::{
+    Checked, Mode, Operation, OperationResults, SingleRead, check_whole, merge, operations,
+};
 use crate::record::{Bins, Key, RecordView, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -306,6 +308,11 @@ impl Set {
         digest: Digest,
         operations: &[Operation],
     ) -> Result<OperateResult> {
+        if let Some(operation) = SingleRead::of(operations) {
+            return self.read_results(policy, key, &digest, |entry| {
+                operation.read(entry.payload())
+            });
+        }
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -313,20 +320,15 @@ impl Set {
         };
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
-            let filter = policy.filter.as_ref().or(self.filter.as_ref());
-            let read = self.read_at(filter, key, &digest, |entry| {
-                let now_ms = self.core.namespace.clock.now_ms();
-                let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
+            return self.read_results(policy, key, &digest, |entry| {
                 let record = RecordView::parse(entry.payload())?;
-                let results = checked.seeing(&facts).read(record)?;
-                Ok(OperateResult {
-                    generation: entry.generation(),
-                    record_bytes: record_bytes(entry.key(), entry.payload()),
-                    lsn: None,
-                    results,
-                })
-            })?;
-            return read.ok_or_else(|| self.about(key, Error::not_found()));
+                if !checked.evaluates() {
+                    return checked.read(record);
+                }
+                let now_ms = self.core.namespace.clock.now_ms();
+                let facts = self.core.namespace.facts(entry, &self.core.name, now_ms);
+                checked.seeing(&facts).read(record)
+            });
         }
         self.core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
@@ -340,6 +342,27 @@ impl Set {
             lsn: wrote.lsn,
             results: wrote.results,
         })
+    }
+
+    /// What operations that only read return of the record with this key.
+    #[inline]
+    fn read_results(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(&EntryView<'_>) -> Result<OperationResults>,
+    ) -> Result<OperateResult> {
+        let filter = policy.filter.as_ref().or(self.filter.as_ref());
+        let found = self.read_at(filter, key, digest, |entry| {
+            Ok(OperateResult {
+                generation: entry.generation(),
+                record_bytes: record_bytes(entry.key(), entry.payload()),
+                lsn: None,
+                results: read(&entry)?,
+            })
+        })?;
+        found.ok_or_else(|| self.about(key, Error::not_found()))
     }
 
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
