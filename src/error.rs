@@ -1,4 +1,4 @@
-//! The one error type of the public API.
+//! The one error type of the public API: [`Error`], what it names, and why a store refused.
 
 mod causes;
 mod from_storage;
@@ -305,8 +305,8 @@ pub enum Error {
     /// Stored bytes of the record are lost, or may be out of date (code 1). See [`Error::is_damage`].
     #[error("{}: {source}", Subject(record))]
     Damaged {
-        /// What was found: [`StorageError::Damaged`](crate::StorageError::Damaged) or
-        /// [`StorageError::MaybeStale`](crate::StorageError::MaybeStale).
+        /// What was found: [`StorageError::Damaged`] or
+        /// [`StorageError::MaybeStale`].
         #[source]
         source: Box<StorageError>,
         /// The record, if it is known.
@@ -405,7 +405,7 @@ impl Error {
 
     /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
     /// ([`Error::KeyBusy`], [`Error::Timeout`]), defragmentation has to catch up
-    /// ([`StorageError::NoSpace`](crate::StorageError::NoSpace)), or another process has the store open ([`Error::InUse`]).
+    /// ([`StorageError::NoSpace`]), or another process has the store open ([`Error::InUse`]).
     ///
     /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
     /// or file system needs room ([`Error::StopWrites`] comes after the wait of

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
+use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
-use crate::{Error, Result, ShardLoss};
+use crate::{Error, Result};
 
 use super::namespace::{Core, metadata_of};
 use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};

@@ -42,7 +42,6 @@ use self::node::Program;
 use crate::call::CallError;
 use crate::{Error, Result, base64};
 
-pub use expressions::{Definition, LoopVariable, PathFlags, PathResult, RegexFlags, Step};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 

@@ -91,7 +91,8 @@ impl<'a> RecordView<'a> {
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
-    /// use spikelet::{Bins, ParticleType, RecordView, bins};
+    /// use spikelet::{Bins, RecordView, bins};
+    /// use spikelet::value::ParticleType;
     /// let mut body = Vec::new();
     /// Bins::try_from(bins! { "age" => 36, "name" => "Ada" })?.write_body(&mut body)?;
     /// let view = RecordView::parse(&body)?;

@@ -13,12 +13,10 @@ use super::results::Results;
 use super::served::Served;
 use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
 use crate::operation::{Checked, Mode};
+use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
 use crate::value::ParticleType;
-use crate::{
-    Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result,
-    WritePolicy,
-};
+use crate::{Digest, Error, Expiration, Expression, Result, WritePolicy};
 
 /// Codes that answer requests and have no [`Error`].
 pub(crate) mod result_code {
@@ -392,7 +390,9 @@ fn found(metadata: &Metadata) -> Answer {
 pub(crate) fn set_of<'a>(fields: &Fields<'a>) -> Result<&'a str> {
     let name = fields.get(Field::Set).unwrap_or_default();
     match std::str::from_utf8(name) {
-        Ok(name) if name.len() <= crate::MAX_SET_NAME_BYTES && !name.contains('\0') => Ok(name),
+        Ok(name) if name.len() <= crate::record::MAX_SET_NAME_BYTES && !name.contains('\0') => {
+            Ok(name)
+        }
         _ => Err(Error::parameter(
             "the name of a set has at most 63 bytes of UTF-8, none of them NUL",
         )),
@@ -416,7 +416,7 @@ pub(crate) fn expiration(ttl: u32, served: &Served) -> Result<Expiration> {
         TTL_DONT_UPDATE => Expiration::DontUpdate,
         seconds => Expiration::After(Duration::from_secs(u64::from(seconds))),
     };
-    if matches!(expiration, Expiration::After(live) if live <= crate::MAX_TIME_TO_LIVE)
+    if matches!(expiration, Expiration::After(live) if live <= crate::policy::MAX_TIME_TO_LIVE)
         && !served.expires
     {
         return Err(Error::Forbidden(

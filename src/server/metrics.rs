@@ -123,7 +123,11 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
             }
         }
     }
-    type Own = (&'static str, &'static str, fn(&crate::Stats) -> u64);
+    type Own = (
+        &'static str,
+        &'static str,
+        fn(&crate::storage::Stats) -> u64,
+    );
     let own: [Own; 11] = [
         ("waits", "counter", |stats| stats.waits),
         ("wait_timeouts", "counter", |stats| stats.timeouts),

@@ -1,15 +1,17 @@
 //! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
 //!
-//! * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//!   `compression`: the same, compressed. `reply`, `results`, `particle`, `outbox`: answers, put
-//!   together.
-//! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `pace`:
-//!   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
-//! * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
-//! * `served`: what connections share. `counters`, `metrics`: what has happened. `budget`: memory for large messages.
-//! * `connection`: one client. `listener`: accepting and stopping.
-//!
-//! It asks the engine by digest (`engine::remote`), since digests are what clients send.
+//! [`Server`] says how to start one inside a program; the program `spikelet` has the command `serve`.
+
+// * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
+//   `compression`: the same, compressed. `reply`, `results`, `particle`, `outbox`: answers, put
+//   together.
+// * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `pace`:
+//   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
+// * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
+// * `served`: what connections share. `counters`, `metrics`: what has happened. `budget`: memory for large messages.
+// * `connection`: one client. `listener`: accepting and stopping.
+//
+// It asks the engine by digest (`engine::remote`), since digests are what clients send.
 
 mod background;
 mod batch;

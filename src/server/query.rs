@@ -23,8 +23,10 @@ use super::served::{Served, Shared};
 use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
+use crate::policy::RecordExistsAction;
+use crate::record::BinName;
 use crate::value::ParticleType;
-use crate::{BinName, Digest, Error, Expression, RecordExistsAction, Result, WritePolicy};
+use crate::{Digest, Error, Expression, Result, WritePolicy};
 
 /// How many partitions there are.
 pub(super) const PARTITIONS: u16 = 4096;

@@ -10,7 +10,8 @@ use super::counters::{Counters, Latency};
 use super::index::{Elsewhere, Indexes};
 use super::job::Jobs;
 use super::modules::Modules;
-use crate::{Error, KeyHash, Namespace, Result, Store};
+use crate::record::KeyHash;
+use crate::{Error, Namespace, Result, Store};
 
 /// A namespace, served.
 #[derive(Debug)]

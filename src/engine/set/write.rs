@@ -372,7 +372,7 @@ impl Set {
     /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
     /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
     ///
-    /// After an update that was only applied ([`Acknowledge::Applied`](crate::Acknowledge)), wait for
+    /// After an update that was only applied ([`Acknowledge::Applied`](crate::policy::Acknowledge)), wait for
     /// [`Namespace::last_lsn`](crate::Namespace::last_lsn).
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! positions and ranks count from the end. A position or rank that does not exist is an error, a range is clipped to what
 //! there is. The rank of an element is its position in the order of values.
 
+pub use crate::cdt::{ListReturn, ListSortFlags};
+
 use super::super::Operation;
 use super::arguments::{
     self, ALL, Argument, collection, fixed, fixed_inverted, interval, number, sought,
@@ -12,9 +14,7 @@ use super::arguments::{
 };
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
-use crate::cdt::{
-    Action, ListPolicy, ListReturn, ListSortFlags, ListWriteFlags, ReturnKind, Selector, code,
-};
+use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code};
 use crate::value::{ListOrder, Purpose, Value};
 
 /// An operation that reads or removes what is selected.

@@ -6,13 +6,15 @@
 //! entry is its position in the order of keys, its rank that in the order of values (equal ones by key); negative ones
 //! count from the end. An index or rank that does not exist is an error, a range is clipped to what there is.
 
+pub use crate::cdt::MapReturn;
+
 use super::super::Operation;
 use super::arguments::{
     self, ALL, Argument, collection, increment, interval, number, sought, sought_several,
     stored_entries, stored_entry,
 };
 use crate::call::context::create_bits;
-use crate::cdt::{Action, MapPolicy, MapReturn, MapWriteFlags, Number, Selector, code};
+use crate::cdt::{Action, MapPolicy, MapWriteFlags, Number, Selector, code};
 use crate::value::{MapOrder, Value};
 
 /// An operation that reads or removes what is selected.

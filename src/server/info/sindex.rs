@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::{Answer, Ask, InfoError, Pairs};
+use crate::Expression;
 use crate::base64;
 use crate::expression::ExpType;
+use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::condition::read_operation;
 use crate::server::index::{CannotDeclare, Definition, Index, IndexKind, IndexPart, IndexSubject};
 use crate::server::operation::bin_name;
 use crate::server::served::Served;
-use crate::{Expression, MAX_SET_NAME_BYTES};
 
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
