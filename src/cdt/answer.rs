@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::elements::ByRank;
 use super::returns::{ReturnKind, Returns};
 use super::select::{Places, SelectedBy, Selector, select};
-use super::value_list::{Listed, by_value};
+use super::value_list::{ValueMatches, by_value};
 use super::view::{Segment, Shape, View};
 use crate::call::{CallError, Reply};
 use crate::value::msgpack::{
@@ -195,7 +195,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 }
                 positions.into_iter().map(mirror).collect()
             }
-            Places::Listed(Listed {
+            Places::Listed(ValueMatches {
                 ranks,
                 in_order: true,
                 ..
@@ -203,7 +203,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 .iter()
                 .flat_map(|(at, count)| mirrored(len, *at, *count, from_end))
                 .collect(),
-            Places::Scattered { items, .. } | Places::Listed(Listed { items, .. }) => {
+            Places::Scattered { items, .. } | Places::Listed(ValueMatches { items, .. }) => {
                 items.iter().map(|item| mirror(item.at)).collect()
             }
         }
@@ -215,7 +215,9 @@ impl<'l, 'a> Selection<'l, 'a> {
             Places::Row { at, count, .. } => (*at..*at + *count).collect(),
             Places::Ranked { items, .. }
             | Places::Scattered { items, .. }
-            | Places::Listed(Listed { items, .. }) => items.iter().map(|item| item.at).collect(),
+            | Places::Listed(ValueMatches { items, .. }) => {
+                items.iter().map(|item| item.at).collect()
+            }
         };
         selected.sort_unstable();
         (0..self.view.count).filter(move |at| selected.binary_search(at).is_err())
@@ -299,7 +301,7 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Keys, values or both: a list or map of what is selected, in the order in which it is replied.
     fn content(&self, what: ReturnKind) -> Result<Reply<'a>, CallError> {
         let mut segments = match &self.places {
-            Places::Ranked { items, .. } | Places::Listed(Listed { items, .. })
+            Places::Ranked { items, .. } | Places::Listed(ValueMatches { items, .. })
                 if !self.returns.inverted && what != ReturnKind::OrderedMap =>
             {
                 joined(items)

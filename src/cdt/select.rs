@@ -104,7 +104,7 @@ pub(super) enum Places {
     /// Ascending positions. By value, their ranks are consecutive, from `rank` on if that was asked for.
     Scattered { rank: u32, items: Vec<Segment> },
     /// What the values of a list of values selected, one after the other.
-    Listed(value_list::Listed),
+    Listed(value_list::ValueMatches),
 }
 
 impl Places {
@@ -337,7 +337,7 @@ fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
 }
 
 /// A position, and the bytes from its element on.
-struct Reached<'a> {
+struct WalkPosition<'a> {
     at: u32,
     rest: &'a [u8],
 }
@@ -350,7 +350,7 @@ fn skip_while<'a>(
     mut at: u32,
     value: &[u8],
     order: Ordering,
-) -> Result<Reached<'a>, CallError> {
+) -> Result<WalkPosition<'a>, CallError> {
     let sought = front_int(value);
     while at < view.count {
         cost::visit();
@@ -365,7 +365,7 @@ fn skip_while<'a>(
         rest = rest.get(len..).unwrap_or_default();
         at += 1;
     }
-    Ok(Reached { at, rest })
+    Ok(WalkPosition { at, rest })
 }
 
 fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallError> {

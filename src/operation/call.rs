@@ -7,7 +7,7 @@ use crate::call::{
     Call, CallError, CallSystem, Context, EncodedCall, Payload, Reply, Trust, below, encode_path,
 };
 use crate::cdt::PreparedCall;
-use crate::expression::{Selected, select};
+use crate::expression::{Selection, select};
 use crate::record::BinName;
 use crate::value::ParticleType;
 use crate::{Result, bits, cdt, hll};
@@ -160,8 +160,8 @@ impl BinCall {
             CallSystem::Collections => match payload {
                 Payload::Select { path, flags, apply } => {
                     match select((kind, value), path, flags, apply, false)? {
-                        Selected::Reply(reply) => Ok(reply),
-                        Selected::Applied(..) => Ok(Reply::Nil),
+                        Selection::Reply(reply) => Ok(reply),
+                        Selection::Applied(..) => Ok(Reply::Nil),
                     }
                 }
                 payload => cdt::read((kind, value), &payload),
@@ -188,8 +188,10 @@ impl BinCall {
                 if let Payload::Select { path, flags, apply } = payload {
                     let current = current.unwrap_or((ParticleType::Null, &[]));
                     return Ok(match select(current, path, flags, apply, true)? {
-                        Selected::Reply(reply) => (Change::None, reply),
-                        Selected::Applied(kind, value) => (Change::Stored(kind, value), Reply::Nil),
+                        Selection::Reply(reply) => (Change::None, reply),
+                        Selection::Applied(kind, value) => {
+                            (Change::Stored(kind, value), Reply::Nil)
+                        }
                     });
                 }
                 let (edit, reply) = cdt::modify(current, &payload)?;

@@ -1,11 +1,11 @@
 //! The run of operations that write.
 
+use super::bin_value::{check_bin_value, check_stored_bin_value};
 use super::call::write_collection;
-use super::change::{Change, Settled, not_storable};
+use super::change::{Change, SettledChange, not_storable};
 use super::check::{Checked, Mode, Outcome};
 use super::read::{Answer, ResultSink, Results, read_all, read_bin};
 use super::slots::Slots;
-use super::whole::{check_whole, check_whole_stored};
 use super::{Action, Operation, OperationResults, evaluate, scalar};
 use crate::Result;
 use crate::expression::Scope;
@@ -91,7 +91,7 @@ impl Checked<'_> {
         match (change, located) {
             (Change::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
-                slots.apply(*bin, Settled::Removed);
+                slots.apply(*bin, SettledChange::Removed);
                 slots.write(out)
             }
             (Change::None, _) | (Change::Remove, None) => {
@@ -165,14 +165,14 @@ fn write_bin<'a>(
     let change = match &operation.action {
         Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
         Action::Write(value) => {
-            check_whole(value)?;
+            check_bin_value(value)?;
             Change::write(value)
         }
         Action::WriteEncoded(ParticleType::Null, _) => Change::Remove,
         Action::WriteEncoded(kind, value) => {
             let mut stored = Vec::with_capacity(value.len());
             from_wire(*kind, value, &mut stored).map_err(not_storable)?;
-            check_whole_stored(*kind, &stored)?;
+            check_stored_bin_value(*kind, &stored)?;
             Change::Stored(*kind, stored)
         }
         Action::Add(operand) => scalar::add(bin, current, operand)?,

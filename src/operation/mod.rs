@@ -8,8 +8,9 @@
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
 //! * `scalar`, `call`, `evaluate`: what one operation does to one bin.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
-//! * `merge`: the common put, without operations. `whole`: what may be written as a whole bin.
+//! * `merge`: the common put, without operations. `bin_value`: what may be written as a whole bin.
 
+mod bin_value;
 mod call;
 mod change;
 mod check;
@@ -22,15 +23,14 @@ mod scalar;
 mod slots;
 #[cfg(test)]
 mod tests;
-mod whole;
 
+pub(crate) use bin_value::check_bin_value;
 pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
 #[cfg(feature = "server")]
 pub(crate) use read::ResultSink;
 pub(crate) use read::SingleRead;
 pub(crate) use scalar::End;
-pub(crate) use whole::check_whole;
 
 use std::fmt;
 use std::ops::Deref;

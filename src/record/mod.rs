@@ -25,24 +25,24 @@
 // Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing here does I/O.
 
 mod bins;
-mod bridge;
 mod key;
 mod metadata;
 mod name;
 mod owned;
 mod ripemd160;
 mod serde;
+mod serde_struct;
 mod shard_role;
 mod view;
 
 pub(crate) mod body;
 
 pub use bins::Bins;
-pub use bridge::{from_bins, to_bins};
 pub use key::{Key, KeyHash};
 pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
+pub use serde_struct::{from_bins, to_bins};
 pub(crate) use shard_role::{
     SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN, ShardRole,
     keeps_description,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::body::{RawBin, check_bin, read_bin, read_varint, write_varint};
-use super::{Bins, bridge};
+use super::{Bins, serde_struct};
 use crate::value::{CodecError, ParticleType, ValueRef};
 use crate::{Error, Result};
 
@@ -138,7 +138,7 @@ impl<'a> RecordView<'a> {
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        bridge::from_map(self)
+        serde_struct::from_map(self)
     }
 
     #[inline]

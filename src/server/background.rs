@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use super::condition::Condition;
 use super::job::{End, Job};
-use super::pace::Pace;
 use super::query::{PARTITIONS, number_in_index};
-use super::served::Shared;
+use super::rate_limit::RateLimit;
+use super::shared::Shared;
 use crate::engine::Address;
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
@@ -32,7 +32,7 @@ impl Background {
             self.job.finish(End::Aborted);
             return;
         };
-        let mut pace = Pace::new(self.job.records_per_second);
+        let mut pace = RateLimit::new(self.job.records_per_second);
         let mut scratch = Vec::new();
         let mut set_name = (0, String::new());
         for partition in 0..PARTITIONS {

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::connection::{self, Open};
 use super::metrics;
-use super::served::{Limits, Shared};
+use super::shared::{Limits, Shared};
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.

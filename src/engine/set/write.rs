@@ -5,10 +5,12 @@ use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
-use crate::engine::write::{Edited, Target, Wrote, record_bytes, with_scratch, with_stored_key};
+use crate::engine::write::{
+    EditOutcome, Target, WriteOutcome, record_bytes, with_scratch, with_stored_key,
+};
 use crate::expression::RecordFacts;
 use crate::operation::{
-    Checked, Mode, Operation, OperationResults, SingleRead, check_whole, merge, operations,
+    Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge, operations,
 };
 use crate::record::{Bins, Key, RecordView, to_bins};
 use crate::value::Value;
@@ -85,7 +87,7 @@ impl Set {
         bins: &Bins,
     ) -> Result<Lsn> {
         self.write(policy, key, digest, false, |old, _, body| {
-            Ok((Edited::Body(merge(old, bins, body)?), ()))
+            Ok((EditOutcome::Body(merge(old, bins, body)?), ()))
         })
         .and_then(|wrote| written(wrote.lsn))
     }
@@ -104,8 +106,12 @@ impl Set {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> Result<Wrote<R>> {
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<WriteOutcome<R>> {
         // A write that creates nothing makes no set, either.
         let only_existing = matches!(
             policy.record_exists_action,
@@ -334,7 +340,7 @@ impl Set {
         let must_exist = checked.must_exist();
         let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
             let outcome = checked.seeing(facts).execute(old, body)?;
-            Ok((Edited::Body(outcome.bin_count), outcome.results))
+            Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
         })?;
         Ok(OperateResult {
             generation: wrote.generation,
@@ -400,10 +406,11 @@ impl Set {
         let wrote = self.write(policy, &key, digest, false, |old, _, body| {
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let result = edit(&mut bins)?;
-            bins.iter().try_for_each(|(_, value)| check_whole(value))?;
+            bins.iter()
+                .try_for_each(|(_, value)| check_bin_value(value))?;
             let edited = match bins.write_body(body)? {
-                0 => Edited::Emptied,
-                count => Edited::Body(count as u32),
+                0 => EditOutcome::Emptied,
+                count => EditOutcome::Body(count as u32),
             };
             Ok((edited, result))
         })?;
