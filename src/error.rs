@@ -16,6 +16,29 @@ pub use causes::{ShardLoss, StoreHolder, WriteStop};
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
 
+/// The pattern of the errors that name a record.
+macro_rules! about_record {
+    ($record:ident) => {
+        Self::Malformed { $record, .. }
+            | Self::NotStorable { $record, .. }
+            | Self::NotFound { $record }
+            | Self::Generation { $record, .. }
+            | Self::RecordExists { $record }
+            | Self::BinExists { $record, .. }
+            | Self::Timeout { $record, .. }
+            | Self::IncompatibleType { $record, .. }
+            | Self::RecordTooBig { $record, .. }
+            | Self::KeyBusy { $record, .. }
+            | Self::BinNotFound { $record, .. }
+            | Self::KeyMismatch { $record }
+            | Self::ElementNotFound { $record, .. }
+            | Self::ElementExists { $record, .. }
+            | Self::OpNotApplicable { $record, .. }
+            | Self::FilteredOut { $record }
+            | Self::Damaged { $record, .. }
+    };
+}
+
 /// Everything that can go wrong, with what a person needs to act on it.
 ///
 /// [`Error::result_code`] gives Aerospike's number for it. An error means that nothing was changed, unless
@@ -451,23 +474,7 @@ impl Error {
     #[must_use]
     pub fn record(&self) -> Option<&RecordId> {
         match self {
-            Self::Malformed { record, .. }
-            | Self::NotStorable { record, .. }
-            | Self::NotFound { record }
-            | Self::Generation { record, .. }
-            | Self::RecordExists { record }
-            | Self::BinExists { record, .. }
-            | Self::Timeout { record, .. }
-            | Self::IncompatibleType { record, .. }
-            | Self::RecordTooBig { record, .. }
-            | Self::KeyBusy { record, .. }
-            | Self::BinNotFound { record, .. }
-            | Self::KeyMismatch { record }
-            | Self::ElementNotFound { record, .. }
-            | Self::ElementExists { record, .. }
-            | Self::OpNotApplicable { record, .. }
-            | Self::FilteredOut { record }
-            | Self::Damaged { record, .. } => record.as_deref(),
+            about_record!(record) => record.as_deref(),
             _ => None,
         }
     }
@@ -475,24 +482,7 @@ impl Error {
     /// The error with the record that it is about, unless it names one already.
     #[cold]
     pub(crate) fn about(mut self, set: &str, key: &Key<'_>) -> Self {
-        if let Self::Malformed { record, .. }
-        | Self::NotStorable { record, .. }
-        | Self::NotFound { record }
-        | Self::Generation { record, .. }
-        | Self::RecordExists { record }
-        | Self::BinExists { record, .. }
-        | Self::Timeout { record, .. }
-        | Self::IncompatibleType { record, .. }
-        | Self::RecordTooBig { record, .. }
-        | Self::KeyBusy { record, .. }
-        | Self::BinNotFound { record, .. }
-        | Self::KeyMismatch { record }
-        | Self::ElementNotFound { record, .. }
-        | Self::ElementExists { record, .. }
-        | Self::OpNotApplicable { record, .. }
-        | Self::FilteredOut { record }
-        | Self::Damaged { record, .. } = &mut self
-        {
+        if let about_record!(record) = &mut self {
             record.get_or_insert_with(|| Box::new(RecordId::new(set, key)));
         }
         self
