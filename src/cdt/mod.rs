@@ -64,8 +64,7 @@ use dispatch::UnreadCall;
 use view::View;
 
 use crate::call::{Call, CallError, Payload, Reply};
-use crate::value::msgpack::MAX_NESTING;
-use crate::value::{CodecError, ParticleType};
+use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
 /// Executes a call that reads a list or map: `current` is the type and stored value of its bin.
 pub(crate) fn read<'a>(
