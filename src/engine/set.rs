@@ -58,6 +58,19 @@ impl SetCore {
 }
 
 /// What operations on a record have returned.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::{add, get_bin};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// let result = pages.operate("home", &[add("visits", 1), get_bin("visits")])?;
+/// assert_eq!(result.value(1), Some(&1.into())); // by the operation's position
+/// assert_eq!(result.bin("visits"), Some(&1.into())); // or by its bin
+/// assert_eq!((result.generation, result.lsn.is_some()), (1, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.

@@ -4,6 +4,26 @@
 //! Reads of a missing bin give no result; removals from one do nothing; what adds elements creates it. Negative
 //! positions and ranks count from the end. A position or rank that does not exist is an error, a range is clipped to what
 //! there is. The rank of an element is its position in the order of values.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::lists;
+//! use spikelet::{ListOrder, ListPolicy, ListReturnType, ListWriteFlags};
+//!
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! let unique = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+//! let result = users.operate("alice", &[
+//!     lists::append_items(&unique, "tags", vec!["rust".into(), "go".into(), "c".into()]),
+//!     lists::get_by_value("tags", "rust", ListReturnType::Index),
+//!     lists::remove_by_rank("tags", -1, ListReturnType::Values),
+//!     lists::get_range("tags", 0, 10),
+//! ])?;
+//! assert_eq!(result.value(1), Some(&vec![2].into())); // c, go, rust
+//! assert_eq!(result.value(2), Some(&"rust".into()));
+//! assert_eq!(result.value(3), Some(&vec!["c", "go"].into()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub use crate::cdt::{ListReturn, ListSortFlags};
 

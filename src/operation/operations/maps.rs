@@ -5,6 +5,27 @@
 //! Reads of a missing bin give no result; removals from one do nothing; what puts entries creates it. The index of an
 //! entry is its position in the order of keys, its rank that in the order of values (equal ones by key); negative ones
 //! count from the end. An index or rank that does not exist is an error, a range is clipped to what there is.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::maps;
+//! use spikelet::{MapOrder, MapPolicy, MapReturnType, MapWriteFlags};
+//!
+//! let games = spikelet::Store::in_memory()?.set("games")?;
+//! let by_name = MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty());
+//! let result = games.operate("chess", &[
+//!     maps::put(&by_name, "scores", "ada", 310),
+//!     maps::put(&by_name, "scores", "bob", 120),
+//!     maps::increment_value(&by_name, "scores", "bob", 250),
+//!     maps::get_by_rank("scores", -1, MapReturnType::Key),
+//!     maps::get_by_key("scores", "ada", MapReturnType::Rank),
+//! ])?;
+//! assert_eq!(result.value(2), Some(&370.into()));
+//! assert_eq!(result.value(3), Some(&"bob".into()));
+//! assert_eq!(result.value(4), Some(&0.into()));
+//! # Ok(())
+//! # }
+//! ```
 
 pub use crate::cdt::MapReturn;
 
