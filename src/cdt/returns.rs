@@ -193,6 +193,9 @@ pub(crate) struct Returns {
 const INVERTED: u64 = 0x1_0000;
 
 impl Returns {
+    /// Nothing about what was selected.
+    pub(crate) const NOTHING: Self = Self::new(ReturnKind::None);
+
     pub(crate) const fn new(kind: ReturnKind) -> Self {
         Self {
             kind,
