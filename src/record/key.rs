@@ -28,16 +28,16 @@ use crate::value::{CodecError, ParticleType};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key<'a> {
-    /// An integer.
+    /// A signed integer of 64 bits.
     Integer(i64),
-    /// Text.
+    /// Text in UTF-8.
     String(Cow<'a, str>),
-    /// Bytes.
+    /// Bytes of any content.
     Blob(Cow<'a, [u8]>),
 }
 
 impl Key<'_> {
-    /// The same key, owning its bytes.
+    /// Copies the key, if it is borrowed, so that it owns its bytes.
     #[must_use]
     pub fn into_owned(self) -> Key<'static> {
         match self {

@@ -49,7 +49,7 @@ pub fn create(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// The same with a persisted index: see [`ListPolicy::persist_index`].
+/// Makes the bin a list as [`create`] does, with a persisted index: see [`ListPolicy::persist_index`].
 #[must_use]
 pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     create_with(
@@ -59,7 +59,7 @@ pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// The same with order and persisted index of a policy; `pad` says whether a list that the last context leads into is
+/// Makes the bin a list as [`create`] does, with the order and persisted index of a policy; `pad` says whether a list that the last context leads into is
 /// filled with nil up to its position.
 #[must_use]
 pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {

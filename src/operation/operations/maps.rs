@@ -45,7 +45,7 @@ pub fn create(bin: &str, order: MapOrder) -> Operation {
     set_order(bin, order).creating(create_bits(order))
 }
 
-/// The same with a persisted index: see [`MapPolicy::persist_index`]. O(N), O(N log N) for an index of values.
+/// Makes the bin a map as [`create`] does, with a persisted index: see [`MapPolicy::persist_index`]. O(N), O(N log N) for an index of values.
 #[must_use]
 pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
     let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index(true);
