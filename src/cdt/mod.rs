@@ -37,6 +37,7 @@ mod ranks;
 mod returns;
 mod segment;
 mod select;
+mod selections;
 mod shape;
 mod sought;
 mod splice;
@@ -63,6 +64,7 @@ pub(crate) use insert::Items;
 pub(crate) use number::Number;
 pub(crate) use returns::{ReturnKind, Returns};
 pub(crate) use select::Selector;
+pub(crate) use selections::{list_selections, map_selections};
 pub(crate) use sought::Sought;
 
 use dispatch::UnreadCall;

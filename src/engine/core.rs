@@ -36,7 +36,7 @@ pub(super) struct Core {
 /// A record as a scan meets it, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedRecord<'a> {
-    /// Its digest.
+    /// The digest of the record.
     pub digest: Digest,
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
@@ -46,7 +46,7 @@ pub struct ScannedRecord<'a> {
     pub metadata: Metadata,
     /// What it takes on the device, in bytes.
     pub stored_bytes: u64,
-    /// Its bins.
+    /// The bins of the record, lent where they lie.
     pub view: RecordView<'a>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> ScannedRecord<'a> {
 /// A record on which writers have waited or were refused. After 5 minutes an event counts half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotRecord {
-    /// Its digest.
+    /// The digest of the record.
     pub digest: Digest,
     /// Its user key, if it exists and stores one.
     pub key: Option<Key<'static>>,

@@ -33,7 +33,7 @@ impl Namespace {
         })
     }
 
-    /// The name.
+    /// Returns the name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.storage.name()

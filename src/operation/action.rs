@@ -10,6 +10,20 @@ use crate::value::{ParticleType, Value};
 use crate::{Error, Result};
 
 /// One operation on one bin, or on the whole record. Built by the functions of [`operations`](crate::operations).
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::{add, get_bin, lists};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// // Prepared once, used often.
+/// let visit = [add("visits", 1), lists::append(&Default::default(), "log", "seen"), get_bin("visits")];
+/// pages.operate("home", &visit)?;
+/// let second = pages.operate("home", &visit)?;
+/// assert_eq!(second.bin("visits"), Some(&2.into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// The bin; a name that is not allowed is kept for the message. Empty for operations on the whole record.
@@ -128,7 +142,7 @@ impl Operation {
         self
     }
 
-    /// The same operation on a list or map, applied to the list or map inside the bin that the contexts lead to. For other
+    /// Applies an operation on a list or map to the list or map inside the bin that the contexts lead to. For other
     /// operations, without any context, and the second time, the operation fails when it is executed.
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
