@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::arithmetic::SHARDS_MAX;
 use super::content::{Act, Answer, Bin, Collection};
-use super::lower::Lowering;
+use super::executor::Executor;
 use super::policy::ShardPolicy;
 use super::protocol::begin::{Begin, Goal};
 use super::protocol::find::Find;
@@ -61,7 +61,7 @@ fn token() -> Token {
 #[derive(Debug)]
 pub(crate) struct Handle<R> {
     records: R,
-    lowering: Lowering,
+    executor: Executor,
     /// Where the collection was at the last call.
     memory: RouteMemory,
     watch: Watch,
@@ -102,7 +102,7 @@ impl<R: RecordSet> Handle<R> {
         Ok(Self {
             watch: Watch::new(ShardPolicy::default(), &records),
             records,
-            lowering: Lowering::new(key, bin, collection, policy),
+            executor: Executor::new(key, bin, collection, policy),
             memory: RouteMemory::default(),
         })
     }
@@ -113,11 +113,11 @@ impl<R: RecordSet> Handle<R> {
     }
 
     pub(crate) fn key(&self) -> &Key<'static> {
-        &self.lowering.key
+        &self.executor.key
     }
 
     pub(crate) fn bin(&self) -> &str {
-        self.lowering.bin.as_str()
+        self.executor.bin.as_str()
     }
 
     /// Where the collection was at the last call, unless a root has been lost since: that may have been this one.
@@ -128,7 +128,7 @@ impl<R: RecordSet> Handle<R> {
     /// Remembers what was learned by a call that began at this count of lost roots.
     fn remember(&self, learned: Remembered, lost_roots: u64) {
         if self.memory.learn(learned, lost_roots) {
-            self.lowering.forget_companions();
+            self.executor.forget_companions();
         }
     }
 
@@ -137,7 +137,7 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
     pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
-        let collection = self.lowering.collection;
+        let collection = self.executor.collection;
         let mut spreads = 0;
         loop {
             let lost_roots = self.records.lost_roots();
@@ -293,7 +293,7 @@ impl<R: RecordSet> Handle<R> {
             .chain([Place::Root])
             .map(|place| RecordCall {
                 policy: &policy,
-                key: self.lowering.key_of(place),
+                key: self.executor.key_of(place),
                 operations: &something,
             })
             .collect();
@@ -453,21 +453,21 @@ impl<R: RecordSet> Handle<R> {
         request: &Request<Bin>,
         busy_since: &mut Option<Instant>,
     ) -> Result<Reply<Bin>> {
-        let lowered = self.lowering.lower(request);
+        let encoded = self.executor.encode_request(request);
         loop {
             let operated =
                 self.records
-                    .operate_on(&lowered.policy, &lowered.key, &lowered.operations);
+                    .operate_on(&encoded.policy, &encoded.key, &encoded.operations);
             match operated {
                 Err(Error::KeyBusy { .. })
                     if !matches!(request.edit, Edit::User(_))
-                        && lowered.policy.total_timeout.is_none_or(|limit| {
+                        && encoded.policy.total_timeout.is_none_or(|limit| {
                             busy_since.get_or_insert_with(Instant::now).elapsed() < limit
                         }) =>
                 {
                     std::thread::sleep(BUSY_PAUSE);
                 }
-                operated => return self.lowering.raise(request, &lowered, operated),
+                operated => return self.executor.decode_reply(request, &encoded, operated),
             }
         }
     }
@@ -475,7 +475,7 @@ impl<R: RecordSet> Handle<R> {
     fn restless(&self) -> Error {
         Error::Timeout {
             after: self
-                .lowering
+                .executor
                 .policy()
                 .total_timeout
                 .unwrap_or(Duration::ZERO),
@@ -485,14 +485,14 @@ impl<R: RecordSet> Handle<R> {
     }
 
     fn failed(&self, failure: Failure) -> Error {
-        let root = &self.lowering.key;
+        let root = &self.executor.key;
         match failure {
             Failure::Missing(shard) => Error::ShardMissing {
                 key: text(root),
                 shard,
             },
             Failure::Collision(keys, shard) => Error::ShardKeyCollision {
-                key: text(&self.lowering.key_of(Place::Companion(keys, shard))),
+                key: text(&self.executor.key_of(Place::Companion(keys, shard))),
             },
             Failure::NoBin(_) => Error::bin_not_found(self.bin()),
             Failure::NotApplicable(scheme) => Error::not_applicable(
@@ -540,7 +540,7 @@ impl<R: RecordSet> Pass<'_, R> {
     /// # Errors
     /// [`Unread::Stale`] if the view does not hold any more.
     pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> Reading<Vec<Option<Answer>>> {
-        let lowering = &self.handle.lowering;
+        let executor = &self.handle.executor;
         let asked: Vec<_> = acts
             .into_iter()
             .filter_map(|(source, act)| {
@@ -548,25 +548,25 @@ impl<R: RecordSet> Pass<'_, R> {
                 Some((source, Request::read(source.place(), Ask::User(act))))
             })
             .collect();
-        let lowered: Vec<_> = asked
+        let encoded: Vec<_> = asked
             .iter()
-            .map(|(_, request)| lowering.lower(request))
+            .map(|(_, request)| executor.encode_request(request))
             .collect();
-        let calls: Vec<_> = lowered
+        let calls: Vec<_> = encoded
             .iter()
-            .map(|lowered| RecordCall {
-                policy: &lowered.policy,
-                key: Key::from(&lowered.key),
-                operations: &lowered.operations,
+            .map(|encoded| RecordCall {
+                policy: &encoded.policy,
+                key: Key::from(&encoded.key),
+                operations: &encoded.operations,
             })
             .collect();
         let operated = self.handle.records.operate_on_each(&calls);
         asked
             .iter()
-            .zip(&lowered)
+            .zip(&encoded)
             .zip(operated)
-            .map(|(((source, request), lowered), operated)| {
-                let reply = lowering.raise(request, lowered, operated)?;
+            .map(|(((source, request), encoded), operated)| {
+                let reply = executor.decode_reply(request, encoded, operated)?;
                 let answered = source.accept(reply).map_err(|failure| {
                     Unread::Stale(Refused {
                         root: self.view.root.clone(),

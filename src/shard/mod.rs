@@ -3,7 +3,7 @@
 //! * [`arithmetic`]: how many shards a size and a write rate ask for.
 //! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`], [`common`]: what all handles have in
 //!   common. [`state`]: what they tell.
-//! * [`protocol`]: the machines that do it. [`lower`]: their requests as operations; [`companions`]: what it keeps from call to
+//! * [`protocol`]: the machines that do it. [`executor`]: their requests as operations; [`companions`]: what it keeps from call to
 //!   call. [`content`]: what is moved.
 //! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
 //! * [`audit`]: what is sharded, and what should not be there.
@@ -16,9 +16,9 @@ mod common;
 mod companions;
 mod content;
 mod description;
+mod executor;
 mod handle;
 mod list;
-mod lower;
 mod protocol;
 mod route;
 mod route_memory;

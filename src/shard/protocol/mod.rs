@@ -1,7 +1,7 @@
 //! The protocol as machines of pure steps: what ships is what is checked.
 //!
 //! A machine is plain data. [`Machine::request`] says which operation on one record comes next, [`Machine::resume`] takes
-//! what it answered. A [`Request`] is data, too: `lower` turns it into operations and a filter on a real store, the model
+//! what it answered. A [`Request`] is data, too: `executor` turns it into operations and a filter on a real store, the model
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`help`]: carries a transition to its end. [`begin`]: starts one.

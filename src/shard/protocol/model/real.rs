@@ -12,7 +12,7 @@ use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
 use crate::shard::description::{Described, Description, Keys};
-use crate::shard::lower::Lowering;
+use crate::shard::executor::Executor;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
 use crate::{ListReturnType, Set, Store, Value, WritePolicy};
@@ -21,7 +21,7 @@ use crate::{ListReturnType, Set, Store, Value, WritePolicy};
 struct Real {
     records: Set,
     /// Of each collection.
-    lowering: [Lowering; 2],
+    executor: [Executor; 2],
 }
 
 impl Real {
@@ -31,24 +31,24 @@ impl Real {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let key = format!("k{}", CASES.fetch_add(1, Ordering::Relaxed));
         let policy = WritePolicy::default();
-        let lowering = |of| {
+        let executor = |of| {
             let key = key.clone().into();
-            Lowering::new(key, bin_of(of), Collection::List, &policy)
+            Executor::new(key, bin_of(of), Collection::List, &policy)
         };
         Self {
             records: STORE.set("s").unwrap(),
-            lowering: [0, 1].map(lowering),
+            executor: [0, 1].map(executor),
         }
     }
 
     fn execute(&self, of: usize, request: &Request<Tiny>) -> Reply<Tiny> {
-        let lowering = &self.lowering[of];
+        let executor = &self.executor[of];
         let real = real_request(bin_of(of).as_str(), request);
-        let lowered = lowering.lower(&real);
+        let encoded = executor.encode_request(&real);
         let operated = self
             .records
-            .operate_on(&lowered.policy, &lowered.key, &lowered.operations);
-        let reply = lowering.raise(&real, &lowered, operated).unwrap();
+            .operate_on(&encoded.policy, &encoded.key, &encoded.operations);
+        let reply = executor.decode_reply(&real, &encoded, operated).unwrap();
         tiny_reply(reply, request)
     }
 }
@@ -306,7 +306,7 @@ proptest! {
         let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
         if foreign {
             let place = Place::Companion(Keys::Plain, 1);
-            real.records.put(real.lowering[0].key_of(place), [("name", 1)]).unwrap();
+            real.records.put(real.executor[0].key_of(place), [("name", 1)]).unwrap();
             let key = companion_key(0, Keys::Plain, 1);
             tiny.companions.insert(key, CompanionRecord::Foreign);
         }

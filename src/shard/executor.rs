@@ -1,4 +1,4 @@
-//! A request of the protocol as operations and a filter, and what they have answered as a reply.
+//! Encodes requests of the protocol as operations with a filter, and decodes the results into replies.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
@@ -28,9 +28,9 @@ use crate::{
 static ALONE: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
-/// Lowers the requests for one collection.
+/// Encodes the requests for one collection, and decodes what they return.
 #[derive(Debug)]
-pub(crate) struct Lowering {
+pub(crate) struct Executor {
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
     pub(crate) collection: Collection,
@@ -63,9 +63,9 @@ impl RootPolicies {
     }
 }
 
-/// A request, as a record set takes it.
+/// A request in the form that a record set takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Lowered<'a> {
+pub(crate) struct EncodedRequest<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) policy: Cow<'a, WritePolicy>,
     pub(crate) operations: Cow<'a, [Operation]>,
@@ -82,7 +82,7 @@ const ROOT_STATE: [&str; 5] = {
     [subkeys, epoch, plain, epochs, SHARD_OF]
 };
 
-impl Lowering {
+impl Executor {
     /// `policy`: the caller's; its existence action, generation and filter do not count.
     pub(crate) fn new(
         key: Key<'static>,
@@ -173,7 +173,8 @@ impl Lowering {
         ])
     }
 
-    pub(crate) fn lower<'a>(&'a self, request: &'a Request<Bin>) -> Lowered<'a> {
+    /// Encodes a request as operations on one record, under the policy that bears its filter.
+    pub(crate) fn encode_request<'a>(&'a self, request: &'a Request<Bin>) -> EncodedRequest<'a> {
         let (operations, edits) = match (&request.edit, &request.ask) {
             // The common ones are taken as they are.
             (Edit::User(act), Ask::Nothing) => (Cow::Borrowed(&*act.operations), 0),
@@ -187,7 +188,7 @@ impl Lowering {
                 (Cow::Owned(operations), edits)
             }
         };
-        Lowered {
+        EncodedRequest {
             key: self.key_of(request.place),
             policy: self.policy_of(request),
             operations,
@@ -362,14 +363,14 @@ impl Lowering {
         operations.extend_from_slice(asked);
     }
 
-    /// The reply to a request.
+    /// Decodes what the operations of a request returned into its reply.
     ///
     /// # Errors
     /// Those of the store, and [`Error::ShardScheme`] for a root that is not understood.
-    pub(crate) fn raise(
+    pub(crate) fn decode_reply(
         &self,
         request: &Request<Bin>,
-        lowered: &Lowered<'_>,
+        encoded: &EncodedRequest<'_>,
         operated: Result<OperateResult>,
     ) -> Result<Reply<Bin>> {
         let operated = match operated {
@@ -378,9 +379,9 @@ impl Lowering {
             operated => operated?,
         };
         let record_bytes = operated.record_bytes;
-        let mut values = vec![None; lowered.operations.len() - lowered.edits];
+        let mut values = vec![None; encoded.operations.len() - encoded.edits];
         for result in operated.results {
-            let asked = result.operation.checked_sub(lowered.edits);
+            let asked = result.operation.checked_sub(encoded.edits);
             if let Some(value) = asked.and_then(|asked| values.get_mut(asked)) {
                 *value = Some(result.value);
             }
