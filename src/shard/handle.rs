@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use super::arithmetic::SHARDS_MAX;
+use super::auto_shard::AutoSharder;
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
@@ -22,7 +23,6 @@ use super::route::text;
 use super::route_memory::RouteMemory;
 use super::scheme::{SHARD_OF, Scheme, check_bin};
 use super::state::{ShardProgress, ShardState};
-use super::watch::Watch;
 use crate::operations::get_bin;
 use crate::record::BinName;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
@@ -64,7 +64,7 @@ pub(crate) struct Handle<R> {
     executor: Executor,
     /// Where the collection was at the last call.
     memory: RouteMemory,
-    watch: Watch,
+    auto_sharder: AutoSharder,
 }
 
 /// What a read of several records has come to.
@@ -100,7 +100,7 @@ impl<R: RecordSet> Handle<R> {
         check_bin(bin)?;
         let bin = BinName::new(bin)?;
         Ok(Self {
-            watch: Watch::new(ShardPolicy::default(), &records),
+            auto_sharder: AutoSharder::new(ShardPolicy::default(), &records),
             records,
             executor: Executor::new(key, bin, collection, policy),
             memory: RouteMemory::default(),
@@ -109,7 +109,7 @@ impl<R: RecordSet> Handle<R> {
 
     /// By this policy from now on.
     pub(crate) fn set_policy(&mut self, policy: ShardPolicy) {
-        self.watch = Watch::new(policy, &self.records);
+        self.auto_sharder = AutoSharder::new(policy, &self.records);
     }
 
     pub(crate) fn key(&self) -> &Key<'static> {
@@ -147,7 +147,7 @@ impl<R: RecordSet> Handle<R> {
                     self.remember(did.remembered, lost_roots);
                     let route = did.remembered.route();
                     if let Some(answered) = &did.answer
-                        && let Some(shards) = self.watch.wrote(
+                        && let Some(shards) = self.auto_sharder.after_write(
                             &self.records,
                             self.key(),
                             collection,
@@ -158,13 +158,16 @@ impl<R: RecordSet> Handle<R> {
                         && self.spread(route, shards).is_err()
                     {
                         // The write itself is done. What is in the way is told once the record is full.
-                        self.watch.pause(&self.records);
+                        self.auto_sharder.pause(&self.records);
                     }
                     return Ok(did.answer.map(|answered| answered.values));
                 }
                 Err(refused) => {
                     let route = self.remembered().route();
-                    let Some(shards) = self.watch.refused(&self.records, route, &refused) else {
+                    let Some(shards) =
+                        self.auto_sharder
+                            .after_refusal(&self.records, route, &refused)
+                    else {
                         return Err(refused);
                     };
                     spreads += 1;
@@ -177,7 +180,7 @@ impl<R: RecordSet> Handle<R> {
                             // There is no other way for this write.
                             Error::RecordTooBig { .. } => in_the_way,
                             refused => {
-                                self.watch.pause(&self.records);
+                                self.auto_sharder.pause(&self.records);
                                 refused
                             }
                         });

@@ -5,7 +5,7 @@
 //!   common. [`state`]: what they tell.
 //! * [`protocol`]: the machines that do it. [`executor`]: their requests as operations; [`companions`]: what it keeps from call to
 //!   call. [`content`]: what is moved.
-//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
+//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`auto_shard`] applies it.
 //! * [`audit`]: what is sharded, and what should not be there.
 //! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
 //!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in.
@@ -25,13 +25,13 @@ mod route_memory;
 mod scheme;
 mod state;
 
+mod auto_shard;
 mod counter;
 mod map;
 mod merge;
 mod policy;
 mod sorted;
 mod time;
-mod watch;
 
 pub use audit::{ShardRecord, ShardStanding, ShardedCollection, sharded_collections};
 pub use counter::ShardedCounter;

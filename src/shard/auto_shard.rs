@@ -1,4 +1,4 @@
-//! When a write leads to a transition: what a handle learns from its writes is put before its policy.
+//! Decides after each write whether the collection gets other shards: a handle's policy, and what its writes have shown.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ const PAUSE_MS: u64 = 1_000;
 
 /// A policy, and what has been seen.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct AutoSharder {
     policy: ShardPolicy,
     window: WriteWindow,
     /// Until when nothing is begun, in milliseconds of the store's clock.
@@ -21,7 +21,7 @@ pub(crate) struct Watch {
     looked_at: AtomicU64,
 }
 
-impl Watch {
+impl AutoSharder {
     /// By a policy that watches the size, a record is spread before it is half full, whatever the policy says: a transition
     /// needs room in it, too.
     pub(crate) fn new<R: RecordSet>(policy: ShardPolicy, records: &R) -> Self {
@@ -38,7 +38,7 @@ impl Watch {
     }
 
     /// How many shards there should be now that a write is done; `None` if all is well. `route`: where it went.
-    pub(crate) fn wrote<R: RecordSet>(
+    pub(crate) fn after_write<R: RecordSet>(
         &self,
         records: &R,
         root: &Key<'_>,
@@ -80,7 +80,7 @@ impl Watch {
     }
 
     /// How many shards there should be after a write was refused; `None` if they would not help.
-    pub(crate) fn refused<R: RecordSet>(
+    pub(crate) fn after_refusal<R: RecordSet>(
         &self,
         records: &R,
         route: Option<Route>,
