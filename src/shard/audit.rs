@@ -23,7 +23,7 @@ pub struct ShardedCollection {
     pub scheme: String,
     /// The number of its last transition.
     pub epoch: u64,
-    /// Whether a transition is under way, or was left by somebody: `help` of a handle, or its next writer, ends it.
+    /// Whether a transition is under way, or was left by somebody: `advance` of a handle, or its next writer, ends it.
     pub in_transition: bool,
     /// How many elements it has, as reads see them: what is copied from one record to another counts once, and what is
     /// being deleted not at all. 1 for each record of a counter.

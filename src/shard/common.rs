@@ -155,7 +155,7 @@ macro_rules! transitions {
             /// # Errors
             #[doc = concat!("As for [`Self::", stringify!($write), "`].")]
             pub fn help(&self) -> $crate::Result<bool> {
-                self.handle.help()
+                self.handle.advance()
             }
 
             #[doc = concat!("Where the ", $noun, " is. One operation.")]
@@ -186,7 +186,7 @@ macro_rules! change {
             observe: impl FnMut($crate::ShardProgress) -> std::ops::ControlFlow<()>,
         ) -> $crate::Result<$crate::ShardState> {
             self.handle
-                .change($crate::shard::protocol::begin::Goal::$goal, observe)
+                .change($crate::shard::protocol::start::Goal::$goal, observe)
         }
     };
 }

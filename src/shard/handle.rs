@@ -11,8 +11,8 @@ use super::auto_shard::AutoSharder;
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
-use super::protocol::begin::{Begin, Goal};
-use super::protocol::find::Find;
+use super::protocol::lookup::Lookup;
+use super::protocol::start::{Goal, Start};
 use super::protocol::view::{PATIENCE, Refused, Source, Survey, View};
 use super::protocol::write::Write;
 use super::protocol::{
@@ -48,7 +48,7 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// A random one, with room behind it for as many runs of helping as there may be within one call. A thread counts for itself:
+/// A random one, with room behind it for as many machines that advance a transition as there may be within one call. A thread counts for itself:
 /// every call takes one, and few need it.
 fn token() -> Token {
     let token =
@@ -197,9 +197,9 @@ impl<R: RecordSet> Handle<R> {
         let begin = match route {
             None => {
                 self.check_content(Goal::Activate(shards))?;
-                Begin::new(Goal::Activate(shards), now_us, token())
+                Start::new(Goal::Activate(shards), now_us, token())
             }
-            Some(route) => Begin::split_to(route.shards * 2, now_us, token()),
+            Some(route) => Start::split_to(route.shards * 2, now_us, token()),
         };
         let root = self.run(begin)?;
         self.remember(Remembered::of(&root), lost_roots);
@@ -212,7 +212,7 @@ impl<R: RecordSet> Handle<R> {
     /// As for [`Handle::write`].
     pub(crate) fn find(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
         let lost_roots = self.records.lost_roots();
-        let machine = Find::new(hash, act, self.remembered(), token());
+        let machine = Lookup::new(hash, act, self.remembered(), token());
         let did = self.run(machine)?;
         self.remember(did.remembered, lost_roots);
         Ok(did.answer.map(|answered| answered.values))
@@ -230,7 +230,7 @@ impl<R: RecordSet> Handle<R> {
     ) -> Result<Option<Root>> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let root = self.drive(Begin::new(goal, now_us, token()), observe)?;
+        let root = self.drive(Start::new(goal, now_us, token()), observe)?;
         if let Some(root) = &root {
             self.remember(Remembered::of(root), lost_roots);
         }
@@ -349,13 +349,13 @@ impl<R: RecordSet> Handle<R> {
     ///
     /// # Errors
     /// As for [`Handle::transition`].
-    pub(crate) fn help(&self) -> Result<bool> {
-        let mut helped = false;
-        self.transition(Goal::Help, &mut |_, _| {
-            helped = true;
+    pub(crate) fn advance(&self) -> Result<bool> {
+        let mut advanced = false;
+        self.transition(Goal::Advance, &mut |_, _| {
+            advanced = true;
             ControlFlow::Continue(())
         })?;
-        Ok(helped)
+        Ok(advanced)
     }
 
     /// The root as it is.

@@ -45,7 +45,7 @@ const SPLITTING: &str = "splitting";
 const MERGING: &str = "merging";
 const DELETING: &str = "deleting";
 
-/// The number of a transition: it only rises, and tells a late helper's work from the current one's. 0: there was none.
+/// The number of a transition: it only rises, and tells a late caller's work from the current one's. 0: there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Epoch(pub(crate) u64);
 

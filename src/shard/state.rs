@@ -27,7 +27,7 @@ pub struct ShardState {
     pub shards: u64,
     /// The number of the last transition, which only rises; 0: there was none.
     pub epoch: u64,
-    /// What is under way, or was left where somebody stopped: the next writer, or `help`, carries it to its end.
+    /// What is under way, or was left where somebody stopped: the next writer, or `advance`, carries it to its end.
     pub transition: Option<ShardTransition>,
 }
 

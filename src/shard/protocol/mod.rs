@@ -4,16 +4,16 @@
 //! what it answered. A [`Request`] is data, too: `executor` turns it into operations and a filter on a real store, the model
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
-//! * [`help`]: carries a transition to its end. [`begin`]: starts one.
-//! * [`write`]: a write to one child. [`find`]: a read of one child. [`view`]: which records together are the collection.
+//! * [`advance`]: carries a transition to its end. [`start`]: starts one.
+//! * [`write`]: a write to one child. [`lookup`]: a read of one child. [`view`]: which records together are the collection.
 //! * `model`: every interleaving of several machines.
 
-pub(crate) mod begin;
-pub(crate) mod find;
-pub(crate) mod help;
+pub(crate) mod advance;
+pub(crate) mod lookup;
 #[cfg(test)]
 mod model;
 pub(crate) mod rules;
+pub(crate) mod start;
 pub(crate) mod view;
 pub(crate) mod write;
 

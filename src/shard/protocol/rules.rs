@@ -7,8 +7,8 @@ pub(crate) enum Rule {
     Evidence,
     /// A remembered route leads to no frozen companion.
     RememberedNotFrozen,
-    /// Whoever reads a collection that is being deleted helps first.
-    ReadersHelpDeleting,
+    /// Readers of a collection that is being deleted advance the deletion first.
+    ReadersAdvanceDeletion,
     /// The one companion is deleted only by those who have put its content back.
     PutBackBeforeDelete,
     /// In a split, a half counts only once the other one has shed it.

@@ -3,7 +3,7 @@
 //! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
 //! child that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::{
     Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
@@ -12,7 +12,7 @@ use super::{
 use crate::shard::description::{Described, Keys};
 use crate::shard::scheme::Scheme;
 
-/// How often a reader looks at a transition that will not stand still before it helps.
+/// How often a reader looks at a transition that keeps changing before it advances it.
 pub(crate) const PATIENCE: u8 = 2;
 
 /// One record of a view.
@@ -147,7 +147,7 @@ enum Step<P> {
     Low(u64, View),
     /// Its other half.
     High(u64, View),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 /// A view, and how much patience is left.
@@ -194,13 +194,13 @@ impl<P: Clone> Survey<P> {
             return Progress::Failed(refused.failure);
         }
         let sources = Vec::new();
-        let help = matches!(root.scheme, Scheme::Deleting { .. })
-            && keeps(Rule::ReadersHelpDeleting)
+        let advance = matches!(root.scheme, Scheme::Deleting { .. })
+            && keeps(Rule::ReadersAdvanceDeletion)
             || self.patience == 0;
-        if help && let Some(help) = Help::new(&root, has_bin, self.token) {
+        if advance && let Some(advance) = Advance::new(&root, has_bin, self.token) {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match Route::of(&root) {
             Some(route) => self.done(View::active(route, true)),
@@ -255,7 +255,7 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 let place = Place::Companion(view.root.keys, half);
                 Request::read(place, Ask::State)
             }
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
@@ -303,8 +303,8 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }

@@ -1,6 +1,6 @@
 //! A write to one child: straight to where it was last time, or by way of the root.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::{
     Ask, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Remembered, Reply,
     Request, Root, Route, Token,
@@ -27,7 +27,7 @@ enum Step<P> {
     Companion(Route),
     /// Why the right companion would not have it.
     Diagnose(Route),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 /// What a write or a read of one child comes to.
@@ -65,9 +65,9 @@ impl<K: Kind> Write<K> {
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Did<K::Answer>> {
         let token = self.token;
-        if let Some(help) = Help::new(&root, has_bin, token) {
+        if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match Route::of(&root) {
             None => self.go(Step::Whole(root.neighbors())),
@@ -89,7 +89,7 @@ impl<K: Kind> Machine<K> for Write<K> {
                 Request::write(self.place(*route), Guard::Live(route.companion()), user())
             }
             Step::Diagnose(route) => Request::read(self.place(*route), Ask::State),
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
@@ -135,15 +135,15 @@ impl<K: Kind> Machine<K> for Write<K> {
                     _ => Failure::Missing(shard),
                 })
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }
 
     fn transition(&self) -> Option<(Scheme, super::Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::super::begin::{Begin, Goal};
-use super::super::find::Find;
+use super::super::lookup::Lookup;
+use super::super::start::{Goal, Start};
 use super::super::view::{PATIENCE, Refused, Source, Survey, View};
 use super::super::write::{Did, Write};
 use super::super::{
@@ -49,8 +49,8 @@ struct Process {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
     Write(Write<Tiny>),
-    Find(Find<Tiny>),
-    Change(Begin<Elements>),
+    Lookup(Lookup<Tiny>),
+    Change(Start<Elements>),
     Survey(Survey<Elements>),
     /// One record of a view after the other.
     Pass {
@@ -95,7 +95,7 @@ impl Running {
             }
             Op::Contains(element) => {
                 let contains = Act::Contains(element);
-                Self::Find(Find::new(element.into(), contains, remembered, token))
+                Self::Lookup(Lookup::new(element.into(), contains, remembered, token))
             }
             Op::ReadAll => {
                 let view = match remembered {
@@ -108,7 +108,7 @@ impl Running {
                 Self::pass(view, PATIENCE, None)
             }
             // The clock stands still: the epochs alone must do.
-            Op::Change(goal) => Self::Change(Begin::new(goal, 0, token)),
+            Op::Change(goal) => Self::Change(Start::new(goal, 0, token)),
         }
     }
 
@@ -126,7 +126,7 @@ impl Running {
     fn request(&self) -> Request<Tiny> {
         match self {
             Self::Write(machine) => machine.request(),
-            Self::Find(machine) => machine.request(),
+            Self::Lookup(machine) => machine.request(),
             Self::Change(machine) => machine.request(),
             Self::Survey(machine) => machine.request(),
             Self::Pass { view, next, .. } => {
@@ -146,8 +146,8 @@ impl Running {
                 Progress::Done(done) => did(done),
                 Progress::Failed(failure) => return Err(failure),
             },
-            Self::Find(machine) => match machine.resume(reply) {
-                Progress::Next(next) => Went::On(Self::Find(next)),
+            Self::Lookup(machine) => match machine.resume(reply) {
+                Progress::Next(next) => Went::On(Self::Lookup(next)),
                 Progress::Done(done) => did(done),
                 Progress::Failed(failure) => return Err(failure),
             },
@@ -227,7 +227,7 @@ impl World {
         };
         let kind = match &running {
             Running::Write(_) => "write",
-            Running::Find(_) => "find",
+            Running::Lookup(_) => "lookup",
             Running::Change(_) => "change",
             Running::Survey(_) | Running::Pass { .. } => "read all",
         };
@@ -348,17 +348,19 @@ impl World {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
         let nothing = Remembered::default();
-        let mut all_helped = self.clone();
+        let mut all_advanced = self.clone();
         for of in 0..collections {
             self.alone(of, &[Op::ReadAll], nothing, hole)
                 .map_err(dead)?;
-            let helped = [
-                Op::Change(Goal::Help),
+            let advanced = [
+                Op::Change(Goal::Advance),
                 Op::ReadAll,
                 Op::Add(0),
                 Op::Contains(0),
             ];
-            all_helped = all_helped.alone(of, &helped, nothing, hole).map_err(dead)?;
+            all_advanced = all_advanced
+                .alone(of, &advanced, nothing, hole)
+                .map_err(dead)?;
         }
         let mut remembered = Vec::new();
         for process in &self.processes {
@@ -373,7 +375,7 @@ impl World {
                     .map_err(dead)?;
             }
         }
-        (0..collections).try_for_each(|of| all_helped.check_settled(of))
+        (0..collections).try_for_each(|of| all_advanced.check_settled(of))
     }
 
     /// What must hold of a collection once nothing is under way.

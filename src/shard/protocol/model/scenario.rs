@@ -1,6 +1,6 @@
 //! What is explored: processes, and what each of them does.
 
-use super::super::begin::Goal;
+use super::super::start::Goal;
 use super::store::Hole;
 
 /// What a process does, one after the other.

@@ -1,6 +1,6 @@
-//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, help.
+//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, advance it.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::{
     Ask, Done, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Reply, Request,
     Root, Token,
@@ -12,7 +12,7 @@ use crate::shard::scheme::{Epoch, Scheme};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Goal {
     /// That whatever is under way is over.
-    Help,
+    Advance,
     /// So many companions, unless there are companions already.
     Activate(u64),
     /// Twice as many companions.
@@ -27,7 +27,7 @@ pub(crate) enum Goal {
 
 /// A transition from its beginning to its end. Its outcome is the root as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Begin<P> {
+pub(crate) struct Start<P> {
     goal: Goal,
     now_us: u64,
     token: Token,
@@ -48,12 +48,12 @@ enum Step<P> {
     /// Whether the key of a companion is free, up to a last one; then the root is marked.
     Check(u64, u64, Root, Scheme),
     Mark(Root, Scheme),
-    Help(Help<P>),
+    Advance(Advance<P>),
     /// The collection in the root is deleted.
     Clear(Neighbors),
 }
 
-impl<P: Clone> Begin<P> {
+impl<P: Clone> Start<P> {
     /// `now_us`: the time, for the epoch.
     pub(crate) const fn new(goal: Goal, now_us: u64, token: Token) -> Self {
         Self {
@@ -104,9 +104,9 @@ impl<P: Clone> Begin<P> {
         if let Some(shards) = shards {
             return self.go(Step::Mark(root, Scheme::Deleting { shards }));
         }
-        if let Some(help) = Help::new(&root, has_bin, token) {
+        if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match (self.goal, root.scheme) {
             (Goal::Activate(_), Scheme::Whole) if root.description.has_other_forms() => {
@@ -135,7 +135,7 @@ impl<P: Clone> Begin<P> {
                     self.go(Step::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
-            // Whoever helps a return takes a bin in the root for the collection, and deletes the companion.
+            // Whoever advances a return takes a bin in the root for the collection, and deletes the companion.
             (Goal::Demote, Scheme::Active { .. }) if has_bin => Progress::Failed(Failure::Foreign),
             (Goal::Demote, Scheme::Active { shards: 1 }) => {
                 self.go(Step::Mark(root, Scheme::Demoting))
@@ -157,7 +157,7 @@ impl<P: Clone> Begin<P> {
     }
 }
 
-impl<K: Kind> Machine<K> for Begin<K::Part> {
+impl<K: Kind> Machine<K> for Start<K::Part> {
     type Outcome = Root;
 
     fn request(&self) -> Request<K> {
@@ -176,7 +176,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
                 };
                 Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))
             }
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
             Step::Clear(neighbors) => {
                 Request::write(Place::Root, Guard::Whole(*neighbors), Edit::Clear)
             }
@@ -208,8 +208,8 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
                 self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
                 self.go(Step::ReadRoot)
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
             Step::Clear(_) => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
@@ -220,7 +220,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
 
     fn transition(&self) -> Option<(Scheme, Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
-//! A read of one child. It reads through transitions, and helps only those that will not stand still.
+//! A read of one child. It reads through transitions, and advances only those whose companions keep changing.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
 use super::write::Did;
@@ -13,7 +13,7 @@ use crate::shard::scheme::Scheme;
 
 /// A read of the child of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Find<K: Kind> {
+pub(crate) struct Lookup<K: Kind> {
     hash: u64,
     act: K::Act,
     token: Token,
@@ -34,7 +34,7 @@ enum Step<P> {
     Low(Root),
     /// In a transition: where it is by the greater one.
     High(Root),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl Origin {
     }
 }
 
-impl<K: Kind> Find<K> {
+impl<K: Kind> Lookup<K> {
     /// `remembered`: where it was last time.
     pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
         Self {
@@ -86,7 +86,7 @@ impl<K: Kind> Find<K> {
     fn judge(mut self, seen: Seen<K>) -> Progress<Self, Did<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
-        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersHelpDeleting) {
+        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersAdvanceDeletion) {
             return Self::found(seen.answer, Remembered::of(&root));
         }
         if let Some(route) = Route::of(&root) {
@@ -96,11 +96,11 @@ impl<K: Kind> Find<K> {
             };
         }
         if (deleting || self.patience == 0)
-            && let Some(help) = Help::new(&root, seen.has_bin, self.token)
+            && let Some(advance) = Advance::new(&root, seen.has_bin, self.token)
         {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         self.go(Step::Low(root))
     }
@@ -134,7 +134,7 @@ fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)>
     }
 }
 
-impl<K: Kind> Machine<K> for Find<K> {
+impl<K: Kind> Machine<K> for Lookup<K> {
     type Outcome = Did<K::Answer>;
 
     fn request(&self) -> Request<K> {
@@ -157,7 +157,7 @@ impl<K: Kind> Machine<K> for Find<K> {
             }
             Step::Low(root) => at(root.keys, self.low(root)),
             Step::High(root) => at(root.keys, self.high(root)),
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
@@ -214,15 +214,15 @@ impl<K: Kind> Machine<K> for Find<K> {
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }
 
     fn transition(&self) -> Option<(Scheme, super::Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

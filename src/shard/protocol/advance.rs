@@ -1,7 +1,7 @@
 //! Carrying a transition to its end, whoever began it.
 //!
 //! Steps may have been taken before, by somebody else, or be taken at this moment: a guard that does not hold says so, and
-//! the helper goes on behind it. What it must never do is to take a step of a transition that is over; every guard names
+//! the caller goes on behind it. It must never take a step of a transition that is over; every guard names
 //! the epoch for that.
 
 use super::rules::{Rule, keeps};
@@ -13,15 +13,15 @@ use crate::shard::scheme::Scheme;
 
 /// Where a transition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Help<P> {
+pub(crate) struct Advance<P> {
     root: Root,
     token: Token,
     step: Step<P>,
 }
 
-/// How helping has ended: the transition is over, or another one is under way. In both cases the root says more.
+/// The end of advancing: the transition is over, or another one is under way. The root says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Helped;
+pub(crate) struct AdvanceEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
@@ -69,8 +69,8 @@ pub(crate) enum Again {
     Yes,
 }
 
-impl<P: Clone> Help<P> {
-    /// Helps what this root is in; `None` if it is in no transition. `has_bin`: whether the root has the collection's bin.
+impl<P: Clone> Advance<P> {
+    /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
     pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
         let step = match root.scheme {
             Scheme::Whole | Scheme::Active { .. } => return None,
@@ -85,15 +85,15 @@ impl<P: Clone> Help<P> {
         Some(Self { root, token, step })
     }
 
-    /// A step within another machine, which goes on with what is left of the helping; `None`: it is over.
+    /// A step within another machine, which goes on with what is left of the transition; `None`: it is over.
     pub(crate) fn then<K: Kind<Part = P>, M, O>(
         self,
         reply: Reply<K>,
         go: impl FnOnce(Option<Self>) -> Progress<M, O>,
     ) -> Progress<M, O> {
         match self.resume(reply) {
-            Progress::Next(help) => go(Some(help)),
-            Progress::Done(Helped) => go(None),
+            Progress::Next(advance) => go(Some(advance)),
+            Progress::Done(AdvanceEnd) => go(None),
             Progress::Failed(failure) => Progress::Failed(failure),
         }
     }
@@ -135,12 +135,12 @@ impl<P: Clone> Help<P> {
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, Helped> {
+    fn go(self, step: Step<P>) -> Progress<Self, AdvanceEnd> {
         Progress::Next(Self { step, ..self })
     }
 
     /// Where a pass over the companions goes on behind this one.
-    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, Helped> {
+    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, AdvanceEnd> {
         if shard + 1 < self.of() {
             self.go(step(shard + 1))
         } else {
@@ -153,7 +153,7 @@ impl<P: Clone> Help<P> {
         shard: u64,
         mut tokens: Vec<Option<Token>>,
         token: Option<Token>,
-    ) -> Progress<Self, Helped> {
+    ) -> Progress<Self, AdvanceEnd> {
         tokens.push(token);
         if shard + 1 < self.of() {
             self.go(Step::Place(shard + 1, tokens))
@@ -163,7 +163,7 @@ impl<P: Clone> Help<P> {
     }
 
     /// Fills the next companion, from this one on, that is not filled yet.
-    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, Helped> {
+    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, AdvanceEnd> {
         let next = tokens
             .iter()
             .zip(0..)
@@ -179,12 +179,12 @@ impl<P: Clone> Help<P> {
         &self,
         shard: u64,
         reply: Reply<K>,
-    ) -> Result<Option<Token>, Progress<Self, Helped>> {
+    ) -> Result<Option<Token>, Progress<Self, AdvanceEnd>> {
         match reply {
             Reply::Done(seen) => match seen.companion {
                 None => Err(Progress::Failed(Failure::Collision(self.root.keys, shard))),
                 Some((companion, _)) if companion.epoch != self.root.epoch => {
-                    Err(Progress::Done(Helped))
+                    Err(Progress::Done(AdvanceEnd))
                 }
                 Some((_, Mark::Placed(token))) => Ok(Some(token)),
                 Some(_) => Ok(None),
@@ -198,8 +198,8 @@ impl<P: Clone> Help<P> {
     }
 }
 
-impl<K: Kind> Machine<K> for Help<K::Part> {
-    type Outcome = Helped;
+impl<K: Kind> Machine<K> for Advance<K::Part> {
+    type Outcome = AdvanceEnd;
 
     fn request(&self) -> Request<K> {
         let epoch = self.root.epoch;
@@ -269,7 +269,7 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Helped> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, AdvanceEnd> {
         // A step that is put back to the end where it stands for nothing any more.
         let step = std::mem::replace(&mut self.step, Step::Finish);
         match step {
@@ -292,10 +292,10 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                     }
                     match seen.content {
                         Some(whole) => self.fill(0, whole, tokens),
-                        None => Progress::Done(Helped),
+                        None => Progress::Done(AdvanceEnd),
                     }
                 }
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
             Step::Fill(shard, whole, tokens) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
@@ -381,13 +381,13 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                 _ if !keeps(Rule::PutBackBeforeDelete) => self.go(Step::DeleteOnly),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
             Step::DeleteOnly => self.go(Step::Finish),
 
             Step::Delete(shard) => self.behind(shard, Step::Delete),
 
-            Step::Finish => Progress::Done(Helped),
+            Step::Finish => Progress::Done(AdvanceEnd),
             Step::Missing(shard) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Demoting && seen.has_bin {
@@ -397,7 +397,7 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                         Progress::Failed(Failure::Missing(shard))
                     }
                 }
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
         }
     }
