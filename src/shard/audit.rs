@@ -208,7 +208,7 @@ fn judged(
             collection.in_transition = scheme.is_transition();
             // Companions below the first number must be there; those below the second may.
             let (must, may, old_too) = match scheme {
-                Scheme::Whole => (0, 0, false),
+                Scheme::Unsharded => (0, 0, false),
                 Scheme::Active { shards } => (shards, shards, false),
                 Scheme::Activating { shards } => (0, shards, false),
                 Scheme::Splitting { from } => (from, from * 2, true),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::content::{Act, Answered, Collection};
+use super::content::{Act, ActReply, Collection};
 use super::policy::{Load, ShardPolicy, WriteWindow};
 use super::protocol::Route;
 use crate::{Error, Key, RecordSet, Value};
@@ -45,7 +45,7 @@ impl AutoSharder {
         collection: Collection,
         route: Option<Route>,
         act: &Act,
-        answered: &Answered,
+        answered: &ActReply,
     ) -> Option<u64> {
         let mut load = Load {
             shards: route.map_or(0, |route| route.shards),
@@ -69,7 +69,7 @@ impl AutoSharder {
     }
 
     /// How many children the record has now, as the act that has added one was told; 0: not known.
-    fn count(&self, collection: Collection, act: &Act, answered: &Answered) -> u64 {
+    fn count(&self, collection: Collection, act: &Act, answered: &ActReply) -> u64 {
         if !self.policy.watches_count() || !act.creates || collection == Collection::Counter {
             return 0;
         }

@@ -62,15 +62,15 @@ pub(crate) struct Description {
 
 /// A description as it was read, shared by all who were told. One that says nothing takes no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Described(Option<Arc<Description>>);
+pub(crate) struct SharedDescription(Option<Arc<Description>>);
 
-impl From<Description> for Described {
+impl From<Description> for SharedDescription {
     fn from(description: Description) -> Self {
         Self((description != Description::default()).then(|| Arc::new(description)))
     }
 }
 
-impl Deref for Described {
+impl Deref for SharedDescription {
     type Target = Description;
 
     fn deref(&self) -> &Description {

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
 use super::companions::Companions;
-use super::content::{Act, Answered, Bin, Collection};
-use super::description::{DESCRIPTION_BINS, Described, Description, Form, Keys};
+use super::content::{Act, ActReply, Bin, Collection};
+use super::description::{DESCRIPTION_BINS, Description, Form, Keys, SharedDescription};
 use super::protocol::{
-    Ask, Edit, Guard, Mark, Neighbors, Place, Reply, Request, Root, Seen, Token,
+    CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
+    Token,
 };
 use super::route::{companion_key, text};
 use super::scheme::{
@@ -25,7 +26,7 @@ use crate::{
 };
 
 /// What holds for a root none of whose collections is sharded: one for all, since it is compiled once.
-static ALONE: LazyLock<Expression> =
+static NONE_SHARDED: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
 /// Encodes the requests for one collection, and decodes what they return.
@@ -47,18 +48,18 @@ pub(crate) struct Executor {
 /// The caller's policy, for a root that has the collection.
 #[derive(Debug)]
 struct RootPolicies {
-    whole: WritePolicy,
+    creating: WritePolicy,
     /// Where nothing is to be created.
-    whole_existing: WritePolicy,
+    existing: WritePolicy,
 }
 
 impl RootPolicies {
     fn new(policy: WritePolicy) -> Self {
         Self {
-            whole_existing: policy
+            existing: policy
                 .clone()
                 .record_exists_action(RecordExistsAction::UpdateOnly),
-            whole: policy,
+            creating: policy,
         }
     }
 }
@@ -98,7 +99,7 @@ impl Executor {
         let whole = base
             .clone()
             .expiration(policy.expiration)
-            .filter(ALONE.clone());
+            .filter(NONE_SHARDED.clone());
         Self {
             key,
             bin,
@@ -112,7 +113,7 @@ impl Executor {
     }
 
     pub(crate) fn policy(&self) -> &WritePolicy {
-        &self.alone.whole
+        &self.alone.creating
     }
 
     /// Lets go of what is kept of companions: there are others now.
@@ -150,7 +151,7 @@ impl Executor {
         match neighbors {
             Neighbors::None => &self.alone,
             Neighbors::Sharded => self.beside.get_or_init(|| {
-                let policy = self.alone.whole.clone().filter(self.is_whole());
+                let policy = self.alone.creating.clone().filter(self.is_unsharded());
                 // The root of a sharded collection does not expire.
                 RootPolicies::new(policy.expiration(Expiration::Never))
             }),
@@ -158,7 +159,7 @@ impl Executor {
     }
 
     /// What holds for a root that has the collection, whatever is sharded beside it.
-    fn is_whole(&self) -> Expression {
+    fn is_unsharded(&self) -> Expression {
         let bin = self.bin.as_str();
         let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
         let count = MapReturnType::Count;
@@ -175,16 +176,16 @@ impl Executor {
 
     /// Encodes a request as operations on one record, under the policy that bears its filter.
     pub(crate) fn encode_request<'a>(&'a self, request: &'a Request<Bin>) -> EncodedRequest<'a> {
-        let (operations, edits) = match (&request.edit, &request.ask) {
+        let (operations, edits) = match (&request.edit, &request.read) {
             // The common ones are taken as they are.
-            (Edit::User(act), Ask::Nothing) => (Cow::Borrowed(&*act.operations), 0),
-            (Edit::None, Ask::User(act)) if is_known(request) => {
+            (Edit::User(act), Read::Nothing) => (Cow::Borrowed(&*act.operations), 0),
+            (Edit::None, Read::User(act)) if is_known(request) => {
                 (Cow::Borrowed(&*act.operations), 0)
             }
-            (edit, ask) => {
+            (edit, read) => {
                 let mut operations = self.edit(request, edit);
                 let edits = operations.len();
-                self.ask(request, ask, &mut operations);
+                self.encode_read(request, read, &mut operations);
                 (Cow::Owned(operations), edits)
             }
         };
@@ -197,15 +198,17 @@ impl Executor {
     }
 
     fn policy_of(&self, request: &Request<Bin>) -> Cow<'_, WritePolicy> {
-        if let Guard::Whole(neighbors) = request.guard {
+        if let Precondition::Unsharded(neighbors) = request.precondition {
             let policies = self.root_policies(neighbors);
             return Cow::Borrowed(match request.edit {
-                Edit::User(Act { creates: true, .. }) => &policies.whole,
-                _ => &policies.whole_existing,
+                Edit::User(Act { creates: true, .. }) => &policies.creating,
+                _ => &policies.existing,
             });
         }
         let exists = match request.edit {
-            Edit::None if request.guard == Guard::None => return Cow::Borrowed(&self.protocol),
+            Edit::None if request.precondition == Precondition::None => {
+                return Cow::Borrowed(&self.protocol);
+            }
             Edit::Mark(..) => RecordExistsAction::Update,
             Edit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
@@ -215,7 +218,7 @@ impl Executor {
                 let open = || self.open(keys, shard, companion);
                 Some(self.companions(keys).filter(shard, companion, open))
             }
-            None => self.filter(request.place, &request.guard),
+            None => self.filter(request.place, &request.precondition),
         };
         Cow::Owned(WritePolicy {
             record_exists_action: exists,
@@ -264,24 +267,24 @@ impl Executor {
         and(conditions)
     }
 
-    fn filter(&self, place: Place, guard: &Guard) -> Option<Expression> {
+    fn filter(&self, place: Place, precondition: &Precondition) -> Option<Expression> {
         let (keys, shard) = companion_of(place);
-        let bears = |description: &Described| {
+        let bears = |description: &SharedDescription| {
             let is_root = not(bin_exists(SHARD_OF));
             and([is_root, description.is_borne()])
         };
-        Some(match guard {
-            Guard::None => return None,
-            Guard::Whole(Neighbors::None) => ALONE.clone(),
-            Guard::Whole(Neighbors::Sharded) => self.is_whole(),
-            Guard::Bears(description) => bears(description),
-            Guard::Bare(description) => {
+        Some(match precondition {
+            Precondition::None => return None,
+            Precondition::Unsharded(Neighbors::None) => NONE_SHARDED.clone(),
+            Precondition::Unsharded(Neighbors::Sharded) => self.is_unsharded(),
+            Precondition::Bears(description) => bears(description),
+            Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));
                 and([bears(description), no_bin])
             }
-            Guard::Live(companion) => self.open(keys, shard, *companion),
-            Guard::OlderThan(epoch) => self.older(keys, shard, *epoch),
-            Guard::Placed(companion, token) => and([
+            Precondition::Live(companion) => self.open(keys, shard, *companion),
+            Precondition::OlderThan(epoch) => self.older(keys, shard, *epoch),
+            Precondition::Placed(companion, token) => and([
                 self.exactly(keys, shard, *companion),
                 eq(int_bin(FROZEN), val(token_value(*token))),
             ]),
@@ -291,8 +294,8 @@ impl Executor {
     fn edit(&self, request: &Request<Bin>, edit: &Edit<Bin>) -> Vec<Operation> {
         let bin = self.bin.as_str();
         let settle = |to: Scheme| {
-            let form = (to != Scheme::Whole).then_some(Form::Hash(to));
-            let before = request.guard.description();
+            let form = (to != Scheme::Unsharded).then_some(Form::Hash(to));
+            let before = request.precondition.description();
             before.settled(self.bin, form).write()
         };
         let described = |companion: Companion| {
@@ -303,16 +306,16 @@ impl Executor {
             Edit::None => Vec::new(),
             Edit::User(act) => act.operations.to_vec(),
             Edit::Mark(to, epoch) => {
-                let before = request.guard.description();
+                let before = request.precondition.description();
                 before.marked(self.bin, Form::Hash(*to), *epoch).write()
             }
-            Edit::Spread(to) => {
+            Edit::FinishAndRemoveBin(to) => {
                 let mut operations = settle(*to);
                 operations.push(delete_bin(bin));
                 operations
             }
-            Edit::Settle(to) => settle(*to),
-            Edit::PutBack(whole) => whole.clone().fill(bin),
+            Edit::Finish(to) => settle(*to),
+            Edit::RestoreToRoot(whole) => whole.clone().fill(bin),
             Edit::Clear => vec![delete_bin(bin)],
             Edit::Place(companion, token) => {
                 vec![described(*companion), put(FROZEN, token_value(*token))]
@@ -323,14 +326,14 @@ impl Executor {
                 operations
             }
             Edit::Freeze => vec![put(FROZEN, 0)],
-            Edit::Shed(moved, companion) => {
-                let mut operations = moved.clone().shed(bin);
+            Edit::RemoveMoved(moved, companion) => {
+                let mut operations = moved.clone().remove_moved(bin);
                 operations.push(described(*companion));
                 operations.push(delete_bin(FROZEN));
                 operations
             }
-            Edit::TakeIn(part, companion) => {
-                let mut operations = part.clone().take_in(bin);
+            Edit::Absorb(part, companion) => {
+                let mut operations = part.clone().absorb(bin);
                 operations.push(described(*companion));
                 operations
             }
@@ -338,7 +341,12 @@ impl Executor {
         }
     }
 
-    fn ask(&self, request: &Request<Bin>, ask: &Ask<Bin>, operations: &mut Vec<Operation>) {
+    fn encode_read(
+        &self,
+        request: &Request<Bin>,
+        read: &Read<Bin>,
+        operations: &mut Vec<Operation>,
+    ) {
         let bin = self.bin.as_str();
         let state = match request.place {
             _ if is_known(request) => &[][..],
@@ -346,17 +354,17 @@ impl Executor {
             Place::Companion(..) => &COMPANION_STATE,
         };
         let content;
-        let asked = match ask {
-            Ask::Nothing => return,
-            Ask::State => {
+        let asked = match read {
+            Read::Nothing => return,
+            Read::State => {
                 content = [self.collection.presence(bin)];
                 &content[..]
             }
-            Ask::Content => {
+            Read::Content => {
                 content = [get_bin(bin)];
                 &content[..]
             }
-            Ask::User(act) => &act.operations,
+            Read::User(act) => &act.operations,
         };
         operations.reserve_exact(state.len() + asked.len());
         operations.extend(state.iter().map(|bin| get_bin(bin)));
@@ -387,13 +395,13 @@ impl Executor {
             }
         }
         let answered = |values| {
-            Some(Answered {
+            Some(ActReply {
                 values,
                 record_bytes,
             })
         };
-        let mut seen = Seen::nothing();
-        if matches!(request.ask, Ask::Nothing) {
+        let mut seen = Observation::nothing();
+        if matches!(request.read, Read::Nothing) {
             if matches!(request.edit, Edit::User(_)) {
                 seen.answer = answered(values);
             }
@@ -401,7 +409,8 @@ impl Executor {
         }
         let rest = match request.place {
             _ if is_known(request) => {
-                seen.companion = open(request).map(|(_, _, companion)| (companion, Mark::Live));
+                seen.companion =
+                    open(request).map(|(_, _, companion)| (companion, CompanionState::Live));
                 values
             }
             Place::Root => {
@@ -417,18 +426,18 @@ impl Executor {
         };
         seen.has_bin =
             seen.companion.is_some() && is_known(request) || rest.iter().any(Option::is_some);
-        if matches!(request.ask, Ask::State)
+        if matches!(request.read, Read::State)
             && let Some(Some(value)) = rest.first()
         {
             self.collection.check(self.bin.as_str(), value)?;
         }
-        match request.ask {
-            Ask::Content => {
+        match request.read {
+            Read::Content => {
                 let value = rest.into_iter().next().flatten();
                 seen.content = Some(self.collection.content(self.bin.as_str(), value)?);
             }
-            Ask::User(_) => seen.answer = answered(rest),
-            Ask::Nothing | Ask::State => {}
+            Read::User(_) => seen.answer = answered(rest),
+            Read::Nothing | Read::State => {}
         }
         Ok(Reply::Done(seen))
     }
@@ -454,17 +463,17 @@ impl Executor {
         keys: Keys,
         shard: u64,
         values: &[Option<Value>],
-    ) -> Option<(Companion, Mark)> {
+    ) -> Option<(Companion, CompanionState)> {
         let [Some(shard_of), frozen] = values else {
             return None;
         };
         let companion = self.name(keys, shard).parse(shard_of)?;
-        let mark = match frozen {
-            None => Mark::Live,
-            Some(Value::Int(token)) if *token != 0 => Mark::Placed(Token(*token as u64)),
-            Some(_) => Mark::Frozen,
+        let state = match frozen {
+            None => CompanionState::Live,
+            Some(Value::Int(token)) if *token != 0 => CompanionState::Placed(Token(*token as u64)),
+            Some(_) => CompanionState::Frozen,
         };
-        Some((companion, mark))
+        Some((companion, state))
     }
 }
 
@@ -478,17 +487,23 @@ const fn companion_of(place: Place) -> (Keys, u64) {
 
 /// The companion that must be open for a request, and what it must be.
 const fn open(request: &Request<Bin>) -> Option<(Keys, u64, Companion)> {
-    match (request.place, &request.guard) {
-        (Place::Companion(keys, shard), Guard::Live(companion)) => Some((keys, shard, *companion)),
+    match (request.place, &request.precondition) {
+        (Place::Companion(keys, shard), Precondition::Live(companion)) => {
+            Some((keys, shard, *companion))
+        }
         _ => None,
     }
 }
 
-/// Whether the guard of a read says all that the caller wants to know of the record itself, which need not be read then.
+/// Whether the precondition of a read says all that the caller wants to know of the record itself, which need not be read then.
 const fn is_known(request: &Request<Bin>) -> bool {
     matches!(
-        (&request.edit, &request.ask, &request.guard),
-        (Edit::None, Ask::User(_), Guard::Live(_) | Guard::Whole(_))
+        (&request.edit, &request.read, &request.precondition),
+        (
+            Edit::None,
+            Read::User(_),
+            Precondition::Live(_) | Precondition::Unsharded(_)
+        )
     )
 }
 

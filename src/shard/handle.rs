@@ -13,11 +13,11 @@ use super::executor::Executor;
 use super::policy::ShardPolicy;
 use super::protocol::lookup::Lookup;
 use super::protocol::start::{Goal, Start};
-use super::protocol::view::{PATIENCE, Refused, Source, Survey, View};
+use super::protocol::view::{PATIENCE, Rejection, Source, Survey, View};
 use super::protocol::write::Write;
 use super::protocol::{
-    Ask, Done, Edit, Failure, Machine, Place, Progress, Remembered, Reply, Request, Root, Route,
-    Seen, Token,
+    Done, Edit, Failure, Machine, Observation, Place, Progress, Read, Reply, Request, Root, Route,
+    RouteHint, Token,
 };
 use super::route::text;
 use super::route_memory::RouteMemory;
@@ -69,17 +69,17 @@ pub(crate) struct Handle<R> {
 
 /// What a read of several records has come to.
 #[derive(Debug)]
-pub(crate) enum Unread {
+pub(crate) enum ReadFailure {
     /// A record is not any more what the view says: make another view.
-    Stale(Refused),
+    Stale(Rejection),
     /// It cannot be read.
     Failed(Error),
 }
 
 /// A read of several records.
-pub(crate) type Reading<T> = std::result::Result<T, Unread>;
+pub(crate) type Reading<T> = std::result::Result<T, ReadFailure>;
 
-impl From<Error> for Unread {
+impl From<Error> for ReadFailure {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -121,12 +121,12 @@ impl<R: RecordSet> Handle<R> {
     }
 
     /// Where the collection was at the last call, unless a root has been lost since: that may have been this one.
-    fn remembered(&self) -> Remembered {
+    fn remembered(&self) -> RouteHint {
         self.memory.recall(self.records.lost_roots())
     }
 
     /// Remembers what was learned by a call that began at this count of lost roots.
-    fn remember(&self, learned: Remembered, lost_roots: u64) {
+    fn remember(&self, learned: RouteHint, lost_roots: u64) {
         if self.memory.learn(learned, lost_roots) {
             self.executor.forget_companions();
         }
@@ -202,7 +202,7 @@ impl<R: RecordSet> Handle<R> {
             Some(route) => Start::split_to(route.shards * 2, now_us, token()),
         };
         let root = self.run(begin)?;
-        self.remember(Remembered::of(&root), lost_roots);
+        self.remember(RouteHint::of(&root), lost_roots);
         Ok(())
     }
 
@@ -232,7 +232,7 @@ impl<R: RecordSet> Handle<R> {
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let root = self.drive(Start::new(goal, now_us, token()), observe)?;
         if let Some(root) = &root {
-            self.remember(Remembered::of(root), lost_roots);
+            self.remember(RouteHint::of(root), lost_roots);
         }
         Ok(root)
     }
@@ -262,9 +262,9 @@ impl<R: RecordSet> Handle<R> {
     fn check_content(&self, goal: Goal) -> Result<()> {
         match (goal, Route::of(&self.root()?)) {
             (Goal::Activate(_), None) => {
-                let whole = self.execute(&Request::read(Place::Root, Ask::Content), &mut None)?;
+                let whole = self.execute(&Request::read(Place::Root, Read::Content), &mut None)?;
                 match whole {
-                    Reply::Done(Seen {
+                    Reply::Done(Observation {
                         content: Some(content),
                         ..
                     }) => content.check(),
@@ -273,7 +273,7 @@ impl<R: RecordSet> Handle<R> {
             }
             (Goal::Split | Goal::Merge | Goal::Demote, Some(route)) => {
                 let first = Place::Companion(route.keys, 0);
-                self.execute(&Request::read(first, Ask::State), &mut None)
+                self.execute(&Request::read(first, Read::State), &mut None)
                     .map(|_| ())
             }
             _ => Ok(()),
@@ -363,7 +363,7 @@ impl<R: RecordSet> Handle<R> {
     /// # Errors
     /// [`Error::ShardScheme`], and those of the store.
     pub(crate) fn root(&self) -> Result<Root> {
-        match self.execute(&Request::read(Place::Root, Ask::State), &mut None)? {
+        match self.execute(&Request::read(Place::Root, Read::State), &mut None)? {
             Reply::Done(seen) => Ok(seen.root),
             _ => Ok(Root::default()),
         }
@@ -378,8 +378,8 @@ impl<R: RecordSet> Handle<R> {
         let mut lost_roots = self.records.lost_roots();
         let mut patience = PATIENCE;
         let mut view = match self.remembered() {
-            Remembered::Sharded(route) => View::remembered(route),
-            Remembered::Nothing | Remembered::Whole(_) => View {
+            RouteHint::Sharded(route) => View::remembered(route),
+            RouteHint::Unknown | RouteHint::Unsharded(_) => View {
                 root: Root::default(),
                 sources: vec![Source::Root],
             },
@@ -398,12 +398,12 @@ impl<R: RecordSet> Handle<R> {
                     }
                     return Ok(read);
                 }
-                Err(Unread::Failed(error)) => return Err(error),
-                Err(Unread::Stale(refused)) => {
+                Err(ReadFailure::Failed(error)) => return Err(error),
+                Err(ReadFailure::Stale(refused)) => {
                     lost_roots = self.records.lost_roots();
                     let surveyed = self.run(Survey::new(Some(refused), token()))?;
                     (view, patience) = (surveyed.view, surveyed.patience);
-                    learned = Some(Remembered::of(&view.root));
+                    learned = Some(RouteHint::of(&view.root));
                 }
             }
         }
@@ -541,14 +541,14 @@ impl<R: RecordSet> Pass<'_, R> {
     /// Reads something of each of these records, in one batch. `None`: there is no record.
     ///
     /// # Errors
-    /// [`Unread::Stale`] if the view does not hold any more.
+    /// [`ReadFailure::Stale`] if the view does not hold any more.
     pub(crate) fn ask(&self, acts: Vec<(usize, Act)>) -> Reading<Vec<Option<Answer>>> {
         let executor = &self.handle.executor;
         let asked: Vec<_> = acts
             .into_iter()
             .filter_map(|(source, act)| {
                 let source = self.view.sources.get(source)?;
-                Some((source, Request::read(source.place(), Ask::User(act))))
+                Some((source, Request::read(source.place(), Read::User(act))))
             })
             .collect();
         let encoded: Vec<_> = asked
@@ -571,7 +571,7 @@ impl<R: RecordSet> Pass<'_, R> {
             .map(|(((source, request), encoded), operated)| {
                 let reply = executor.decode_reply(request, encoded, operated)?;
                 let answered = source.accept(reply).map_err(|failure| {
-                    Unread::Stale(Refused {
+                    ReadFailure::Stale(Rejection {
                         root: self.view.root.clone(),
                         failure,
                         patience: self.patience.saturating_sub(1),

@@ -72,7 +72,7 @@ impl Epoch {
 pub(crate) enum Scheme {
     /// In the root.
     #[default]
-    Whole,
+    Unsharded,
     /// In the root, which nobody writes any more; companions are being made.
     Activating {
         /// How many there will be.
@@ -106,7 +106,7 @@ impl Scheme {
     /// The value of the bin `subkeys`; `None`: it is absent.
     pub(crate) fn value(self) -> Option<Value> {
         let (shards, rest): (u64, Vec<Value>) = match self {
-            Self::Whole => return None,
+            Self::Unsharded => return None,
             Self::Active { shards } => (shards, Vec::new()),
             Self::Activating { shards } => (shards, vec![SPLITTING.into()]),
             Self::Splitting { from } => (from, vec![SPLITTING.into(), count(from * 2)]),
@@ -125,7 +125,7 @@ impl Scheme {
     /// [`Error::ShardScheme`] for a form that is not understood.
     pub(crate) fn parse(value: Option<&Value>) -> Result<Self> {
         let Some(value) = value else {
-            return Ok(Self::Whole);
+            return Ok(Self::Unsharded);
         };
         Self::understood(value).ok_or_else(|| {
             let why = match value {
@@ -164,14 +164,14 @@ impl Scheme {
 
     /// Whether somebody is at work, or died at it.
     pub(crate) const fn is_transition(self) -> bool {
-        !matches!(self, Self::Whole | Self::Active { .. })
+        !matches!(self, Self::Unsharded | Self::Active { .. })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Whole => write!(f, "in one record"),
+            Self::Unsharded => write!(f, "in one record"),
             Self::Activating { shards } => write!(f, "spreading to {shards} shards"),
             Self::Active { shards } => write!(f, "in {shards} shards"),
             Self::Splitting { from } => write!(f, "splitting {from} shards to {}", from * 2),
@@ -302,7 +302,7 @@ mod tests {
             assert_eq!(scheme.value(), Some(words(form)));
             assert_eq!(Scheme::parse(Some(&words(form))).unwrap(), scheme, "{form}");
         }
-        assert_eq!(Scheme::parse(None).unwrap(), Scheme::Whole);
+        assert_eq!(Scheme::parse(None).unwrap(), Scheme::Unsharded);
         for not_understood in [
             "hash-shards",
             "hash-shards 35",

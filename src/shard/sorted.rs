@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::content::{Act, first};
-use super::handle::{Handle, Pass, Reading, Unread};
+use super::handle::{Handle, Pass, ReadFailure, Reading};
 use super::merge::{self, Cut, Slice, Sorted, SortedShards, Start};
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
@@ -206,7 +206,7 @@ pub(crate) struct Shards<'a, R, B> {
 
 impl<R: RecordSet, B: SortedBin> Parts for Shards<'_, R, B> {
     type Bin = B;
-    type Error = Unread;
+    type Error = ReadFailure;
 
     fn parts(&self) -> usize {
         self.pass.sources()

@@ -45,7 +45,7 @@ impl ShardState {
 /// How many shards there are, or were before the transition that is under way.
 const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
     match scheme {
-        Scheme::Whole => (0, None),
+        Scheme::Unsharded => (0, None),
         Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),
         Scheme::Active { shards } => (shards, None),
         Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),

@@ -1,13 +1,13 @@
 //! Carrying a transition to its end, whoever began it.
 //!
-//! Steps may have been taken before, by somebody else, or be taken at this moment: a guard that does not hold says so, and
-//! the caller goes on behind it. It must never take a step of a transition that is over; every guard names
+//! Steps may have been taken before, by somebody else, or be taken at this moment: a precondition that does not hold says so, and
+//! the caller goes on behind it. It must never take a step of a transition that is over; every precondition names
 //! the epoch for that.
 
 use super::rules::{Rule, keeps};
 use super::{
-    Ask, Companion, Done, Edit, Failure, Guard, Kind, Machine, Mark, Place, Progress, Reply,
-    Request, Root, Token,
+    Companion, CompanionState, Done, Edit, Failure, Kind, Machine, Place, Precondition, Progress,
+    Read, Reply, Request, Root, Token,
 };
 use crate::shard::scheme::Scheme;
 
@@ -40,17 +40,17 @@ enum Step<P> {
     /// This one is frozen and read.
     FreezeToSplit(u64, Option<Token>),
     FillHalf(u64, P, Token),
-    Shed(u64, P),
+    RemoveMoved(u64, P),
 
     /// Merge: whether this one has taken in its other half.
-    LookTaken(u64, Again),
+    LookAbsorbed(u64, Again),
     FreezeHalf(u64, Again),
-    TakeIn(u64, P),
+    Absorb(u64, P),
     DeleteHalf(u64),
 
     /// Back to one record.
     FreezeOnly,
-    PutBack(P),
+    RestoreToRoot(P),
     DeleteOnly,
 
     /// Deletion.
@@ -73,10 +73,10 @@ impl<P: Clone> Advance<P> {
     /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
     pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
         let step = match root.scheme {
-            Scheme::Whole | Scheme::Active { .. } => return None,
+            Scheme::Unsharded | Scheme::Active { .. } => return None,
             Scheme::Activating { .. } => Step::Place(0, Vec::new()),
             Scheme::Splitting { .. } => Step::PlaceHalf(0),
-            Scheme::Merging { .. } => Step::LookTaken(0, Again::No),
+            Scheme::Merging { .. } => Step::LookAbsorbed(0, Again::No),
             Scheme::Demoting if has_bin => Step::DeleteOnly,
             Scheme::Demoting => Step::FreezeOnly,
             Scheme::Deleting { .. } => Step::Delete(0),
@@ -104,7 +104,7 @@ impl<P: Clone> Advance<P> {
             Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
             Scheme::Splitting { from } => from,
             Scheme::Merging { from } => from / 2,
-            Scheme::Whole | Scheme::Active { .. } | Scheme::Demoting => 1,
+            Scheme::Unsharded | Scheme::Active { .. } | Scheme::Demoting => 1,
         }
     }
 
@@ -131,7 +131,7 @@ impl<P: Clone> Advance<P> {
             Scheme::Activating { shards } => Scheme::Active { shards },
             Scheme::Splitting { from } => Scheme::Active { shards: from * 2 },
             Scheme::Merging { from } => Scheme::Active { shards: from / 2 },
-            _ => Scheme::Whole,
+            _ => Scheme::Unsharded,
         }
     }
 
@@ -186,7 +186,7 @@ impl<P: Clone> Advance<P> {
                 Some((companion, _)) if companion.epoch != self.root.epoch => {
                     Err(Progress::Done(AdvanceEnd))
                 }
-                Some((_, Mark::Placed(token))) => Ok(Some(token)),
+                Some((_, CompanionState::Placed(token))) => Ok(Some(token)),
                 Some(_) => Ok(None),
             },
             // It was there a moment ago: another transition has passed, or somebody interferes.
@@ -203,26 +203,26 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
 
     fn request(&self) -> Request<K> {
         let epoch = self.root.epoch;
-        let older = || Guard::OlderThan(epoch);
+        let older = || Precondition::OlderThan(epoch);
         let at = |shard: u64| Place::Companion(self.root.keys, shard);
-        let bears = || Guard::Bears(self.root.description.clone());
+        let bears = || Precondition::Bears(self.root.description.clone());
         let place = |shard| {
             let edit = Edit::Place(self.new_companion(), self.token);
             Request::write(at(shard), older(), edit)
         };
         let fill = |shard, part, token| {
-            let guard = Guard::Placed(self.new_companion(), token);
-            Request::write(at(shard), guard, Edit::Fill(part))
+            let precondition = Precondition::Placed(self.new_companion(), token);
+            Request::write(at(shard), precondition, Edit::Fill(part))
         };
         let freeze = |shard| Request {
-            ask: Ask::Content,
+            read: Read::Content,
             ..Request::write(at(shard), older(), Edit::Freeze)
         };
-        let look = |shard| Request::read(at(shard), Ask::State);
+        let look = |shard| Request::read(at(shard), Read::State);
         match &self.step {
             Step::Place(shard, _) => place(*shard),
             Step::LookPlaced(shard, _) => look(*shard),
-            Step::ReadWhole(_) => Request::read(Place::Root, Ask::Content),
+            Step::ReadWhole(_) => Request::read(Place::Root, Read::Content),
             Step::Fill(shard, whole, tokens) => {
                 let token = usize::try_from(*shard)
                     .ok()
@@ -237,35 +237,35 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 let half = self.half(*shard);
                 fill(half, K::part(whole, self.of() * 2, half), *token)
             }
-            Step::Shed(shard, whole) => {
+            Step::RemoveMoved(shard, whole) => {
                 let moved = K::part(whole, self.of() * 2, self.half(*shard));
-                let edit = Edit::Shed(moved, self.new_companion());
+                let edit = Edit::RemoveMoved(moved, self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
-            Step::LookTaken(shard, _) => look(*shard),
+            Step::LookAbsorbed(shard, _) => look(*shard),
             Step::FreezeHalf(shard, _) => freeze(self.half(*shard)),
-            Step::TakeIn(shard, half) => {
-                let edit = Edit::TakeIn(half.clone(), self.new_companion());
+            Step::Absorb(shard, half) => {
+                let edit = Edit::Absorb(half.clone(), self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
             Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older(), Edit::Delete),
             Step::FreezeOnly => freeze(0),
-            Step::PutBack(whole) => {
-                // Twice is as good as once: while this guard holds, nobody writes either of them.
-                Request::write(Place::Root, bears(), Edit::PutBack(whole.clone()))
+            Step::RestoreToRoot(whole) => {
+                // Twice is as good as once: while this precondition holds, nobody writes either of them.
+                Request::write(Place::Root, bears(), Edit::RestoreToRoot(whole.clone()))
             }
             Step::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
             Step::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
             Step::Finish => {
                 let edit = match self.root.scheme {
                     Scheme::Activating { .. } | Scheme::Deleting { .. } => {
-                        Edit::Spread(self.target())
+                        Edit::FinishAndRemoveBin(self.target())
                     }
-                    _ => Edit::Settle(self.target()),
+                    _ => Edit::Finish(self.target()),
                 };
                 Request::write(Place::Root, bears(), edit)
             }
-            Step::Missing(_) => Request::read(Place::Root, Ask::State),
+            Step::Missing(_) => Request::read(Place::Root, Read::State),
         }
     }
 
@@ -319,7 +319,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 (Reply::Done(seen), token) => match (seen.content, token) {
                     (None, _) => self.go(Step::Missing(shard)),
                     (Some(whole), Some(token)) => self.go(Step::FillHalf(shard, whole, token)),
-                    (Some(whole), None) => self.go(Step::Shed(shard, whole)),
+                    (Some(whole), None) => self.go(Step::RemoveMoved(shard, whole)),
                 },
             },
             Step::FillHalf(shard, whole, _) => match reply {
@@ -327,14 +327,14 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                     let half = self.half(shard);
                     self.go(Step::Missing(half))
                 }
-                _ => self.go(Step::Shed(shard, whole)),
+                _ => self.go(Step::RemoveMoved(shard, whole)),
             },
-            Step::Shed(shard, _) => match reply {
+            Step::RemoveMoved(shard, _) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.behind(shard, Step::PlaceHalf),
             },
 
-            Step::LookTaken(shard, again) => match reply {
+            Step::LookAbsorbed(shard, again) => match reply {
                 Reply::Done(seen) => match seen.companion {
                     Some((companion, _)) if companion.epoch < self.root.epoch => {
                         self.go(Step::FreezeHalf(shard, again))
@@ -348,37 +348,37 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             },
             Step::FreezeHalf(shard, again) => match (reply, again) {
                 (Reply::Done(seen), _) => match seen.content {
-                    Some(half) => self.go(Step::TakeIn(shard, half)),
+                    Some(half) => self.go(Step::Absorb(shard, half)),
                     None => {
                         let half = self.half(shard);
                         self.go(Step::Missing(half))
                     }
                 },
                 // Somebody else has taken it in and deleted it, which shows in the other one.
-                (_, Again::No) => self.go(Step::LookTaken(shard, Again::Yes)),
+                (_, Again::No) => self.go(Step::LookAbsorbed(shard, Again::Yes)),
                 (_, Again::Yes) => {
                     let half = self.half(shard);
                     self.go(Step::Missing(half))
                 }
             },
-            Step::TakeIn(shard, _) => match reply {
+            Step::Absorb(shard, _) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.go(Step::DeleteHalf(shard)),
             },
             Step::DeleteHalf(shard) => {
-                self.behind(shard, |shard| Step::LookTaken(shard, Again::No))
+                self.behind(shard, |shard| Step::LookAbsorbed(shard, Again::No))
             }
 
             Step::FreezeOnly => match reply {
                 Reply::Done(seen) => match seen.content {
-                    Some(whole) => self.go(Step::PutBack(whole)),
+                    Some(whole) => self.go(Step::RestoreToRoot(whole)),
                     None => self.go(Step::Missing(0)),
                 },
                 _ => self.go(Step::Missing(0)),
             },
-            Step::PutBack(_) => match reply {
+            Step::RestoreToRoot(_) => match reply {
                 Reply::Done(_) => self.go(Step::DeleteOnly),
-                _ if !keeps(Rule::PutBackBeforeDelete) => self.go(Step::DeleteOnly),
+                _ if !keeps(Rule::RestoreBeforeDelete) => self.go(Step::DeleteOnly),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
                 _ => Progress::Done(AdvanceEnd),
@@ -411,13 +411,13 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             | Step::LookHalf(shard)
             | Step::FreezeToSplit(shard, _)
             | Step::FillHalf(shard, ..)
-            | Step::Shed(shard, _)
-            | Step::LookTaken(shard, _)
+            | Step::RemoveMoved(shard, _)
+            | Step::LookAbsorbed(shard, _)
             | Step::FreezeHalf(shard, _)
-            | Step::TakeIn(shard, _)
+            | Step::Absorb(shard, _)
             | Step::DeleteHalf(shard)
             | Step::Delete(shard) => *shard,
-            Step::FreezeOnly | Step::PutBack(_) | Step::Missing(_) => 0,
+            Step::FreezeOnly | Step::RestoreToRoot(_) | Step::Missing(_) => 0,
             Step::DeleteOnly | Step::Finish => of,
         };
         Some((self.root.scheme, Done { done, of }))

@@ -3,10 +3,10 @@
 use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
-use super::write::Did;
+use super::write::ChildResult;
 use super::{
-    Ask, Companion, Failure, Guard, Kind, Machine, Mark, Neighbors, Place, Progress, Remembered,
-    Reply, Request, Root, Route, Seen, Token,
+    Companion, CompanionState, Failure, Kind, Machine, Neighbors, Observation, Place, Precondition,
+    Progress, Read, Reply, Request, Root, Route, RouteHint, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
@@ -26,7 +26,7 @@ pub(crate) struct Lookup<K: Kind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
     /// The root, if the collection is in it: cheaper than to read what it is.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     ReadRoot,
     /// By a route that is remembered, or was read in the root.
     Companion(Route, Origin),
@@ -39,7 +39,7 @@ enum Step<P> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Origin {
-    Remembered,
+    RouteHint,
     Root,
 }
 
@@ -52,7 +52,7 @@ impl Origin {
 
 impl<K: Kind> Lookup<K> {
     /// `remembered`: where it was last time.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
         Self {
             hash,
             act,
@@ -60,34 +60,34 @@ impl<K: Kind> Lookup<K> {
             refused: None,
             patience: PATIENCE,
             step: match remembered {
-                Remembered::Nothing => Step::ReadRoot,
-                Remembered::Whole(neighbors) => Step::Whole(neighbors),
-                Remembered::Sharded(route) => Step::Companion(route, Origin::Remembered),
+                RouteHint::Unknown => Step::ReadRoot,
+                RouteHint::Unsharded(neighbors) => Step::Unsharded(neighbors),
+                RouteHint::Sharded(route) => Step::Companion(route, Origin::RouteHint),
             },
         }
     }
 
-    fn go(self, step: Step<K::Part>) -> Progress<Self, Did<K::Answer>> {
+    fn go(self, step: Step<K::Part>) -> Progress<Self, ChildResult<K::Answer>> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn again(mut self) -> Progress<Self, Did<K::Answer>> {
+    fn again(mut self) -> Progress<Self, ChildResult<K::Answer>> {
         self.patience = self.patience.saturating_sub(1);
         self.go(Step::ReadRoot)
     }
 
     const fn found(
         answer: Option<K::Answer>,
-        remembered: Remembered,
-    ) -> Progress<Self, Did<K::Answer>> {
-        Progress::Done(Did { answer, remembered })
+        remembered: RouteHint,
+    ) -> Progress<Self, ChildResult<K::Answer>> {
+        Progress::Done(ChildResult { answer, remembered })
     }
 
-    fn judge(mut self, seen: Seen<K>) -> Progress<Self, Did<K::Answer>> {
+    fn judge(mut self, seen: Observation<K>) -> Progress<Self, ChildResult<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
         if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersAdvanceDeletion) {
-            return Self::found(seen.answer, Remembered::of(&root));
+            return Self::found(seen.answer, RouteHint::of(&root));
         }
         if let Some(route) = Route::of(&root) {
             return match self.refused {
@@ -127,7 +127,7 @@ impl<K: Kind> Lookup<K> {
 fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
-            (_, Mark::Placed(_)) => None,
+            (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some((companion, seen.answer)),
         },
         _ => None,
@@ -135,24 +135,24 @@ fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)>
 }
 
 impl<K: Kind> Machine<K> for Lookup<K> {
-    type Outcome = Did<K::Answer>;
+    type Outcome = ChildResult<K::Answer>;
 
     fn request(&self) -> Request<K> {
         let at = |keys, shard| {
             let place = Place::Companion(keys, shard);
-            Request::read(place, Ask::User(self.act.clone()))
+            Request::read(place, Read::User(self.act.clone()))
         };
         match &self.step {
-            Step::Whole(neighbors) => Request::read(Place::Root, Ask::User(self.act.clone()))
-                .guarded(Guard::Whole(*neighbors)),
-            Step::ReadRoot => Request::read(Place::Root, Ask::User(self.act.clone())),
+            Step::Unsharded(neighbors) => Request::read(Place::Root, Read::User(self.act.clone()))
+                .on_condition(Precondition::Unsharded(*neighbors)),
+            Step::ReadRoot => Request::read(Place::Root, Read::User(self.act.clone())),
             Step::Companion(route, origin) => {
                 let request = at(route.keys, shard(self.hash, route.shards));
                 if origin.takes_frozen() {
                     request
                 } else {
                     // Cheaper than to read what it is.
-                    request.guarded(Guard::Live(route.companion()))
+                    request.on_condition(Precondition::Live(route.companion()))
                 }
             }
             Step::Low(root) => at(root.keys, self.low(root)),
@@ -161,16 +161,16 @@ impl<K: Kind> Machine<K> for Lookup<K> {
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ChildResult<K::Answer>> {
         match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Whole(neighbors) => match reply {
-                Reply::Done(seen) => Self::found(seen.answer, Remembered::Whole(neighbors)),
-                Reply::NotFound => Self::found(None, Remembered::default()),
+            Step::Unsharded(neighbors) => match reply {
+                Reply::Done(seen) => Self::found(seen.answer, RouteHint::Unsharded(neighbors)),
+                Reply::NotFound => Self::found(None, RouteHint::default()),
                 Reply::FilteredOut => self.go(Step::ReadRoot),
             },
             Step::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen),
-                _ => Self::found(None, Remembered::default()),
+                _ => Self::found(None, RouteHint::default()),
             },
             Step::Companion(route, origin) => {
                 let source = Source::Companion {
@@ -181,7 +181,7 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                 };
                 let filtered_out = matches!(reply, Reply::FilteredOut);
                 match source.accept(reply) {
-                    Ok(answer) => Self::found(answer, Remembered::Sharded(route)),
+                    Ok(answer) => Self::found(answer, RouteHint::Sharded(route)),
                     Err(failure) => {
                         // What was filtered out is looked at, should the root still say the same.
                         self.refused = (!filtered_out).then_some((route, failure));
@@ -195,7 +195,7 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                     let old = companion.epoch < root.epoch;
                     let both = old != matches!(root.scheme, Scheme::Merging { .. });
                     if both || self.low(&root) == self.high(&root) {
-                        Self::found(answer, Remembered::of(&root))
+                        Self::found(answer, RouteHint::of(&root))
                     } else {
                         self.go(Step::High(root))
                     }
@@ -209,7 +209,7 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                         if splitting == (companion.epoch == root.epoch)
                             && companion.epoch <= root.epoch =>
                     {
-                        Self::found(answer, Remembered::of(&root))
+                        Self::found(answer, RouteHint::of(&root))
                     }
                     _ => self.again(),
                 }

@@ -19,7 +19,7 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::description::{Described, Description, Keys};
+use super::description::{Description, Keys, SharedDescription};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
@@ -57,15 +57,15 @@ pub(crate) enum Neighbors {
 
 /// What must hold for the record, else [`Reply::FilteredOut`]. A record that does not exist is not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Guard {
+pub(crate) enum Precondition {
     /// Nothing: for reads that ask what the record is.
     None,
     /// Root: the collection is in it; by [`Neighbors::None`], no other one of the record is sharded, either.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     /// Root: it bears this description.
-    Bears(Described),
+    Bears(SharedDescription),
     /// The same, and the root has no bin of the collection's name.
-    Bare(Described),
+    Bare(SharedDescription),
     /// Companion: exactly this one, with its bin, and not frozen.
     Live(Companion),
     /// Companion of this collection, older than this.
@@ -74,12 +74,12 @@ pub(crate) enum Guard {
     Placed(Companion, Token),
 }
 
-impl Guard {
+impl Precondition {
     /// The description that a change of the root begins from.
-    pub(crate) fn description(&self) -> Described {
+    pub(crate) fn description(&self) -> SharedDescription {
         match self {
             Self::Bears(description) | Self::Bare(description) => description.clone(),
-            _ => Described::default(),
+            _ => SharedDescription::default(),
         }
     }
 }
@@ -91,14 +91,14 @@ pub(crate) enum Edit<K: Kind> {
     None,
     /// What the caller wants.
     User(K::Act),
-    /// Root: a transition begins. The rest of the description is as the guard has it, here and below.
+    /// Root: a transition begins. The rest of the description is as the precondition has it, here and below.
     Mark(Scheme, Epoch),
     /// Root: the transition has come to this. Removes the bin that has been spread.
-    Spread(Scheme),
+    FinishAndRemoveBin(Scheme),
     /// Root: the transition has come to this. The bin, if there is one, stays.
-    Settle(Scheme),
+    Finish(Scheme),
     /// Root: the collection is back.
-    PutBack(K::Part),
+    RestoreToRoot(K::Part),
     /// Root: the collection is gone.
     Clear,
     /// Companion: in the place of whatever older one there is, one that is being made.
@@ -108,23 +108,23 @@ pub(crate) enum Edit<K: Kind> {
     /// Companion: nobody writes it any more.
     Freeze,
     /// Companion: without what has moved to its other half, at its new epoch, and open again.
-    Shed(K::Part, Companion),
+    RemoveMoved(K::Part, Companion),
     /// Companion: with what was in its other half, at its new epoch.
-    TakeIn(K::Part, Companion),
+    Absorb(K::Part, Companion),
     /// Companion: gone.
     Delete,
 }
 
 /// What is read, after the edit.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask<K: Kind> {
+pub(crate) enum Read<K: Kind> {
     /// Nothing but what [`Edit::User`] answers.
     Nothing,
     /// What the record says of itself.
     State,
     /// That, and the content.
     Content,
-    /// That, and what the caller wants to know. An answer is missing where the bin is. What [`Guard::Live`] has asked for is
+    /// That, and what the caller wants to know. An answer is missing where the bin is. What [`Precondition::Live`] has asked for is
     /// known.
     User(K::Act),
 }
@@ -133,32 +133,35 @@ pub(crate) enum Ask<K: Kind> {
 #[derive(Clone, Debug)]
 pub(crate) struct Request<K: Kind> {
     pub(crate) place: Place,
-    pub(crate) guard: Guard,
+    pub(crate) precondition: Precondition,
     pub(crate) edit: Edit<K>,
-    pub(crate) ask: Ask<K>,
+    pub(crate) read: Read<K>,
 }
 
 impl<K: Kind> Request<K> {
-    pub(crate) const fn read(place: Place, ask: Ask<K>) -> Self {
+    pub(crate) const fn read(place: Place, read: Read<K>) -> Self {
         Self {
             place,
-            guard: Guard::None,
+            precondition: Precondition::None,
             edit: Edit::None,
-            ask,
+            read,
         }
     }
 
     /// The same where this holds, which then need not be read.
-    pub(crate) fn guarded(self, guard: Guard) -> Self {
-        Self { guard, ..self }
+    pub(crate) fn on_condition(self, precondition: Precondition) -> Self {
+        Self {
+            precondition,
+            ..self
+        }
     }
 
-    pub(crate) const fn write(place: Place, guard: Guard, edit: Edit<K>) -> Self {
+    pub(crate) const fn write(place: Place, precondition: Precondition, edit: Edit<K>) -> Self {
         Self {
             place,
-            guard,
+            precondition,
             edit,
-            ask: Ask::Nothing,
+            read: Read::Nothing,
         }
     }
 }
@@ -168,19 +171,19 @@ impl<K: Kind> Request<K> {
 pub(crate) enum Reply<K: Kind> {
     /// There is no such record, and the request creates none.
     NotFound,
-    /// The guard does not hold.
+    /// The precondition does not hold.
     FilteredOut,
     /// Done.
-    Done(Seen<K>),
+    Done(Observation<K>),
 }
 
 /// What was read. What was not asked for is as for a record without bins.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen<K: Kind> {
+pub(crate) struct Observation<K: Kind> {
     /// Of a root.
     pub(crate) root: Root,
     /// Of a companion; `None` if the record is none of this collection.
-    pub(crate) companion: Option<(Companion, Mark)>,
+    pub(crate) companion: Option<(Companion, CompanionState)>,
     /// Whether the collection's bin is there.
     pub(crate) has_bin: bool,
     /// The content, empty where there is no bin.
@@ -188,7 +191,7 @@ pub(crate) struct Seen<K: Kind> {
     pub(crate) answer: Option<K::Answer>,
 }
 
-impl<K: Kind> Seen<K> {
+impl<K: Kind> Observation<K> {
     /// Before anything was read.
     pub(crate) fn nothing() -> Self {
         Self {
@@ -210,7 +213,7 @@ pub(crate) struct Root {
     /// How its companions are called, or will be.
     pub(crate) keys: Keys,
     /// The collection, and the others of the record.
-    pub(crate) description: Described,
+    pub(crate) description: SharedDescription,
 }
 
 impl Root {
@@ -220,7 +223,7 @@ impl Root {
     /// [`crate::Error::ShardScheme`] for another kind of shards, or one that is not understood.
     pub(crate) fn of(description: Description, bin: BinName) -> Result<Self> {
         let (scheme, epoch) = match description.of(bin) {
-            None => (Scheme::Whole, description.latest()),
+            None => (Scheme::Unsharded, description.latest()),
             Some(entry) => (entry.form.scheme()?, entry.epoch),
         };
         Ok(Self {
@@ -248,7 +251,7 @@ impl Root {
 
 /// Whether a companion may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mark {
+pub(crate) enum CompanionState {
     Live,
     Frozen,
     /// It is being made, and has no content yet.
@@ -297,27 +300,27 @@ impl Route {
 
 /// Where a collection was last time: what a handle remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Remembered {
+pub(crate) enum RouteHint {
     /// There was no record, or no call.
     #[default]
-    Nothing,
+    Unknown,
     /// In the root.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     /// In companions.
     Sharded(Route),
 }
 
-impl Remembered {
+impl RouteHint {
     pub(crate) fn of(root: &Root) -> Self {
         match Route::of(root) {
             Some(route) => Self::Sharded(route),
-            None => Self::Whole(root.neighbors()),
+            None => Self::Unsharded(root.neighbors()),
         }
     }
 
     pub(crate) const fn route(self) -> Option<Route> {
         match self {
-            Self::Nothing | Self::Whole(_) => None,
+            Self::Unknown | Self::Unsharded(_) => None,
             Self::Sharded(route) => Some(route),
         }
     }

@@ -10,9 +10,9 @@ pub(crate) enum Rule {
     /// Readers of a collection that is being deleted advance the deletion first.
     ReadersAdvanceDeletion,
     /// The one companion is deleted only by those who have put its content back.
-    PutBackBeforeDelete,
+    RestoreBeforeDelete,
     /// In a split, a half counts only once the other one has shed it.
-    IgnoreUnshedHalf,
+    IgnoreHalfBeforeRemoval,
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use super::advance::Advance;
 use super::{
-    Ask, Done, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Reply, Request,
-    Root, Token,
+    Done, Edit, Failure, Kind, Machine, Neighbors, Place, Precondition, Progress, Read, Reply,
+    Request, Root, Token,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::scheme::{Epoch, Scheme};
@@ -109,10 +109,10 @@ impl<P: Clone> Start<P> {
             return self.go(Step::Advance(advance));
         }
         match (self.goal, root.scheme) {
-            (Goal::Activate(_), Scheme::Whole) if root.description.has_other_forms() => {
+            (Goal::Activate(_), Scheme::Unsharded) if root.description.has_other_forms() => {
                 Progress::Failed(Failure::OtherForm)
             }
-            (Goal::Activate(shards), Scheme::Whole) => {
+            (Goal::Activate(shards), Scheme::Unsharded) => {
                 self.check(0, shards, root, Scheme::Activating { shards })
             }
             (Goal::Split, Scheme::Active { shards }) => {
@@ -147,7 +147,7 @@ impl<P: Clone> Start<P> {
             (Goal::Delete, Scheme::Active { shards }) => {
                 self.go(Step::Mark(root, Scheme::Deleting { shards }))
             }
-            (Goal::Delete, Scheme::Whole) => self.go(Step::Clear(root.neighbors())),
+            (Goal::Delete, Scheme::Unsharded) => self.go(Step::Clear(root.neighbors())),
             // A split or merge that has come this far was overtaken by others.
             (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
                 Progress::Failed(Failure::NotApplicable(root.scheme))
@@ -162,24 +162,26 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::ReadRoot => Request::read(Place::Root, Read::State),
             Step::Check(shard, _, root, _) => {
-                Request::read(Place::Companion(root.keys, *shard), Ask::State)
+                Request::read(Place::Companion(root.keys, *shard), Read::State)
             }
             Step::Mark(root, scheme) => {
                 let latest = root.description.latest();
                 let epoch = latest.max(self.newest).after(self.now_us);
                 let description = root.description.clone();
-                let guard = match scheme {
-                    Scheme::Demoting => Guard::Bare(description),
-                    _ => Guard::Bears(description),
+                let precondition = match scheme {
+                    Scheme::Demoting => Precondition::Bare(description),
+                    _ => Precondition::Bears(description),
                 };
-                Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))
+                Request::write(Place::Root, precondition, Edit::Mark(*scheme, epoch))
             }
             Step::Advance(advance) => advance.request(),
-            Step::Clear(neighbors) => {
-                Request::write(Place::Root, Guard::Whole(*neighbors), Edit::Clear)
-            }
+            Step::Clear(neighbors) => Request::write(
+                Place::Root,
+                Precondition::Unsharded(*neighbors),
+                Edit::Clear,
+            ),
         }
     }
 

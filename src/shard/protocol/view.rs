@@ -6,10 +6,10 @@
 use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::{
-    Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
-    Token,
+    Companion, CompanionState, Failure, Kind, Machine, Place, Progress, Read, Reply, Request, Root,
+    Route, Token,
 };
-use crate::shard::description::{Described, Keys};
+use crate::shard::description::{Keys, SharedDescription};
 use crate::shard::scheme::Scheme;
 
 /// How often a reader looks at a transition that keeps changing before it advances it.
@@ -59,14 +59,14 @@ impl Source {
                 },
                 Reply::Done(seen),
             ) => match seen.companion {
-                Some((found, Mark::Live)) if found == *companion => {
+                Some((found, CompanionState::Live)) if found == *companion => {
                     if seen.has_bin {
                         Ok(seen.answer)
                     } else {
                         Err(Failure::NoBin(*shard))
                     }
                 }
-                Some((found, Mark::Frozen)) if found == *companion && *frozen_too => {
+                Some((found, CompanionState::Frozen)) if found == *companion && *frozen_too => {
                     Ok(seen.answer)
                 }
                 None => Err(Failure::Collision(*keys, *shard)),
@@ -80,7 +80,7 @@ impl Source {
 /// Whether the root's own bin is the collection.
 pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     match root.scheme {
-        Scheme::Whole | Scheme::Activating { .. } => true,
+        Scheme::Unsharded | Scheme::Activating { .. } => true,
         Scheme::Demoting => has_bin,
         _ => false,
     }
@@ -115,7 +115,7 @@ impl View {
                 epoch: route.epoch,
                 keys: route.keys,
                 // Nobody changes the root by this one.
-                description: Described::default(),
+                description: SharedDescription::default(),
             },
             sources: sources.collect(),
         }
@@ -124,7 +124,7 @@ impl View {
 
 /// A view that did not hold, and why not, should the root still say the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Refused {
+pub(crate) struct Rejection {
     pub(crate) root: Root,
     pub(crate) failure: Failure,
     /// How often a transition may still be looked at.
@@ -135,7 +135,7 @@ pub(crate) struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Survey<P> {
     token: Token,
-    refused: Option<Refused>,
+    refused: Option<Rejection>,
     patience: u8,
     step: Step<P>,
 }
@@ -152,14 +152,14 @@ enum Step<P> {
 
 /// A view, and how much patience is left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyResult {
     pub(crate) view: View,
     pub(crate) patience: u8,
 }
 
 impl<P: Clone> Survey<P> {
     /// `refused`: the view before this one.
-    pub(crate) fn new(refused: Option<Refused>, token: Token) -> Self {
+    pub(crate) fn new(refused: Option<Rejection>, token: Token) -> Self {
         Self {
             token,
             patience: refused
@@ -170,23 +170,23 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, Surveyed> {
+    fn go(self, step: Step<P>) -> Progress<Self, SurveyResult> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn done(self, view: View) -> Progress<Self, Surveyed> {
-        Progress::Done(Surveyed {
+    fn done(self, view: View) -> Progress<Self, SurveyResult> {
+        Progress::Done(SurveyResult {
             view,
             patience: self.patience,
         })
     }
 
-    fn again(mut self) -> Progress<Self, Surveyed> {
+    fn again(mut self) -> Progress<Self, SurveyResult> {
         self.patience = self.patience.saturating_sub(1);
         self.go(Step::ReadRoot)
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Surveyed> {
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, SurveyResult> {
         if let Some(refused) = &self.refused
             && Route::of(&root).is_some()
             && refused.root.is_as(&root)
@@ -221,7 +221,7 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn behind(self, shard: u64, view: View) -> Progress<Self, Surveyed> {
+    fn behind(self, shard: u64, view: View) -> Progress<Self, SurveyResult> {
         if shard + 1 < Self::pairs(&view.root) {
             self.go(Step::Low(shard + 1, view))
         } else {
@@ -234,7 +234,7 @@ impl<P: Clone> Survey<P> {
 fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
-            (_, Mark::Placed(_)) => None,
+            (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some(companion),
         },
         _ => None,
@@ -242,24 +242,24 @@ fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
 }
 
 impl<K: Kind> Machine<K> for Survey<K::Part> {
-    type Outcome = Surveyed;
+    type Outcome = SurveyResult;
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::ReadRoot => Request::read(Place::Root, Read::State),
             Step::Low(shard, view) => {
-                Request::read(Place::Companion(view.root.keys, *shard), Ask::State)
+                Request::read(Place::Companion(view.root.keys, *shard), Read::State)
             }
             Step::High(shard, view) => {
                 let half = shard + Self::pairs(&view.root);
                 let place = Place::Companion(view.root.keys, half);
-                Request::read(place, Ask::State)
+                Request::read(place, Read::State)
             }
             Step::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Surveyed> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, SurveyResult> {
         let source = |view: &View, shard, companion| Source::Companion {
             keys: view.root.keys,
             shard,
@@ -281,7 +281,7 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 }
                 view.sources.push(source(&view, shard, companion));
                 let both = match view.root.scheme {
-                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreUnshedHalf),
+                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreHalfBeforeRemoval),
                     Scheme::Merging { .. } => old,
                     _ => false,
                 };
@@ -299,7 +299,7 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                         view.sources.push(source(&view, half, companion));
                         self.behind(shard, view)
                     }
-                    _ if !keeps(Rule::IgnoreUnshedHalf) => self.behind(shard, view),
+                    _ if !keeps(Rule::IgnoreHalfBeforeRemoval) => self.behind(shard, view),
                     _ => self.again(),
                 }
             }

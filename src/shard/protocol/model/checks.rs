@@ -1,4 +1,4 @@
-//! The scenarios, and that no guard and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
+//! The scenarios, and that no precondition and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
 
 use super::super::rules::{Rule, without};
 use super::super::start::Goal::{Activate, Advance, Delete, Demote, Merge, Split};
@@ -21,7 +21,7 @@ const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
 const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
 const FOUR: &[Op] = &[Add(1), Add(2), Change(Activate(4))];
 
-/// So many interleavings at most until a guard is missed.
+/// So many interleavings at most until a precondition is missed.
 const RUNS_MAX: u64 = 1_000_000;
 
 /// Processes that know where the collection was before. Any of them may die at any step.
@@ -441,7 +441,7 @@ fn five_processes_at_once_lose_double_and_revive_nothing_in_more_shards() {
 }
 
 #[test]
-fn no_guard_can_be_left_out() {
+fn no_precondition_can_be_left_out() {
     let activation = of(ROOT, &[&[TO_TWO], &[ADVANCE], &[Add(0)], &[Remove(1)]]);
     let split = of(
         ONE,
@@ -454,7 +454,7 @@ fn no_guard_can_be_left_out() {
     );
     let mut missed = Vec::new();
     for (hole, scenario) in [
-        (Hole::WholeIsWhole, &activation),
+        (Hole::StillUnsharded, &activation),
         (Hole::LatestIs, &of(ROOT, &[&[TO_ONE, DEMOTE], &[TO_ONE]])),
         (
             Hole::MarkedRootIs,
@@ -473,7 +473,7 @@ fn no_guard_can_be_left_out() {
             ),
         ),
         (
-            Hole::PutBackRootIs,
+            Hole::RestoredRootIs,
             &of(ONE, &[&[DEMOTE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]]),
         ),
         (Hole::LiveEpoch, &split),
@@ -488,10 +488,10 @@ fn no_guard_can_be_left_out() {
         (Hole::PlacedOlder, &activation),
         (Hole::FrozenOlder, &split),
         (
-            Hole::ShedOlder,
+            Hole::RemoveMovedOlder,
             &of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1)]]),
         ),
-        (Hole::TakenInOlder, &merge),
+        (Hole::AbsorbOlder, &merge),
         (
             Hole::DeletedOlder,
             &of(
@@ -554,14 +554,14 @@ fn no_rule_can_be_left_out() {
             with_stranger(ONE, &[&[DELETE], &[Contains(1)], &[Contains(1)]]),
         ),
         (
-            Rule::PutBackBeforeDelete,
+            Rule::RestoreBeforeDelete,
             two(
                 [ROOT, ONE],
                 &[(0, &[TO_ONE]), (1, &[DEMOTE]), (1, &[Contains(1)])],
             ),
         ),
         (
-            Rule::IgnoreUnshedHalf,
+            Rule::IgnoreHalfBeforeRemoval,
             of(ONE, &[&[SPLIT], &[ADVANCE], &[Add(0)], &[ReadAll]]),
         ),
     ] {

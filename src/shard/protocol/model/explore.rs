@@ -7,10 +7,10 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::super::lookup::Lookup;
 use super::super::start::{Goal, Start};
-use super::super::view::{PATIENCE, Refused, Source, Survey, View};
-use super::super::write::{Did, Write};
+use super::super::view::{PATIENCE, Rejection, Source, Survey, View};
+use super::super::write::{ChildResult, Write};
 use super::super::{
-    Ask, Edit, Failure, Machine, Mark, Progress, Remembered, Reply, Request, Root, Token,
+    CompanionState, Edit, Failure, Machine, Progress, Read, Reply, Request, Root, RouteHint, Token,
 };
 use super::history::{Call, History};
 use super::scenario::{Op, Scenario};
@@ -43,7 +43,7 @@ struct Process {
     /// How many operations of its script it has begun.
     begun: usize,
     running: Option<Running>,
-    remembered: Remembered,
+    remembered: RouteHint,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +56,7 @@ enum Running {
     Pass {
         view: View,
         patience: u8,
-        learned: Option<Remembered>,
+        learned: Option<RouteHint>,
         next: usize,
         once: Elements,
         twice: Elements,
@@ -73,7 +73,7 @@ enum Told {
 enum Went {
     On(Running),
     /// What the process remembers then; `None`: what it has remembered before.
-    Ended(Told, Option<Remembered>),
+    Ended(Told, Option<RouteHint>),
 }
 
 /// A process alone ends within so many steps.
@@ -83,7 +83,7 @@ const STEPS_ALONE_MAX: usize = 400;
 const TOKENS: usize = 64;
 
 impl Running {
-    fn new(op: Op, remembered: Remembered, token: Token) -> Self {
+    fn new(op: Op, remembered: RouteHint, token: Token) -> Self {
         match op {
             Op::Add(element) => {
                 let add = Act::Add(element);
@@ -99,8 +99,8 @@ impl Running {
             }
             Op::ReadAll => {
                 let view = match remembered {
-                    Remembered::Sharded(route) => View::remembered(route),
-                    Remembered::Nothing | Remembered::Whole(_) => View {
+                    RouteHint::Sharded(route) => View::remembered(route),
+                    RouteHint::Unknown | RouteHint::Unsharded(_) => View {
                         root: Root::default(),
                         sources: vec![Source::Root],
                     },
@@ -112,7 +112,7 @@ impl Running {
         }
     }
 
-    const fn pass(view: View, patience: u8, learned: Option<Remembered>) -> Self {
+    const fn pass(view: View, patience: u8, learned: Option<RouteHint>) -> Self {
         Self::Pass {
             view,
             patience,
@@ -130,13 +130,13 @@ impl Running {
             Self::Change(machine) => machine.request(),
             Self::Survey(machine) => machine.request(),
             Self::Pass { view, next, .. } => {
-                Request::read(view.sources[*next].place(), Ask::User(Act::All))
+                Request::read(view.sources[*next].place(), Read::User(Act::All))
             }
         }
     }
 
     fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
-        let did = |did: Did<Answer>| match did.answer {
+        let did = |did: ChildResult<Answer>| match did.answer {
             Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
             _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
         };
@@ -153,7 +153,7 @@ impl Running {
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Change(next)),
-                Progress::Done(root) => Went::Ended(Told::Nothing, Some(Remembered::of(&root))),
+                Progress::Done(root) => Went::Ended(Told::Nothing, Some(RouteHint::of(&root))),
                 // Others have got ahead: the collection is in one record.
                 Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
                 Progress::Failed(failure) => return Err(failure),
@@ -161,7 +161,7 @@ impl Running {
             Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Survey(next)),
                 Progress::Done(done) => {
-                    let learned = Remembered::of(&done.view.root);
+                    let learned = RouteHint::of(&done.view.root);
                     Went::On(Self::pass(done.view, done.patience, Some(learned)))
                 }
                 Progress::Failed(failure) => return Err(failure),
@@ -175,7 +175,7 @@ impl Running {
                 twice,
             } => match view.sources[next].accept(reply) {
                 Err(failure) => {
-                    let refused = Refused {
+                    let refused = Rejection {
                         root: view.root,
                         failure,
                         patience: patience.saturating_sub(1),
@@ -318,7 +318,7 @@ impl World {
         &self,
         of: usize,
         ops: &[Op],
-        remembered: Remembered,
+        remembered: RouteHint,
         hole: Option<Hole>,
     ) -> Result<Self, String> {
         let mut world = self.clone();
@@ -347,7 +347,7 @@ impl World {
     fn check(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
-        let nothing = Remembered::default();
+        let nothing = RouteHint::default();
         let mut all_advanced = self.clone();
         for of in 0..collections {
             self.alone(of, &[Op::ReadAll], nothing, hole)
@@ -383,14 +383,14 @@ impl World {
         let record = self.store.root.clone().unwrap_or_default();
         let root = record.root(of);
         match root.scheme {
-            Scheme::Whole => Ok(()),
+            Scheme::Unsharded => Ok(()),
             Scheme::Active { shards } if record.bins[of].is_none() => {
                 (0..shards).try_for_each(|shard| {
                     let found = self
                         .store
                         .companions
                         .get(&companion_key(of, root.keys, shard));
-                    let right = matches!(found, Some(CompanionRecord::Ours { companion, mark: Mark::Live, bins })
+                    let right = matches!(found, Some(CompanionRecord::Ours { companion, state: CompanionState::Live, bins })
                         if companion.shards == shards && companion.epoch == root.epoch
                             && bins[of].is_some_and(|bin| elements(bin)
                                 .all(|element| u64::from(element) & (shards - 1) == shard)));
@@ -432,13 +432,13 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
         elements: scenario.elements,
     };
     for script in &scenario.before {
-        world = world.alone(script.of, &script.ops, Remembered::default(), None)?;
+        world = world.alone(script.of, &script.ops, RouteHint::default(), None)?;
     }
     let count = scenario.processes.len();
     let known = |number: usize, of: usize| {
         let mut before = world.processes.iter().rev();
         let known = before.find(|it| it.of == of && number + scenario.strangers < count);
-        known.map_or(Remembered::default(), |before| before.remembered)
+        known.map_or(RouteHint::default(), |before| before.remembered)
     };
     let processes = scenario.processes.iter().enumerate();
     let processes = processes.map(|(number, script)| Process {

@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::super::{Ask, Edit, Guard, Neighbors, Place, Reply, Request, Seen, Token};
+use super::super::{
+    Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Token,
+};
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
-use crate::shard::description::{Described, Description, Keys};
+use crate::shard::description::{Description, Keys, SharedDescription};
 use crate::shard::executor::Executor;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
@@ -90,35 +92,35 @@ fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
         Edit::None => Edit::None,
         Edit::User(act) => Edit::User(real_act(bin, *act)),
         Edit::Mark(scheme, epoch) => Edit::Mark(*scheme, *epoch),
-        Edit::Spread(scheme) => Edit::Spread(*scheme),
-        Edit::Settle(scheme) => Edit::Settle(*scheme),
-        Edit::PutBack(part) => Edit::PutBack(content(part)),
+        Edit::FinishAndRemoveBin(scheme) => Edit::FinishAndRemoveBin(*scheme),
+        Edit::Finish(scheme) => Edit::Finish(*scheme),
+        Edit::RestoreToRoot(part) => Edit::RestoreToRoot(content(part)),
         Edit::Clear => Edit::Clear,
         Edit::Place(companion, token) => Edit::Place(*companion, *token),
         Edit::Fill(part) => Edit::Fill(content(part)),
         Edit::Freeze => Edit::Freeze,
-        Edit::Shed(part, companion) => Edit::Shed(content(part), *companion),
-        Edit::TakeIn(part, companion) => Edit::TakeIn(content(part), *companion),
+        Edit::RemoveMoved(part, companion) => Edit::RemoveMoved(content(part), *companion),
+        Edit::Absorb(part, companion) => Edit::Absorb(content(part), *companion),
         Edit::Delete => Edit::Delete,
     };
-    let ask = match &request.ask {
-        Ask::Nothing => Ask::Nothing,
-        Ask::State => Ask::State,
-        Ask::Content => Ask::Content,
-        Ask::User(act) => Ask::User(real_act(bin, *act)),
+    let read = match &request.read {
+        Read::Nothing => Read::Nothing,
+        Read::State => Read::State,
+        Read::Content => Read::Content,
+        Read::User(act) => Read::User(real_act(bin, *act)),
     };
     Request {
         place: request.place,
-        guard: request.guard.clone(),
+        precondition: request.precondition.clone(),
         edit,
-        ask,
+        read,
     }
 }
 
 /// What was answered, as the abstract store puts it: where there is no bin, nothing is there.
 fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
-    let act = match (&request.edit, &request.ask) {
-        (Edit::User(act), Ask::Nothing) | (_, Ask::User(act)) => Some(*act),
+    let act = match (&request.edit, &request.read) {
+        (Edit::User(act), Read::Nothing) | (_, Read::User(act)) => Some(*act),
         _ => None,
     };
     let seen = match reply {
@@ -144,7 +146,7 @@ fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
         Content::List(items) => set(&items),
         other => panic!("no list: {other:?}"),
     });
-    Reply::Done(Seen {
+    Reply::Done(Observation {
         root: seen.root,
         companion: seen.companion,
         has_bin: seen.has_bin,
@@ -198,21 +200,21 @@ fn any_part() -> impl Strategy<Value = Elements> + Clone {
     0..16_u8
 }
 
-fn any_ask() -> impl Strategy<Value = Ask<Tiny>> + Clone {
+fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
     (0..3_u8, any_act()).prop_map(|(what, act)| match (what, act) {
-        (0, _) => Ask::State,
-        (1, _) => Ask::Content,
-        (_, Act::Contains(element)) => Ask::User(Act::Contains(element)),
-        _ => Ask::User(Act::All),
+        (0, _) => Read::State,
+        (1, _) => Read::Content,
+        (_, Act::Contains(element)) => Read::User(Act::Contains(element)),
+        _ => Read::User(Act::All),
     })
 }
 
 /// Requests that the machines may make of a root. Those that bear a description bear none yet.
 fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
-    let bears = || Guard::Bears(Described::default());
+    let bears = || Precondition::Bears(SharedDescription::default());
     let marked_from = any::<bool>().prop_map(move |bare| {
         if bare {
-            Guard::Bare(Described::default())
+            Precondition::Bare(SharedDescription::default())
         } else {
             bears()
         }
@@ -224,59 +226,68 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
             Neighbors::None
         }
     });
-    let write = |guard, edit| Request::write(Place::Root, guard, edit);
-    let end = |to, whole| if whole { Scheme::Whole } else { to };
+    let write = |precondition, edit| Request::write(Place::Root, precondition, edit);
+    let end = |to, whole| if whole { Scheme::Unsharded } else { to };
     prop_oneof![
-        any_ask().prop_map(|ask| Request::read(Place::Root, ask)),
-        (neighbors.clone(), any_act())
-            .prop_map(move |(neighbors, act)| write(Guard::Whole(neighbors), Edit::User(act))),
+        any_read().prop_map(|read| Request::read(Place::Root, read)),
+        (neighbors.clone(), any_act()).prop_map(move |(neighbors, act)| write(
+            Precondition::Unsharded(neighbors),
+            Edit::User(act)
+        )),
         (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
-            let ask = Ask::User(Act::Contains(element));
-            Request::read(Place::Root, ask).guarded(Guard::Whole(neighbors))
+            let read = Read::User(Act::Contains(element));
+            Request::read(Place::Root, read).on_condition(Precondition::Unsharded(neighbors))
         }),
-        neighbors.prop_map(move |neighbors| write(Guard::Whole(neighbors), Edit::Clear)),
+        neighbors.prop_map(move |neighbors| write(Precondition::Unsharded(neighbors), Edit::Clear)),
         (marked_from, any_scheme(), any_epoch())
-            .prop_map(move |(guard, to, epoch)| write(guard, Edit::Mark(to, epoch))),
+            .prop_map(move |(precondition, to, epoch)| write(precondition, Edit::Mark(to, epoch))),
         (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::Spread(end(to, whole)))),
+            .prop_map(move |(to, whole)| write(bears(), Edit::FinishAndRemoveBin(end(to, whole)))),
         (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::Settle(end(to, whole)))),
-        any_part().prop_map(move |part| write(bears(), Edit::PutBack(part))),
+            .prop_map(move |(to, whole)| write(bears(), Edit::Finish(end(to, whole)))),
+        any_part().prop_map(move |part| write(bears(), Edit::RestoreToRoot(part))),
     ]
 }
 
 /// The request, with a description to bear: that of the root as it is, or as it was.
 fn with_description(request: Request<Tiny>, description: &Description) -> Request<Tiny> {
-    let guard = match &request.guard {
-        Guard::Bears(_) => Guard::Bears(description.clone().into()),
-        Guard::Bare(_) => Guard::Bare(description.clone().into()),
+    let precondition = match &request.precondition {
+        Precondition::Bears(_) => Precondition::Bears(description.clone().into()),
+        Precondition::Bare(_) => Precondition::Bare(description.clone().into()),
         other => other.clone(),
     };
-    Request { guard, ..request }
+    Request {
+        precondition,
+        ..request
+    }
 }
 
 /// Requests that the machines may make of a companion.
 fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
-    let guarded = (any_companion(), any_epoch(), any_token());
+    let conditional = (any_companion(), any_epoch(), any_token());
     let edit = (0..8_u8, any_act(), any_part(), any_companion(), any_token());
-    let written = (any_companion_place(), guarded, edit, any::<bool>()).prop_map(
+    let written = (any_companion_place(), conditional, edit, any::<bool>()).prop_map(
         |(place, (exactly, epoch, token), edit, asks)| {
             let (what, act, part, companion, new_token) = edit;
-            let older = Guard::OlderThan(epoch);
+            let older = Precondition::OlderThan(epoch);
             let request = match what {
-                0 => Request::write(place, Guard::Live(exactly), Edit::User(act)),
+                0 => Request::write(place, Precondition::Live(exactly), Edit::User(act)),
                 1 => Request::write(place, older, Edit::Place(companion, new_token)),
-                2 => Request::write(place, Guard::Placed(exactly, token), Edit::Fill(part)),
+                2 => Request::write(
+                    place,
+                    Precondition::Placed(exactly, token),
+                    Edit::Fill(part),
+                ),
                 3 => Request::write(place, older, Edit::Freeze),
-                4 => Request::write(place, older, Edit::Shed(part, companion)),
-                5 => Request::write(place, older, Edit::TakeIn(part, companion)),
-                6 => Request::read(place, Ask::User(Act::Contains(part % 4)))
-                    .guarded(Guard::Live(exactly)),
+                4 => Request::write(place, older, Edit::RemoveMoved(part, companion)),
+                5 => Request::write(place, older, Edit::Absorb(part, companion)),
+                6 => Request::read(place, Read::User(Act::Contains(part % 4)))
+                    .on_condition(Precondition::Live(exactly)),
                 _ => Request::write(place, older, Edit::Delete),
             };
             match request.edit {
                 Edit::Freeze if asks => Request {
-                    ask: Ask::Content,
+                    read: Read::Content,
                     ..request
                 },
                 _ => request,
@@ -284,7 +295,7 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
         },
     );
     prop_oneof![
-        (any_companion_place(), any_ask()).prop_map(|(place, ask)| Request::read(place, ask)),
+        (any_companion_place(), any_read()).prop_map(|(place, read)| Request::read(place, read)),
         written.clone(),
         written.clone(),
         written,
