@@ -11,7 +11,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn main() -> spikelet::Result<()> {
     let store = Store::in_memory()?;
 
-    // A list in one record until it is large or hot; then it spreads itself over companion records.
+    // A list in one record until it is large or hot; then it is sharded over companion records.
     let followers = ShardedList::new(&store, "users", "lisa", "followers")?;
     for follower in 0..500 {
         followers.add(follower)?;

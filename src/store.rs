@@ -28,7 +28,7 @@ pub trait RecordSet {
     ///
     /// [`OperateResult::record_bytes`] must say what the record takes then: policies by size
     /// ([`ShardPolicy::by_size`](crate::ShardPolicy::by_size)), and whether one record can hold what is to be brought together, are
-    /// judged by it alone. Where it is 0, a collection is spread for its size only once a write was refused as too large.
+    /// judged by it alone. Where it is 0, a collection is sharded for its size only once a write was refused as too large.
     ///
     /// # Errors
     /// As for [`Set::operate`].

@@ -295,7 +295,7 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64
         };
         let moved = match shards {
             0 => list.activate_with(8, step),
-            1 if down => list.demote_with(step),
+            1 if down => list.deactivate_with(step),
             _ if down => list.merge_with(step),
             _ => list.split_with(step),
         };

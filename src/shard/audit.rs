@@ -56,13 +56,13 @@ pub struct ShardRecord {
     /// What its bins take, in bytes.
     pub bytes: u64,
     /// What it is to the root.
-    pub standing: ShardStanding,
+    pub status: ShardStatus,
 }
 
 /// What a companion is to its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ShardStanding {
+pub enum ShardStatus {
     /// A part of the collection.
     Current,
     /// There is no such root, or the collection is in the root: a leftover that nobody reads. It can be deleted, and the
@@ -72,7 +72,7 @@ pub enum ShardStanding {
     Stale,
 }
 
-impl fmt::Display for ShardStanding {
+impl fmt::Display for ShardStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Current => "current",
@@ -86,7 +86,7 @@ impl ShardedCollection {
     /// Companions that nobody reads.
     pub fn leftovers(&self) -> impl Iterator<Item = &ShardRecord> {
         let companions = self.companions.iter();
-        companions.filter(|companion| companion.standing != ShardStanding::Current)
+        companions.filter(|companion| companion.status != ShardStatus::Current)
     }
 }
 
@@ -213,14 +213,14 @@ fn judged(
                 Scheme::Activating { shards } => (0, shards, false),
                 Scheme::Splitting { from } => (from, from * 2, true),
                 Scheme::Merging { from } => (from / 2, from, true),
-                Scheme::Demoting => (0, 1, true),
+                Scheme::Deactivating => (0, 1, true),
                 Scheme::Deleting { shards } => (0, shards, true),
             };
             for companion in &mut collection.companions {
-                companion.standing = match is_old(companion) {
-                    old if companion.shard < may && (old_too || !old) => ShardStanding::Current,
-                    true => ShardStanding::Stale,
-                    false => ShardStanding::Orphan,
+                companion.status = match is_old(companion) {
+                    old if companion.shard < may && (old_too || !old) => ShardStatus::Current,
+                    true => ShardStatus::Stale,
+                    false => ShardStatus::Orphan,
                 };
             }
             let in_root = root.elements.get(bin).copied();
@@ -237,7 +237,7 @@ fn judged(
             collection.missing = (0..must)
                 .filter(|shard| {
                     !collection.companions.iter().any(|companion| {
-                        companion.shard == *shard && companion.standing == ShardStanding::Current
+                        companion.shard == *shard && companion.status == ShardStatus::Current
                     })
                 })
                 .collect();
@@ -247,10 +247,10 @@ fn judged(
             collection.scheme = in_words(&entry.form.value());
             collection.in_transition = collection.scheme.contains("deleting");
             for companion in &mut collection.companions {
-                companion.standing = match is_old(companion) {
-                    true => ShardStanding::Stale,
-                    false if companion.bucket.is_some() => ShardStanding::Current,
-                    false => ShardStanding::Orphan,
+                companion.status = match is_old(companion) {
+                    true => ShardStatus::Stale,
+                    false if companion.bucket.is_some() => ShardStatus::Current,
+                    false => ShardStatus::Orphan,
                 };
             }
             if !collection.in_transition {
@@ -264,7 +264,7 @@ fn judged(
 
 fn current(companions: &[ShardRecord]) -> impl Iterator<Item = &ShardRecord> {
     let companions = companions.iter();
-    companions.filter(|companion| companion.standing == ShardStanding::Current)
+    companions.filter(|companion| companion.status == ShardStatus::Current)
 }
 
 /// How many elements there are in companions. Half of those that split or merge may have what the other half has, too.
@@ -328,7 +328,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         frozen: record.view().bin(FROZEN).is_some(),
         elements: elements(record),
         bytes: bytes(record),
-        standing: ShardStanding::Orphan,
+        status: ShardStatus::Orphan,
     };
     Some(((key_of(root)?, bin.cloned()), companion))
 }

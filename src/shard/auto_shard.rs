@@ -22,7 +22,7 @@ pub(crate) struct AutoSharder {
 }
 
 impl AutoSharder {
-    /// By a policy that watches the size, a record is spread before it is half full, whatever the policy says: a transition
+    /// By a policy that watches the size, a collection is sharded before its record is half full, whatever the policy says: a transition
     /// needs room in it, too.
     pub(crate) fn new<R: RecordSet>(policy: ShardPolicy, records: &R) -> Self {
         let policy = match records.max_record_bytes() {

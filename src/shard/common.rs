@@ -1,4 +1,4 @@
-//! The calls that every handle has, beside those of its kind: how it is made, when it is spread, transitions, where it is.
+//! The calls that every handle has, beside those of its kind: how it is made, its policy, its transitions.
 
 /// What the documentation of every handle says of the root, and of what the handle keeps.
 macro_rules! keeping {
@@ -38,7 +38,7 @@ macro_rules! constructors {
                 "The same, by a policy: its timeout and `send_key` count, and its expiration as long as the ", $noun,
                 " is in one record."
             )]
-            #[doc = concat!("Records of a ", $noun, " that has been spread do not expire.")]
+            #[doc = concat!("Records of a ", $noun, " that is sharded do not expire.")]
             ///
             /// # Errors
             /// As for [`Self::new`].
@@ -55,7 +55,7 @@ macro_rules! constructors {
                 Ok(Self { handle $(, $field: $value)? })
             }
 
-            #[doc = concat!("When the ", $noun, " is spread without being asked to;")]
+            #[doc = concat!("When the ", $noun, " is sharded without being asked to;")]
             /// [`ShardPolicy::default`](crate::ShardPolicy::default) otherwise.
             #[must_use]
             pub fn policy(mut self, policy: $crate::ShardPolicy) -> Self {
@@ -67,11 +67,11 @@ macro_rules! constructors {
 }
 
 /// Gives a handle its calls about shards. `$noun`: what it is. `$write`: its plainest write, whose errors are written out
-/// there. `$refused`: what of its kind cannot be spread, for the documentation.
+/// there. `$refused`: what of its kind cannot be sharded, for the documentation.
 macro_rules! transitions {
     ($handle:ident, $noun:literal, $write:ident $(, $refused:literal)?) => {
         impl<R: $crate::RecordSet> $handle<R> {
-            #[doc = concat!("Spreads the ", $noun, " over so many companions, a power of two, unless it is spread already.")]
+            #[doc = concat!("Shards the ", $noun, " over so many companions, a power of two, unless it is sharded already.")]
             ///
             /// # Errors
             /// Before anything is changed: [`Error::Parameter`](crate::Error::Parameter) for another number;
@@ -137,7 +137,7 @@ macro_rules! transitions {
                 /// [`Error::RecordTooBig`](crate::Error::RecordTooBig) if one record cannot hold it.
                 ///
                 /// In the midst of it, as for [`Self::merge`].
-                demote, demote_with, Demote
+                deactivate, deactivate_with, Deactivate
             }
 
             $crate::shard::common::change! {

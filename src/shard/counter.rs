@@ -12,8 +12,8 @@ use crate::{RecordSet, Result, Value};
 
 /// A 64-bit number under one key to which amounts are added, however many records hold it.
 ///
-/// While it is in its root record, it is an integer in a bin. Once it has been spread, each addition goes to one of the
-/// companions, to the next with every call, and reading sums them up. Spreading goes on while others add and read, and any
+/// While it is in its root record, it is an integer in a bin. Once it is sharded, each addition goes to one of the
+/// companions, to the next with every call, and reading sums them up. Activation goes on while others add and read, and any
 /// handle carries on what another has left unfinished. Sums wrap around as those of integers in bins do.
 ///
 #[doc = keeping!("ShardedCounter")]

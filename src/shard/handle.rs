@@ -34,8 +34,8 @@ const ROOT_READS_MAX: u32 = 1_000;
 /// How long to wait before a record that is fought over is tried again.
 const BUSY_PAUSE: Duration = Duration::from_micros(200);
 
-/// How often one write may spread its collection further before it is refused after all.
-const SPREADS_MAX: u32 = 8;
+/// How often one write may shard its collection further before it is refused after all.
+const TRANSITIONS_MAX: u32 = 8;
 
 /// Tokens are positive integers.
 const TOKEN_BITS: u64 = (1 << 62) - 1;
@@ -138,7 +138,7 @@ impl<R: RecordSet> Handle<R> {
     /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
     pub(crate) fn write(&self, hash: u64, act: Act) -> Result<Option<Answer>> {
         let collection = self.executor.collection;
-        let mut spreads = 0;
+        let mut transitions = 0;
         loop {
             let lost_roots = self.records.lost_roots();
             let machine = Write::new(hash, act.clone(), self.remembered(), token());
@@ -155,7 +155,7 @@ impl<R: RecordSet> Handle<R> {
                             &act,
                             answered,
                         )
-                        && self.spread(route, shards).is_err()
+                        && self.shard_further(route, shards).is_err()
                     {
                         // The write itself is done. What is in the way is told once the record is full.
                         self.auto_sharder.pause(&self.records);
@@ -170,12 +170,12 @@ impl<R: RecordSet> Handle<R> {
                     else {
                         return Err(refused);
                     };
-                    spreads += 1;
-                    if spreads > SPREADS_MAX {
+                    transitions += 1;
+                    if transitions > TRANSITIONS_MAX {
                         return Err(refused);
                     }
                     // And then it is tried again, on its shard.
-                    if let Err(in_the_way) = self.spread(route, shards) {
+                    if let Err(in_the_way) = self.shard_further(route, shards) {
                         return Err(match refused {
                             // There is no other way for this write.
                             Error::RecordTooBig { .. } => in_the_way,
@@ -190,8 +190,8 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Spreads the collection, or splits its shards once, if it is still as this route says.
-    fn spread(&self, route: Option<Route>, shards: u64) -> Result<()> {
+    /// Shards the collection, or splits its shards once, if it is still as this route says.
+    fn shard_further(&self, route: Option<Route>, shards: u64) -> Result<()> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let begin = match route {
@@ -247,7 +247,7 @@ impl<R: RecordSet> Handle<R> {
         mut observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
     ) -> Result<ShardState> {
         self.check_content(goal)?;
-        if matches!(goal, Goal::Merge | Goal::Demote) {
+        if matches!(goal, Goal::Merge | Goal::Deactivate) {
             self.check_room(goal)?;
         }
         let root = self.transition(goal, &mut |scheme, done| {
@@ -271,7 +271,7 @@ impl<R: RecordSet> Handle<R> {
                     _ => Ok(()),
                 }
             }
-            (Goal::Split | Goal::Merge | Goal::Demote, Some(route)) => {
+            (Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
                 let first = Place::Companion(route.keys, 0);
                 self.execute(&Request::read(first, Read::State), &mut None)
                     .map(|_| ())

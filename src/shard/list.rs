@@ -13,8 +13,8 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///
-/// While the list is in its root record, each call is one operation on that record. Once it has been spread, a call for one
-/// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Spreading
+/// While the list is in its root record, each call is one operation on that record. Once it is sharded, a call for one
+/// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
 #[doc = keeping!("ShardedList")]
@@ -23,7 +23,7 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 /// whole call is seen exactly once, and none is that is absent during the whole call.
 ///
 /// The bin may be a list that was made by other means. One without order is read in the order of values; it is ordered from
-/// the moment on in which it is spread. One with an element more than once is not spread, neither by
+/// the moment on in which it is sharded. One with an element more than once is not sharded, neither by
 /// [`ShardedList::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
 ///
 /// ```

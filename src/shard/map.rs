@@ -13,8 +13,8 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///
-/// While the map is in its root record, each call is one operation on that record. Once it has been spread, a call for one
-/// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Spreading
+/// While the map is in its root record, each call is one operation on that record. Once it is sharded, a call for one
+/// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
 #[doc = keeping!("ShardedMap")]

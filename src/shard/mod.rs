@@ -1,11 +1,11 @@
-//! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, spreads itself while in use.
+//! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, is sharded while in use.
 //!
 //! * [`arithmetic`]: how many shards a size and a write rate ask for.
 //! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`], [`common`]: what all handles have in
 //!   common. [`state`]: what they tell.
 //! * [`protocol`]: the machines that do it. [`executor`]: their requests as operations; [`companions`]: what it keeps from call to
 //!   call. [`content`]: what is moved.
-//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`auto_shard`] applies it.
+//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is sharded, and into how many; [`auto_shard`] applies it.
 //! * [`audit`]: what is sharded, and what should not be there.
 //! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
 //!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in.
@@ -33,7 +33,7 @@ mod policy;
 mod sorted;
 mod time;
 
-pub use audit::{ShardRecord, ShardStanding, ShardedCollection, sharded_collections};
+pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;

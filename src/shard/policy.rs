@@ -1,4 +1,4 @@
-//! When a collection spreads itself, and over how many shards.
+//! When a collection is sharded of its own accord, and into how many shards.
 //!
 //! The decision is pure: what a handle knows of a collection goes in as a [`Load`], the number of shards it should have
 //! comes out. How fast it is written is counted by a [`WriteWindow`].
@@ -11,7 +11,7 @@ use super::arithmetic::{
     SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, power_of_two, shards_by_rate, shards_by_size,
 };
 
-/// When a collection is spread over shards, or over more of them, without being asked to. It is judged after writes (by its
+/// When a collection is sharded, or over more of them, without being asked to. It is judged after writes (by its
 /// count: after those that add), by the record that was written: the root, or a shard of it.
 ///
 /// ```
@@ -80,7 +80,7 @@ impl ShardPolicy {
     }
 
     /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. What is less than 1, or no number,
-    /// counts as 1, the default: an even spread then leaves every shard between a half and the whole of what it may have.
+    /// counts as 1, the default: an even distribution then leaves every shard between a half and the whole of what it may have.
     #[must_use]
     pub const fn growth(self, growth: f64) -> Self {
         Self { growth, ..self }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_passes_its_size() {
+    fn a_record_is_sharded_when_it_passes_its_size() {
         let default = ShardPolicy::default();
         let small = ShardPolicy::by_hand().by_size(1_000);
         for (policy, shards, bytes, wanted) in [
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_passes_its_count_and_then_its_size_counts_too() {
+    fn a_record_is_sharded_when_it_passes_its_count_and_then_its_size_counts_too() {
         let policy = ShardPolicy::by_hand().by_count(100);
         for (shards, count, record_bytes, wanted) in [
             (0, 100, 0, None),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_is_written_too_often_or_refused() {
+    fn a_record_is_sharded_when_it_is_written_too_often_or_refused() {
         let policy = ShardPolicy::by_hand().by_contention(50.0);
         for (policy, shards, writes_per_second, busy, wanted) in [
             (policy, 0, 50.0, 0, None),
@@ -238,7 +238,7 @@ mod tests {
             (policy.growth(2.0), 0, 100.0, 0, Some(4)),
             (policy, 0, f64::NAN, 0, None),
             (policy, 0, f64::INFINITY, 0, Some(2)),
-            // A higher limit spreads later, and then as far as is advised; a lower one spreads further.
+            // A higher limit shards later, and then as far as is advised; a lower one shards further.
             (policy.by_contention(200.0), 0, 200.0, 0, None),
             (policy.by_contention(200.0), 0, 201.0, 0, Some(8)),
             (policy.by_contention(10.0), 0, 40.0, 0, Some(4)),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_and_hot_record_is_spread_for_whichever_asks_for_more() {
+    fn a_large_and_hot_record_is_sharded_for_whichever_asks_for_more() {
         let policy = ShardPolicy::default();
         let found = policy.decide(&Load {
             writes_per_second: 400.0,

@@ -94,7 +94,7 @@ pub(crate) enum Scheme {
         from: u64,
     },
     /// In the one companion or, once it has its bin, in the root.
-    Demoting,
+    Deactivating,
     /// About to be nowhere.
     Deleting {
         /// How many companions there were.
@@ -111,7 +111,7 @@ impl Scheme {
             Self::Activating { shards } => (shards, vec![SPLITTING.into()]),
             Self::Splitting { from } => (from, vec![SPLITTING.into(), count(from * 2)]),
             Self::Merging { from } => (from, vec![MERGING.into(), count(from / 2)]),
-            Self::Demoting => (1, vec![MERGING.into(), count(0)]),
+            Self::Deactivating => (1, vec![MERGING.into(), count(0)]),
             Self::Deleting { shards } => (shards, vec![DELETING.into()]),
         };
         let mut items = vec![Value::from(HASH_SHARDS), count(shards)];
@@ -154,7 +154,7 @@ impl Scheme {
                 Some(Self::Splitting { from: shards })
             }
             [verb, to] if *verb == MERGING.into() => match to {
-                Value::Int(0) if shards == 1 => Some(Self::Demoting),
+                Value::Int(0) if shards == 1 => Some(Self::Deactivating),
                 to if shards_of(to)? * 2 == shards => Some(Self::Merging { from: shards }),
                 _ => None,
             },
@@ -172,11 +172,11 @@ impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unsharded => write!(f, "in one record"),
-            Self::Activating { shards } => write!(f, "spreading to {shards} shards"),
+            Self::Activating { shards } => write!(f, "activating {shards} shards"),
             Self::Active { shards } => write!(f, "in {shards} shards"),
             Self::Splitting { from } => write!(f, "splitting {from} shards to {}", from * 2),
             Self::Merging { from } => write!(f, "merging {from} shards to {}", from / 2),
-            Self::Demoting => write!(f, "returning to one record"),
+            Self::Deactivating => write!(f, "returning to one record"),
             Self::Deleting { shards } => write!(f, "deleting {shards} shards"),
         }
     }
@@ -296,7 +296,7 @@ mod tests {
             (Scheme::Activating { shards: 8 }, "hash-shards 8 splitting"),
             (Scheme::Splitting { from: 8 }, "hash-shards 8 splitting 16"),
             (Scheme::Merging { from: 8 }, "hash-shards 8 merging 4"),
-            (Scheme::Demoting, "hash-shards 1 merging 0"),
+            (Scheme::Deactivating, "hash-shards 1 merging 0"),
             (Scheme::Deleting { shards: 8 }, "hash-shards 8 deleting"),
         ] {
             assert_eq!(scheme.value(), Some(words(form)));

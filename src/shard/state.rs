@@ -14,7 +14,7 @@ pub enum ShardTransition {
     /// To half as many companions.
     Merging,
     /// From one companion back to one record.
-    Demoting,
+    Deactivating,
     /// To nothing.
     Deleting,
 }
@@ -50,7 +50,7 @@ const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
         Scheme::Active { shards } => (shards, None),
         Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),
         Scheme::Merging { from } => (from, Some(ShardTransition::Merging)),
-        Scheme::Demoting => (1, Some(ShardTransition::Demoting)),
+        Scheme::Deactivating => (1, Some(ShardTransition::Deactivating)),
         Scheme::Deleting { shards } => (shards, Some(ShardTransition::Deleting)),
     }
 }

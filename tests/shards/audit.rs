@@ -18,7 +18,7 @@ fn elements_count_once_at_every_step_of_every_transition() {
         (0, |list| list.activate(4)),
         (2, |list| list.split()),
         (4, |list| list.merge()),
-        (1, |list| list.demote()),
+        (1, |list| list.deactivate()),
     ];
     for (shards, change) in begin {
         let (mut steps, mut seen_in_transition) = (0, 0);

@@ -61,7 +61,7 @@ fn the_sum_stays_through_every_transition() {
         (ShardedCounter::merge, 4),
         (ShardedCounter::merge, 2),
         (ShardedCounter::merge, 1),
-        (ShardedCounter::demote, 0),
+        (ShardedCounter::deactivate, 0),
     ];
     for (change, shards) in changes {
         assert_eq!(change(&likes).unwrap().shards, shards);
@@ -180,7 +180,7 @@ fn no_addition_is_lost_while_shards_change() {
             ShardedCounter::merge,
             ShardedCounter::merge,
             ShardedCounter::merge,
-            ShardedCounter::demote,
+            ShardedCounter::deactivate,
         ];
         let mut rounds = 0;
         while rounds == 0 || !adders.iter().all(|adder| adder.is_finished()) {
@@ -197,7 +197,7 @@ fn no_addition_is_lost_while_shards_change() {
 }
 
 #[test]
-fn a_counter_is_spread_for_its_writes_a_second_and_not_for_a_burst() {
+fn a_counter_is_sharded_for_its_writes_a_second_and_not_for_a_burst() {
     let clock = Arc::new(ManualClock::at(500_000_000_000));
     let store = Store::builder().clock(clock.clone()).open().unwrap();
     let likes = counter(&store).policy(ShardPolicy::by_hand().by_contention(50.0));

@@ -1,4 +1,4 @@
-//! Sharded lists from outside: what callers see while a list spreads, splits, merges and goes, and what they are told when
+//! Sharded lists from outside: what callers see while a list is activated, splits, merges and goes, and what they are told when
 //! its records are not as they should be.
 
 use std::ops::ControlFlow;
@@ -125,7 +125,7 @@ fn a_list_is_the_same_in_one_record_in_shards_and_back() {
     check(8, list.split().unwrap());
     check(4, list.merge().unwrap());
     check(2, list.merge().unwrap());
-    check(0, list.demote().unwrap());
+    check(0, list.deactivate().unwrap());
     check(1, list.activate(1).unwrap());
     check(2, list.split().unwrap());
     // Nothing is left behind but the companions that are in use.
@@ -147,7 +147,7 @@ fn a_deleted_list_is_empty_and_its_epoch_stays() {
     assert!(list.add(5).unwrap());
     assert!(list.activate(4).unwrap().epoch > epoch + 1);
     assert_eq!(elements(&list), ints(5, 6));
-    // A list that was never spread leaves nothing.
+    // A list that was never sharded leaves nothing.
     let other = ShardedList::new(&store, SET, "bob", BIN).unwrap();
     other.add(1).unwrap();
     other.delete().unwrap();
@@ -161,7 +161,7 @@ fn an_empty_list_and_one_of_no_record_can_be_spread() {
     assert_eq!(list.activate(2).unwrap().shards, 2);
     assert!(list.is_empty().unwrap());
     assert!(list.add("x").unwrap());
-    assert_eq!(list.demote().unwrap().shards, 0);
+    assert_eq!(list.deactivate().unwrap().shards, 0);
     assert_eq!(elements(&list), ["x".into()]);
 }
 
@@ -223,8 +223,8 @@ fn a_transition_can_be_stopped_anywhere_and_anybody_carries_on() {
         ),
         (
             1,
-            |list, stop| list.demote_with(|_| stop()),
-            ShardTransition::Demoting,
+            |list, stop| list.deactivate_with(|_| stop()),
+            ShardTransition::Deactivating,
             0,
         ),
     ];
@@ -489,7 +489,7 @@ fn nothing_is_lost_or_doubled_while_the_list_spreads_splits_merges_and_returns()
             list.split().unwrap();
             list.merge().unwrap();
             meanwhile();
-            list.demote().unwrap();
+            list.deactivate().unwrap();
         }
         list.activate(4).unwrap();
         meanwhile();

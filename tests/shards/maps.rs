@@ -41,7 +41,7 @@ const CHANGES: [(Change, u64); 7] = [
     (ShardedMap::merge, 4),
     (ShardedMap::merge, 2),
     (ShardedMap::merge, 1),
-    (ShardedMap::demote, 0),
+    (ShardedMap::deactivate, 0),
 ];
 
 /// Everything that can be read, against a plain map.

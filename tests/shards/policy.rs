@@ -1,4 +1,4 @@
-//! Collections that spread themselves: by count, by size, when a record is full, when it is fought over; and what happens when
+//! Collections that are sharded of their own accord: by count, by size, when a record is full, when it is fought over; and what happens when
 //! they cannot.
 
 use std::sync::Barrier;
@@ -68,7 +68,7 @@ fn by_count_each_shard_stays_within_it() {
 }
 
 #[test]
-fn by_default_a_record_is_spread_beyond_128_kib() {
+fn by_default_a_record_is_sharded_beyond_128_kib() {
     let store = store(|_| ());
     let list = ShardedList::new(&store, "set", "key", "bin").unwrap();
     let element = |id: u32| Value::Blob([&id.to_be_bytes()[..], &[0; 1_020]].concat());
@@ -84,21 +84,21 @@ fn by_default_a_record_is_spread_beyond_128_kib() {
 }
 
 #[test]
-fn the_write_that_makes_a_record_too_large_spreads_it() {
+fn the_write_that_makes_a_record_too_large_shards_it() {
     let store = store(|_| ());
     let list = list(&store, ShardPolicy::by_hand().by_size(4 << 10));
     let set = store.set("set").unwrap();
-    let spread_at = (0..2_000).find(|id| {
+    let sharded_at = (0..2_000).find(|id| {
         list.add(*id).unwrap();
         let root = set.operate("key", &[operations::get_bin("bin")]).unwrap();
         assert!(root.record_bytes <= 4 << 10, "{}", root.record_bytes);
         list.state().unwrap().shards > 0
     });
-    assert!(spread_at.is_some_and(|id| id > 100), "{spread_at:?}");
+    assert!(sharded_at.is_some_and(|id| id > 100), "{sharded_at:?}");
 }
 
 #[test]
-fn a_record_that_is_full_is_spread_and_the_write_done_after_all() {
+fn a_record_that_is_full_is_sharded_and_the_write_done_after_all() {
     let store = store(|config| config.max_record_bytes = 4 << 10);
     let list = list(&store, ShardPolicy::default());
     for id in 0..500 {
@@ -125,7 +125,7 @@ fn a_record_that_is_full_is_spread_and_the_write_done_after_all() {
 }
 
 #[test]
-fn a_writer_that_is_refused_spreads_the_record_and_is_retried_on_its_shard() {
+fn a_writer_that_is_refused_shards_the_record_and_is_retried_on_its_shard() {
     let store = store(|config| config.max_waiters = 0);
     let list = list(&store, ShardPolicy::by_hand().by_contention(1e9));
     list.add(1).unwrap();
@@ -194,7 +194,7 @@ fn what_one_record_cannot_hold_is_not_brought_together() {
         list.add(id).unwrap();
     }
     let before = list.state().unwrap();
-    let refused = list.demote().unwrap_err();
+    let refused = list.deactivate().unwrap_err();
     assert!(matches!(refused, Error::RecordTooBig { .. }), "{refused}");
     // Some merges may fit, the last of them does not.
     let mut merges = 0;

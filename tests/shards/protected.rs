@@ -133,7 +133,7 @@ fn other_bins_of_a_root_are_anybodys() {
     assert_eq!(alice.get("age"), Some(46.into()));
     assert_eq!(ids(&list), ten());
     // Once the collection is back, or gone, the record is like any other.
-    list.demote().unwrap();
+    list.deactivate().unwrap();
     set.put_as("alice", &ALICE).unwrap();
     let bob = sharded(&store, "bob");
     bob.delete().unwrap();

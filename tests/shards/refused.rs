@@ -14,7 +14,7 @@ fn list(store: &Store, key: &str) -> ShardedList<Set> {
     ShardedList::new(store, "x", key, "b").unwrap()
 }
 
-fn spread(store: &Store, key: &str, shards: u64) -> ShardedList<Set> {
+fn sharded(store: &Store, key: &str, shards: u64) -> ShardedList<Set> {
     let list = list(store, key);
     for id in 0..20 {
         list.add(id).unwrap();
@@ -26,7 +26,7 @@ fn spread(store: &Store, key: &str, shards: u64) -> ShardedList<Set> {
 #[test]
 fn a_companion_is_no_root_of_another_collection() {
     let store = Store::in_memory().unwrap();
-    let chat = spread(&store, "chat", 4);
+    let chat = sharded(&store, "chat", 4);
     let other = list(&store, "chat:1");
     for refused in [
         other.add(7).map(|_| ()),
@@ -113,7 +113,7 @@ fn nan_that_comes_at_the_last_moment_is_moved() {
         (|list| list.split(), 8),
         (|list| list.merge(), 4),
         (|list| list.merge(), 2),
-        (|list| list.demote(), 0),
+        (|list| list.deactivate(), 0),
     ];
     for (change, shards) in changes {
         assert_eq!(change(&list).unwrap().shards, shards);
@@ -136,10 +136,10 @@ fn a_bin_of_another_type_is_refused_before_anything_is_begun() {
     assert_eq!(refused.result_code(), 12, "{refused}");
     assert_eq!(set.get("text").unwrap().unwrap().get("subkeys"), None);
 
-    let spread = spread(&store, "list", 2);
+    let list = sharded(&store, "list", 2);
     let refused = counter("list").split().unwrap_err();
     assert_eq!(refused.result_code(), 12, "{refused}");
-    let state = spread.state().unwrap();
+    let state = list.state().unwrap();
     assert_eq!((state.shards, state.transition), (2, None));
 }
 
@@ -147,7 +147,7 @@ fn a_bin_of_another_type_is_refused_before_anything_is_begun() {
 fn a_deletion_is_the_way_out_of_what_cannot_be_ended() {
     let store = Store::in_memory().unwrap();
     let set = store.set("x").unwrap();
-    let list = spread(&store, "k", 4);
+    let list = sharded(&store, "k", 4);
     assert!(set.delete_with(&by_force(), "k:2").unwrap().is_some());
     assert!(matches!(
         list.split(),
@@ -159,17 +159,17 @@ fn a_deletion_is_the_way_out_of_what_cannot_be_ended() {
     assert!(list.is_empty().unwrap());
     assert!(list.add(100).unwrap());
 
-    for stopped in ["activate", "split", "merge", "demote"] {
+    for stopped in ["activate", "split", "merge", "deactivate"] {
         let stop = |_| ControlFlow::Break(());
-        let list = spread(&store, stopped, if stopped == "demote" { 1 } else { 2 });
+        let list = sharded(&store, stopped, if stopped == "deactivate" { 1 } else { 2 });
         match stopped {
             "activate" => {
-                list.demote().unwrap();
+                list.deactivate().unwrap();
                 list.activate_with(4, stop)
             }
             "split" => list.split_with(stop),
             "merge" => list.merge_with(stop),
-            _ => list.demote_with(stop),
+            _ => list.deactivate_with(stop),
         }
         .unwrap();
         assert!(list.state().unwrap().transition.is_some(), "{stopped}");
@@ -201,7 +201,7 @@ fn a_root_that_is_full_otherwise_is_not_given_the_collection_back() {
     list.activate(1).unwrap();
     let set = store.set("x").unwrap();
     set.put("k", [("other", vec![0_u8; 6_500])]).unwrap();
-    assert!(matches!(list.demote(), Err(Error::RecordTooBig { .. })));
+    assert!(matches!(list.deactivate(), Err(Error::RecordTooBig { .. })));
     assert_eq!(list.state().unwrap().transition, None);
     assert!(list.add(500).unwrap());
 }

@@ -232,7 +232,7 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
         (after.generation(), after.get("b"), set.len()),
         (before.generation(), before.get("b"), 1)
     );
-    // Nor does it spread by itself; writes go on.
+    // Nor is it sharded of its own accord; writes go on.
     assert!(by_count.add(7).unwrap());
     assert_eq!(
         (by_count.state().unwrap().shards, by_count.len().unwrap()),
@@ -266,7 +266,7 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
         |list| list.state(),
         |list| list.split(),
         |list| list.merge(),
-        |list| list.demote(),
+        |list| list.deactivate(),
     ];
     for change in changes {
         let state = change(&list).unwrap();

@@ -83,13 +83,13 @@ fn both_lists_of_a_user_can_be_sharded_split_merged_and_brought_back() {
     assert_eq!(followers.merge().unwrap().shards, 4);
     assert_eq!(following.merge().unwrap().shards, 2);
     check();
-    assert_eq!(followers.demote().unwrap().shards, 0);
+    assert_eq!(followers.deactivate().unwrap().shards, 0);
     check();
     assert_eq!(following.state().unwrap().shards, 2);
     assert_eq!(followers.activate(2).unwrap().shards, 2);
     check();
     for list in [&followers, &following] {
-        assert_eq!(list.demote().unwrap().shards, 0);
+        assert_eq!(list.deactivate().unwrap().shards, 0);
     }
     check();
     assert_eq!(keys(&store.set(SET).unwrap()), [KEY]);
@@ -263,7 +263,7 @@ fn each_can_be_stopped_anywhere_while_the_other_goes_on() {
         (0, |it, stop| it.activate_with(4, |_| stop()).map(drop)),
         (2, |it, stop| it.split_with(|_| stop()).map(drop)),
         (2, |it, stop| it.merge_with(|_| stop()).map(drop)),
-        (1, |it, stop| it.demote_with(|_| stop()).map(drop)),
+        (1, |it, stop| it.deactivate_with(|_| stop()).map(drop)),
         (2, |it, stop| it.delete_with(|_| stop()).map(drop)),
     ];
     for (shards, stopped) in changes {
@@ -368,7 +368,7 @@ fn what_two_programs_do_to_two_lists_of_one_record_is_not_lost() {
                     for round in 0..ROUNDS {
                         match list.state().unwrap().shards {
                             0 => list.activate(2).map(drop),
-                            1 => list.demote().map(drop),
+                            1 => list.deactivate().map(drop),
                             2 if round % 2 == 0 => list.split().map(drop),
                             _ => list.merge().map(drop),
                         }

@@ -29,7 +29,7 @@ enum Step<P> {
     Place(u64, Vec<Option<Token>>),
     /// Somebody else has made room, or made it.
     LookPlaced(u64, Vec<Option<Token>>),
-    /// The frozen collection, and that it is still to be spread.
+    /// The frozen collection, and whether its activation is still under way.
     ReadWhole(Vec<Option<Token>>),
     /// One part of it.
     Fill(u64, P, Vec<Option<Token>>),
@@ -77,8 +77,8 @@ impl<P: Clone> Advance<P> {
             Scheme::Activating { .. } => Step::Place(0, Vec::new()),
             Scheme::Splitting { .. } => Step::PlaceHalf(0),
             Scheme::Merging { .. } => Step::LookAbsorbed(0, Again::No),
-            Scheme::Demoting if has_bin => Step::DeleteOnly,
-            Scheme::Demoting => Step::FreezeOnly,
+            Scheme::Deactivating if has_bin => Step::DeleteOnly,
+            Scheme::Deactivating => Step::FreezeOnly,
             Scheme::Deleting { .. } => Step::Delete(0),
         };
         let root = root.clone();
@@ -104,7 +104,7 @@ impl<P: Clone> Advance<P> {
             Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
             Scheme::Splitting { from } => from,
             Scheme::Merging { from } => from / 2,
-            Scheme::Unsharded | Scheme::Active { .. } | Scheme::Demoting => 1,
+            Scheme::Unsharded | Scheme::Active { .. } | Scheme::Deactivating => 1,
         }
     }
 
@@ -390,7 +390,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             Step::Finish => Progress::Done(AdvanceEnd),
             Step::Missing(shard) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) => {
-                    if self.root.scheme == Scheme::Demoting && seen.has_bin {
+                    if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Somebody else has put it back in the meantime.
                         self.go(Step::DeleteOnly)
                     } else {

@@ -93,7 +93,7 @@ pub(crate) enum Edit<K: Kind> {
     User(K::Act),
     /// Root: a transition begins. The rest of the description is as the precondition has it, here and below.
     Mark(Scheme, Epoch),
-    /// Root: the transition has come to this. Removes the bin that has been spread.
+    /// Root: the transition has come to this. Removes the bin whose content the companions now hold.
     FinishAndRemoveBin(Scheme),
     /// Root: the transition has come to this. The bin, if there is one, stays.
     Finish(Scheme),

@@ -20,7 +20,7 @@ pub(crate) enum Goal {
     /// Half as many.
     Merge,
     /// One record.
-    Demote,
+    Deactivate,
     /// No collection.
     Delete,
 }
@@ -98,7 +98,7 @@ impl<P: Clone> Start<P> {
             (Goal::Delete, Scheme::Activating { shards }) => Some(shards),
             (Goal::Delete, Scheme::Splitting { from }) => Some(from * 2),
             (Goal::Delete, Scheme::Merging { from }) => Some(from),
-            (Goal::Delete, Scheme::Demoting) => Some(1),
+            (Goal::Delete, Scheme::Deactivating) => Some(1),
             _ => None,
         };
         if let Some(shards) = shards {
@@ -136,11 +136,13 @@ impl<P: Clone> Start<P> {
                 }
             }
             // Whoever advances a return takes a bin in the root for the collection, and deletes the companion.
-            (Goal::Demote, Scheme::Active { .. }) if has_bin => Progress::Failed(Failure::Foreign),
-            (Goal::Demote, Scheme::Active { shards: 1 }) => {
-                self.go(Step::Mark(root, Scheme::Demoting))
+            (Goal::Deactivate, Scheme::Active { .. }) if has_bin => {
+                Progress::Failed(Failure::Foreign)
             }
-            (Goal::Demote, Scheme::Active { shards }) => {
+            (Goal::Deactivate, Scheme::Active { shards: 1 }) => {
+                self.go(Step::Mark(root, Scheme::Deactivating))
+            }
+            (Goal::Deactivate, Scheme::Active { shards }) => {
                 self.go(Step::Mark(root, Scheme::Merging { from: shards }))
             }
             (Goal::Delete, _) if self.deleted => Progress::Done(root),
@@ -171,7 +173,7 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 let epoch = latest.max(self.newest).after(self.now_us);
                 let description = root.description.clone();
                 let precondition = match scheme {
-                    Scheme::Demoting => Precondition::Bare(description),
+                    Scheme::Deactivating => Precondition::Bare(description),
                     _ => Precondition::Bears(description),
                 };
                 Request::write(Place::Root, precondition, Edit::Mark(*scheme, epoch))

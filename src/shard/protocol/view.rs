@@ -81,7 +81,7 @@ impl Source {
 pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     match root.scheme {
         Scheme::Unsharded | Scheme::Activating { .. } => true,
-        Scheme::Demoting => has_bin,
+        Scheme::Deactivating => has_bin,
         _ => false,
     }
 }

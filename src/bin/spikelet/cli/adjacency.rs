@@ -223,7 +223,7 @@ impl Adjacency {
                 if let Some((node, shard, of)) = companion_of(record.view) {
                     (summary.node, summary.shard) = (Some(node), Some((shard, of)));
                 }
-                // The root of a list that is spread only says where its elements are.
+                // The root of a list that is sharded only says where its elements are.
                 let is_spread = record.view.bin(SUBKEYS).is_some();
                 for side in sides.iter().filter(|_| !is_spread) {
                     *summary.of(*side) = Some(length(record.view, *side));

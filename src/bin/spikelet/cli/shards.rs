@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use spikelet::{Key, ShardStanding, ShardedCollection, Store, sharded_collections};
+use spikelet::{Key, ShardStatus, ShardedCollection, Store, sharded_collections};
 
 use super::print::emit_found;
 use super::{Failure, Outcome};
@@ -62,14 +62,14 @@ struct Companion {
     frozen: bool,
     elements: u64,
     bytes: u64,
-    standing: String,
+    status: String,
 }
 
 impl Collection {
     fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
         let current = || {
             let companions = found.companions.iter();
-            companions.filter(|companion| companion.standing == ShardStanding::Current)
+            companions.filter(|companion| companion.status == ShardStatus::Current)
         };
         Self {
             namespace: namespace.to_owned(),
@@ -97,7 +97,7 @@ impl Collection {
                     frozen: companion.frozen,
                     elements: companion.elements,
                     bytes: companion.bytes,
-                    standing: companion.standing.to_string(),
+                    status: companion.status.to_string(),
                 })
                 .collect(),
             missing: found.missing.clone(),
@@ -141,7 +141,7 @@ impl Collection {
                 Cell::count(companion.elements),
                 Cell::bytes(companion.bytes),
                 Cell::text(companion.epoch.to_string()),
-                Cell::text(format!("{}{frozen}", companion.standing)),
+                Cell::text(format!("{}{frozen}", companion.status)),
             ]);
         }
         section.table(table)

@@ -1,7 +1,7 @@
 //! The scenarios, and that no precondition and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
 
 use super::super::rules::{Rule, without};
-use super::super::start::Goal::{Activate, Advance, Delete, Demote, Merge, Split};
+use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
 use super::explore::{Explored, explore, sample};
 use super::scenario::Op::{Add, Change, Contains, ReadAll, Remove};
 use super::scenario::{Op, Scenario, Script};
@@ -11,7 +11,7 @@ const ADVANCE: Op = Change(Advance);
 const DELETE: Op = Change(Delete);
 const SPLIT: Op = Change(Split);
 const MERGE: Op = Change(Merge);
-const DEMOTE: Op = Change(Demote);
+const DEACTIVATE: Op = Change(Deactivate);
 const TO_ONE: Op = Change(Activate(1));
 const TO_TWO: Op = Change(Activate(2));
 
@@ -148,18 +148,23 @@ fn a_merge_loses_doubles_and_revives_nothing() {
 fn a_return_to_one_record_loses_doubles_and_revives_nothing() {
     holds(&[
         (
-            of(ONE, &[&[DEMOTE], &[ADVANCE], &[Add(0)], &[ReadAll]]),
+            of(ONE, &[&[DEACTIVATE], &[ADVANCE], &[Add(0)], &[ReadAll]]),
             3_000,
         ),
         (
             of(
                 ONE,
-                &[&[DEMOTE], &[ADVANCE], &[ADVANCE], &[Remove(1), Contains(1)]],
+                &[
+                    &[DEACTIVATE],
+                    &[ADVANCE],
+                    &[ADVANCE],
+                    &[Remove(1), Contains(1)],
+                ],
             ),
             3_000,
         ),
         (
-            of(TWO, &[&[DEMOTE], &[ADVANCE], &[Remove(1), Contains(1)]]),
+            of(TWO, &[&[DEACTIVATE], &[ADVANCE], &[Remove(1), Contains(1)]]),
             3_000,
         ),
     ]);
@@ -213,8 +218,8 @@ fn a_deletion_that_overtakes_a_transition_takes_what_was_there_once() {
         (of(ROOT, &[&[TO_ONE], &[DELETE], &[Add(0)]]), 200),
         (of(ONE, &[&[SPLIT], &[DELETE], &[Contains(1)]]), 500),
         (of(TWO, &[&[MERGE], &[DELETE], &[Add(0)]]), 500),
-        (of(ONE, &[&[DEMOTE], &[DELETE], &[Add(0)]]), 500),
-        (of(ONE, &[&[DEMOTE], &[DELETE], &[ReadAll]]), 500),
+        (of(ONE, &[&[DEACTIVATE], &[DELETE], &[Add(0)]]), 500),
+        (of(ONE, &[&[DEACTIVATE], &[DELETE], &[ReadAll]]), 500),
     ]);
 }
 
@@ -248,7 +253,10 @@ fn late_callers_do_no_harm_to_the_next_transition() {
             10_000,
         ),
         (
-            of(ONE, &[&[DEMOTE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]]),
+            of(
+                ONE,
+                &[&[DEACTIVATE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]],
+            ),
             5_000,
         ),
         (of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]), 3_000),
@@ -298,7 +306,7 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
                 [ROOT, ONE],
                 &[
                     begins(0, &[TO_ONE]),
-                    begins(1, &[DEMOTE]),
+                    begins(1, &[DEACTIVATE]),
                     begins(1, &[Add(0)]),
                 ],
             ),
@@ -331,8 +339,8 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
             two(
                 [ONE, ONE],
                 &[
-                    begins(0, &[DEMOTE]),
-                    begins(1, &[DEMOTE]),
+                    begins(0, &[DEACTIVATE]),
+                    begins(1, &[DEACTIVATE]),
                     begins(0, &[Add(0)]),
                 ],
             ),
@@ -400,7 +408,7 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
         (all_at_once(ROOT, TO_TWO, 1), 1_000_000),
         (all_at_once(ONE, SPLIT, 1), 100_000),
         (all_at_once(TWO, MERGE, 1), 100_000),
-        (all_at_once(ONE, DEMOTE, 1), 100_000),
+        (all_at_once(ONE, DEACTIVATE, 1), 100_000),
         (all_at_once(TWO, DELETE, 1), 50_000),
         (of(ONE, &[&[SPLIT], &[SPLIT], &[Add(0)]]), 10_000),
         (
@@ -424,7 +432,7 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
 fn six_processes_at_once_lose_double_and_revive_nothing() {
     holds(&[
         (all_at_once(TWO, DELETE, 2), 100_000),
-        (all_at_once(ONE, DEMOTE, 2), 500_000),
+        (all_at_once(ONE, DEACTIVATE, 2), 500_000),
         (all_at_once(TWO, MERGE, 2), 1_000_000),
         (all_at_once(ONE, SPLIT, 2), 1_000_000),
     ]);
@@ -455,7 +463,10 @@ fn no_precondition_can_be_left_out() {
     let mut missed = Vec::new();
     for (hole, scenario) in [
         (Hole::StillUnsharded, &activation),
-        (Hole::LatestIs, &of(ROOT, &[&[TO_ONE, DEMOTE], &[TO_ONE]])),
+        (
+            Hole::LatestIs,
+            &of(ROOT, &[&[TO_ONE, DEACTIVATE], &[TO_ONE]]),
+        ),
         (
             Hole::MarkedRootIs,
             &of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]),
@@ -474,7 +485,10 @@ fn no_precondition_can_be_left_out() {
         ),
         (
             Hole::RestoredRootIs,
-            &of(ONE, &[&[DEMOTE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]]),
+            &of(
+                ONE,
+                &[&[DEACTIVATE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]],
+            ),
         ),
         (Hole::LiveEpoch, &split),
         (Hole::LiveThawed, &split),
@@ -557,7 +571,7 @@ fn no_rule_can_be_left_out() {
             Rule::RestoreBeforeDelete,
             two(
                 [ROOT, ONE],
-                &[(0, &[TO_ONE]), (1, &[DEMOTE]), (1, &[Contains(1)])],
+                &[(0, &[TO_ONE]), (1, &[DEACTIVATE]), (1, &[Contains(1)])],
             ),
         ),
         (

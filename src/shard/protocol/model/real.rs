@@ -161,7 +161,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> + Clone {
         Scheme::Active { shards: 2 },
         Scheme::Splitting { from: 1 },
         Scheme::Merging { from: 2 },
-        Scheme::Demoting,
+        Scheme::Deactivating,
         Scheme::Deleting { shards: 2 },
     ])
 }
