@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::description::{DESCRIPTION_BINS, Description, Entry, Form, Keys};
+use super::companion_key::KeyForm;
+use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
 use crate::record::Record;
@@ -147,8 +148,8 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
         match &root.description {
             Some(description) => collections.extend(description.entries().iter().map(|entry| {
                 let bin = match description.keys(entry.bin) {
-                    Keys::Plain => None,
-                    Keys::ByBin => Some(entry.bin.as_str().to_owned()),
+                    KeyForm::Plain => None,
+                    KeyForm::ByBin => Some(entry.bin.as_str().to_owned()),
                 };
                 let companions = taken(bin).unwrap_or_default();
                 judged(key.clone(), entry, &root, companions)

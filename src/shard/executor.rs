@@ -3,14 +3,15 @@
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
+use super::companion_key::{KeyForm, companion_key};
 use super::companions::Companions;
 use super::content::{Act, ActReply, Bin, Collection};
-use super::description::{DESCRIPTION_BINS, Description, Form, Keys, SharedDescription};
+use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use super::protocol::{
     CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
     Token,
 };
-use super::route::{companion_key, text};
+use super::route::text;
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
 };
@@ -122,10 +123,10 @@ impl Executor {
         self.companions_by_bin.forget();
     }
 
-    const fn companions(&self, keys: Keys) -> &Companions<Companion> {
+    const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
         match keys {
-            Keys::Plain => &self.companions,
-            Keys::ByBin => &self.companions_by_bin,
+            KeyForm::Plain => &self.companions,
+            KeyForm::ByBin => &self.companions_by_bin,
         }
     }
 
@@ -138,7 +139,7 @@ impl Executor {
         }
     }
 
-    const fn name(&self, keys: Keys, shard: u64) -> ShardName<'_> {
+    const fn name(&self, keys: KeyForm, shard: u64) -> ShardName<'_> {
         ShardName {
             root: &self.key,
             bin: self.bin,
@@ -228,12 +229,12 @@ impl Executor {
     }
 
     /// What holds for a companion that is exactly this one.
-    fn exactly(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
+    fn exactly(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         eq(list_bin(SHARD_OF), self.name(keys, shard).value(companion))
     }
 
     /// What holds for it while it may be read and written.
-    fn open(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
+    fn open(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         let thawed = not(bin_exists(FROZEN));
         and([
             self.exactly(keys, shard, companion),
@@ -243,7 +244,7 @@ impl Executor {
     }
 
     /// What holds for a companion of this collection that is older than this epoch.
-    fn older(&self, keys: Keys, shard: u64, epoch: Epoch) -> Expression {
+    fn older(&self, keys: KeyForm, shard: u64, epoch: Epoch) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
@@ -254,8 +255,8 @@ impl Executor {
             Key::Blob(_) => ExpType::Blob,
         };
         let (length, bin) = match keys {
-            Keys::Plain => (4, None),
-            Keys::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
+            KeyForm::Plain => (4, None),
+            KeyForm::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),
@@ -460,7 +461,7 @@ impl Executor {
     /// What the bins `shard_of` and `frozen` say.
     fn companion(
         &self,
-        keys: Keys,
+        keys: KeyForm,
         shard: u64,
         values: &[Option<Value>],
     ) -> Option<(Companion, CompanionState)> {
@@ -478,15 +479,15 @@ impl Executor {
 }
 
 /// How a companion is called, and its number.
-const fn companion_of(place: Place) -> (Keys, u64) {
+const fn companion_of(place: Place) -> (KeyForm, u64) {
     match place {
-        Place::Root => (Keys::Plain, 0),
+        Place::Root => (KeyForm::Plain, 0),
         Place::Companion(keys, shard) => (keys, shard),
     }
 }
 
 /// The companion that must be open for a request, and what it must be.
-const fn open(request: &Request<Bin>) -> Option<(Keys, u64, Companion)> {
+const fn open(request: &Request<Bin>) -> Option<(KeyForm, u64, Companion)> {
     match (request.place, &request.precondition) {
         (Place::Companion(keys, shard), Precondition::Live(companion)) => {
             Some((keys, shard, *companion))

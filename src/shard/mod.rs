@@ -8,11 +8,13 @@
 //! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is sharded, and into how many; [`auto_shard`] applies it.
 //! * [`audit`]: what is sharded, and what should not be there.
 //! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
-//!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in.
+//!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in. [`companion_key`]: the
+//!   keys of companions.
 
 pub mod arithmetic;
 mod audit;
 mod common;
+mod companion_key;
 mod companions;
 mod content;
 mod description;

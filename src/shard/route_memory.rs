@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::description::Keys;
+use super::companion_key::KeyForm;
 use super::protocol::{Neighbors, Route, RouteHint};
 use super::scheme::Epoch;
 
@@ -65,8 +65,8 @@ const fn packed(remembered: RouteHint) -> u64 {
         RouteHint::Unsharded(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
         RouteHint::Sharded(route) => {
             let kind = match route.keys {
-                Keys::Plain => SHARDED,
-                Keys::ByBin => SHARDED_BY_BIN,
+                KeyForm::Plain => SHARDED,
+                KeyForm::ByBin => SHARDED_BY_BIN,
             };
             let power = route.shards.trailing_zeros() as u64;
             (route.epoch.0 << POWER_BITS | power) << KIND_BITS | kind
@@ -80,8 +80,8 @@ const fn unpacked(packed: u64) -> RouteHint {
         NOTHING => return RouteHint::Unknown,
         WHOLE if rest == 0 => return RouteHint::Unsharded(Neighbors::None),
         WHOLE => return RouteHint::Unsharded(Neighbors::Sharded),
-        SHARDED => Keys::Plain,
-        _ => Keys::ByBin,
+        SHARDED => KeyForm::Plain,
+        _ => KeyForm::ByBin,
     };
     RouteHint::Sharded(Route {
         shards: 1 << (rest & ((1 << POWER_BITS) - 1)),
@@ -94,7 +94,7 @@ const fn unpacked(packed: u64) -> RouteHint {
 mod tests {
     use super::*;
 
-    fn route(epoch: u64, shards: u64, keys: Keys) -> RouteHint {
+    fn route(epoch: u64, shards: u64, keys: KeyForm) -> RouteHint {
         RouteHint::Sharded(Route {
             shards,
             epoch: Epoch(epoch),
@@ -107,9 +107,9 @@ mod tests {
         // Microseconds of the year 2100.
         let late = 90 * 366 * 86_400 * 1_000_000;
         for learned in [
-            route(1, 1, Keys::Plain),
-            route(late, 4_096, Keys::Plain),
-            route(late, 4_096, Keys::ByBin),
+            route(1, 1, KeyForm::Plain),
+            route(late, 4_096, KeyForm::Plain),
+            route(late, 4_096, KeyForm::ByBin),
             RouteHint::Unsharded(Neighbors::None),
             RouteHint::Unsharded(Neighbors::Sharded),
             RouteHint::Unknown,
@@ -125,7 +125,7 @@ mod tests {
     fn what_was_learned_before_a_root_was_lost_is_forgotten_and_stays_so() {
         let memory = RouteMemory::default();
         let (old, new) = (
-            route(5, 2, Keys::Plain),
+            route(5, 2, KeyForm::Plain),
             RouteHint::Unsharded(Neighbors::None),
         );
         assert!(memory.learn(old, 3));

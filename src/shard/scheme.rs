@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
-use super::description::Keys;
+use super::companion_key::KeyForm;
 use crate::record::BinName;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
@@ -226,7 +226,7 @@ pub(crate) struct Companion {
 pub(crate) struct ShardName<'a> {
     pub(crate) root: &'a Key<'a>,
     pub(crate) bin: BinName,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
     pub(crate) shard: u64,
 }
 
@@ -239,7 +239,7 @@ impl ShardName<'_> {
             count(self.shard),
             companion.epoch.value(),
         ];
-        if self.keys == Keys::ByBin {
+        if self.keys == KeyForm::ByBin {
             items.push(self.bin.as_str().into());
         }
         list(items)
@@ -251,8 +251,8 @@ impl ShardName<'_> {
             return None;
         };
         let (key, shards, number, epoch) = match (self.keys, &items[..]) {
-            (Keys::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
-            (Keys::ByBin, [key, shards, number, epoch, Value::String(bin)])
+            (KeyForm::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
+            (KeyForm::ByBin, [key, shards, number, epoch, Value::String(bin)])
                 if self.bin == bin.as_str() =>
             {
                 (key, shards, number, epoch)
@@ -337,16 +337,16 @@ mod tests {
             keys,
             shard,
         };
-        for keys in [Keys::Plain, Keys::ByBin] {
+        for keys in [KeyForm::Plain, KeyForm::ByBin] {
             let described = name(&text, "a", keys, 3).value(companion);
             assert_eq!(name(&text, "a", keys, 3).parse(&described), Some(companion));
             assert_eq!(name(&text, "a", keys, 2).parse(&described), None);
             assert_eq!(name(&integer, "a", keys, 3).parse(&described), None);
         }
-        let by_bin = name(&text, "a", Keys::ByBin, 3);
-        let plain = name(&text, "a", Keys::Plain, 3);
+        let by_bin = name(&text, "a", KeyForm::ByBin, 3);
+        let plain = name(&text, "a", KeyForm::Plain, 3);
         assert_eq!(
-            name(&text, "b", Keys::ByBin, 3).parse(&by_bin.value(companion)),
+            name(&text, "b", KeyForm::ByBin, 3).parse(&by_bin.value(companion)),
             None
         );
         assert_eq!(by_bin.parse(&plain.value(companion)), None);

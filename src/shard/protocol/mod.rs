@@ -19,7 +19,8 @@ pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::description::{Description, Keys, SharedDescription};
+use super::companion_key::KeyForm;
+use super::description::{Description, SharedDescription};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
@@ -42,7 +43,7 @@ pub(crate) trait Kind: Clone + Debug {
 pub(crate) enum Place {
     Root,
     /// How it is called, and its number.
-    Companion(Keys, u64),
+    Companion(KeyForm, u64),
 }
 
 /// Whether other collections of the record are sharded, as far as is known.
@@ -211,7 +212,7 @@ pub(crate) struct Root {
     /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
     /// How its companions are called, or will be.
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
     /// The collection, and the others of the record.
     pub(crate) description: SharedDescription,
 }
@@ -275,7 +276,7 @@ impl Token {
 pub(crate) struct Route {
     pub(crate) shards: u64,
     pub(crate) epoch: Epoch,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
 }
 
 impl Route {
@@ -332,7 +333,7 @@ pub(crate) enum Failure {
     /// The root is right, and this companion is not there.
     Missing(u64),
     /// A record that is no companion of this collection has the key of this one.
-    Collision(Keys, u64),
+    Collision(KeyForm, u64),
     /// The companion has no such bin.
     NoBin(u64),
     /// The transition does not apply to this.

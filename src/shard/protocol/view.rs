@@ -9,7 +9,8 @@ use super::{
     Companion, CompanionState, Failure, Kind, Machine, Place, Progress, Read, Reply, Request, Root,
     Route, Token,
 };
-use crate::shard::description::{Keys, SharedDescription};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Scheme;
 
 /// How often a reader looks at a transition that keeps changing before it advances it.
@@ -23,7 +24,7 @@ pub(crate) enum Source {
     /// A companion, while it is this one.
     Companion {
         /// How it is called.
-        keys: Keys,
+        keys: KeyForm,
         /// Its number.
         shard: u64,
         /// What it must be.

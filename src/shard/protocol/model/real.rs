@@ -12,8 +12,9 @@ use super::super::{
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
+use crate::shard::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
-use crate::shard::description::{Description, Keys, SharedDescription};
+use crate::shard::description::{Description, SharedDescription};
 use crate::shard::executor::Executor;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
@@ -179,7 +180,11 @@ fn any_companion() -> impl Strategy<Value = Companion> + Clone {
 
 fn any_companion_place() -> impl Strategy<Value = Place> + Clone {
     (0..2_u64, any::<bool>()).prop_map(|(shard, by_bin)| {
-        let keys = if by_bin { Keys::ByBin } else { Keys::Plain };
+        let keys = if by_bin {
+            KeyForm::ByBin
+        } else {
+            KeyForm::Plain
+        };
         Place::Companion(keys, shard)
     })
 }
@@ -316,9 +321,9 @@ proptest! {
         let real = Real::new();
         let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
         if foreign {
-            let place = Place::Companion(Keys::Plain, 1);
+            let place = Place::Companion(KeyForm::Plain, 1);
             real.records.put(real.executor[0].key_of(place), [("name", 1)]).unwrap();
-            let key = companion_key(0, Keys::Plain, 1);
+            let key = companion_key(0, KeyForm::Plain, 1);
             tiny.companions.insert(key, CompanionRecord::Foreign);
         }
         let mut last = Description::default();

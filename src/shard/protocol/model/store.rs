@@ -6,7 +6,8 @@ use super::super::{
     CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
 };
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
-use crate::shard::description::{Description, Form, Keys};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
 /// What a record has of each collection.
@@ -36,10 +37,10 @@ impl RootRecord {
 }
 
 /// The key of a companion of this collection.
-pub(super) const fn companion_key(of: usize, keys: Keys, shard: u64) -> CompanionKey {
+pub(super) const fn companion_key(of: usize, keys: KeyForm, shard: u64) -> CompanionKey {
     match keys {
-        Keys::Plain => (None, shard),
-        Keys::ByBin => (Some(of), shard),
+        KeyForm::Plain => (None, shard),
+        KeyForm::ByBin => (Some(of), shard),
     }
 }
 
