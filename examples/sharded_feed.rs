@@ -16,7 +16,7 @@ fn main() -> spikelet::Result<()> {
     for follower in 0..500 {
         followers.add(follower)?;
     }
-    let state = followers.activate(8)?;
+    let state = followers.shards().activate(8)?;
     println!("after activate(8): {state:?}");
     // Nothing changes for readers: one order over all shards.
     assert_eq!(followers.len()?, 500);

@@ -147,7 +147,7 @@ pub use server::{Server, ServerBuilder, ServerConfig, ServerHandle};
 pub use shard::arithmetic;
 pub use shard::{
     ShardPolicy, ShardProgress, ShardRecord, ShardState, ShardStatus, ShardTransition,
-    ShardedCollection, ShardedCounter, ShardedList, ShardedMap, TimeShards, TimeWidth,
+    ShardedCollection, ShardedCounter, ShardedList, ShardedMap, Shards, TimeShards, TimeWidth,
     sharded_collections,
 };
 pub use store::{RecordSet, RecordStore};

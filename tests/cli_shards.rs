@@ -45,7 +45,7 @@ fn sharded(harm: impl FnOnce(&Set)) -> TempDir {
     for id in 0..100 {
         list.add(id).unwrap();
     }
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     harm(&store.set("followers").unwrap());
     store.close().unwrap();
     dir
@@ -130,8 +130,10 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
     let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "of").unwrap();
         list.add(1).unwrap();
-        list.activate(2).unwrap();
-        list.split_with(|_| std::ops::ControlFlow::Break(()))
+        list.shards().activate(2).unwrap();
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .split()
             .unwrap();
     });
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
@@ -173,7 +175,7 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
         assert!(set.delete_with(&by_force(), "alice").unwrap().is_some());
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
         list.add(1).unwrap();
-        list.activate(1).unwrap();
+        list.shards().activate(1).unwrap();
     });
     let (code, check) = json(&["verify", path(dir.path())]);
     assert_eq!(code, 0, "{check}");
@@ -196,10 +198,12 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
 fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
     let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
-        list.merge().unwrap();
-        list.merge().unwrap();
-        list.deactivate().unwrap();
-        list.activate_with(2, |_| std::ops::ControlFlow::Break(()))
+        list.shards().merge().unwrap();
+        list.shards().merge().unwrap();
+        list.shards().deactivate().unwrap();
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .activate(2)
             .unwrap();
     });
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
@@ -218,7 +222,9 @@ fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
 fn a_transition_that_was_left_is_told() {
     let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
-        list.split_with(|_| std::ops::ControlFlow::Break(()))
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .split()
             .unwrap();
     });
     let (code, check) = json(&["verify", path(dir.path())]);

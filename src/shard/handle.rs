@@ -6,7 +6,6 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::arithmetic::SHARDS_MAX;
 use super::auto_shard::AutoSharder;
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
@@ -326,23 +325,6 @@ impl<R: RecordSet> Handle<R> {
             }),
             _ => Ok(()),
         }
-    }
-
-    /// [`Handle::change`] to so many companions.
-    ///
-    /// # Errors
-    /// As for [`Handle::change`]; [`Error::Parameter`] for a number that is no power of two, or too great.
-    pub(crate) fn activate(
-        &self,
-        shards: u64,
-        observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
-    ) -> Result<ShardState> {
-        if !shards.is_power_of_two() || shards > SHARDS_MAX {
-            return Err(Error::parameter(format!(
-                "{shards} shards: the number must be a power of two up to {SHARDS_MAX}"
-            )));
-        }
-        self.change(Goal::Activate(shards), observe)
     }
 
     /// Carries a transition that somebody has left to its end. Returns whether there was one.

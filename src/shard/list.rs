@@ -2,14 +2,17 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
 use super::route::hash_of;
+use super::shards::Shards;
 use super::sorted::{Lists, SortedBin};
 use crate::operations::lists;
-use crate::{ListReturnType, RecordSet, Result, Value};
+use crate::{
+    Key, ListReturnType, RecordSet, RecordStore, Result, ShardPolicy, ShardState, Value,
+    WritePolicy,
+};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///
@@ -17,14 +20,14 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 /// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
-#[doc = keeping!("ShardedList")]
+/// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
 /// Calls for one element are linearizable. Calls for the whole list are no snapshot: every element that is there during the
 /// whole call is seen exactly once, and none is that is absent during the whole call.
 ///
 /// The bin may be a list that was made by other means. One without order is read in the order of values; it is ordered from
 /// the moment on in which it is sharded. One with an element more than once is not sharded, neither by
-/// [`ShardedList::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
+/// [`Shards::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -35,7 +38,7 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 /// for id in 0..100 {
 ///     followers.add(id)?;
 /// }
-/// followers.activate(4)?;
+/// followers.shards().activate(4)?;
 /// assert!(!followers.add(7)?);
 /// assert_eq!(followers.len()?, 100);
 /// assert_eq!(followers.page(50, 2)?, [50.into(), 51.into()]);
@@ -47,9 +50,58 @@ pub struct ShardedList<R> {
     handle: Handle<R>,
 }
 
-constructors!(ShardedList, List, "list");
-
 impl<R: RecordSet> ShardedList<R> {
+    /// Returns a handle of the list in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the list is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let handle = Handle::new(records, key, bin, Collection::List, policy)?;
+        Ok(Self { handle })
+    }
+
+    /// Sets when the list is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the list's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the list with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+
     /// Adds an element. Returns whether it was not there before. One operation, O(log N), where the list has not moved
     /// since the last call.
     ///
@@ -147,11 +199,3 @@ impl<R: RecordSet> ShardedList<R> {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }
-
-transitions!(
-    ShardedList,
-    "list",
-    add,
-    "So also `Parameter` if others have put NaN there, and [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if they \
-     have put an element there more than once."
-);

@@ -2,14 +2,16 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Answer, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
 use super::route::hash_of;
+use super::shards::Shards;
 use super::sorted::{Maps, SortedBin};
 use crate::operations::maps;
-use crate::{MapReturnType, RecordSet, Result, Value};
+use crate::{
+    Key, MapReturnType, RecordSet, RecordStore, Result, ShardPolicy, ShardState, Value, WritePolicy,
+};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///
@@ -17,7 +19,7 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 /// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
-#[doc = keeping!("ShardedMap")]
+/// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
 /// Calls for one key are linearizable. Calls for the whole map are no snapshot: every key that is there during the whole
 /// call is seen exactly once, with a value that it had meanwhile, and none is that is absent during the whole call.
@@ -31,7 +33,7 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 /// for player in 0..100 {
 ///     scores.put(player, player * 10)?;
 /// }
-/// scores.activate(4)?;
+/// scores.shards().activate(4)?;
 /// assert!(!scores.put(7, 75)?);
 /// assert_eq!(scores.get(&7.into())?, Some(75.into()));
 /// assert_eq!(scores.page(50, 1)?, [(50.into(), 500.into())]);
@@ -43,9 +45,58 @@ pub struct ShardedMap<R> {
     handle: Handle<R>,
 }
 
-constructors!(ShardedMap, Map, "map");
-
 impl<R: RecordSet> ShardedMap<R> {
+    /// Returns a handle of the map in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the map is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let handle = Handle::new(records, key, bin, Collection::Map, policy)?;
+        Ok(Self { handle })
+    }
+
+    /// Sets when the map is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the map's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the map with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+
     /// Writes the value of a key. Returns whether the key is new. One operation on one record, unless the shards have
     /// changed since the last call; O(log N).
     ///
@@ -149,13 +200,6 @@ impl<R: RecordSet> ShardedMap<R> {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }
-
-transitions!(
-    ShardedMap,
-    "map",
-    put,
-    "So also `Parameter` if others have made NaN a key."
-);
 
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 

@@ -1,8 +1,8 @@
 //! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, is sharded while in use.
 //!
 //! * [`arithmetic`]: how many shards a size and a write rate ask for.
-//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`], [`common`]: what all handles have in
-//!   common. [`state`]: what they tell.
+//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`]: drives their calls. [`shards`]: where they are, and
+//!   their transitions. [`state`]: what callers are told.
 //! * [`protocol`]: the machines that do it. [`executor`]: their requests as operations; [`companions`]: what it keeps from call to
 //!   call. [`content`]: what is moved.
 //! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is sharded, and into how many; [`auto_shard`] applies it.
@@ -13,7 +13,6 @@
 
 pub mod arithmetic;
 mod audit;
-mod common;
 mod companion_key;
 mod companions;
 mod content;
@@ -25,6 +24,7 @@ mod protocol;
 mod route;
 mod route_memory;
 mod scheme;
+mod shards;
 mod state;
 
 mod auto_shard;
@@ -40,5 +40,6 @@ pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
+pub use shards::Shards;
 pub use state::{ShardProgress, ShardState, ShardTransition};
 pub use time::{TimeShards, TimeWidth};

@@ -30,10 +30,10 @@ pub(crate) trait SortedBin: Sized {
     /// As for [`Handle::read`].
     fn merged<R: RecordSet, T>(
         handle: &Handle<R>,
-        mut read: impl FnMut(&mut Shards<'_, R, Self>) -> Reading<T>,
+        mut read: impl FnMut(&mut ViewShards<'_, R, Self>) -> Reading<T>,
     ) -> Result<T, Error> {
         handle.read(|pass| {
-            read(&mut Shards {
+            read(&mut ViewShards {
                 pass,
                 bin: handle.bin(),
                 kind: PhantomData,
@@ -198,13 +198,13 @@ impl<P: Parts> SortedShards for P {
 
 /// The records of a view.
 #[derive(Debug)]
-pub(crate) struct Shards<'a, R, B> {
+pub(crate) struct ViewShards<'a, R, B> {
     pass: &'a Pass<'a, R>,
     bin: &'a str,
     kind: PhantomData<B>,
 }
 
-impl<R: RecordSet, B: SortedBin> Parts for Shards<'_, R, B> {
+impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
     type Bin = B;
     type Error = ReadFailure;
 

@@ -106,7 +106,7 @@ fn repeats_in_one_shard_hide_nothing_in_the_others() {
     for copies in [1, 2, 8, 30] {
         let store = Store::in_memory().unwrap();
         let list = filled(&store, 100);
-        list.activate(2).unwrap();
+        list.shards().activate(2).unwrap();
         let repeated = companion(&store, 0)[3];
         (1..copies).for_each(|_| append(&store, "k:0", repeated));
         let cursor = Value::Int(repeated);
@@ -139,14 +139,16 @@ fn pages_show_everything_while_repeats_are_moved() {
             assert_eq!(seen, ints(0..100), "pages of {limit}");
         }
     };
-    list.activate_with(2, |_| {
-        (0..std::mem::take(&mut left)).for_each(|_| append(&store, "k", 7));
-        check(&list);
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    list.shards()
+        .on_progress(|_| {
+            (0..std::mem::take(&mut left)).for_each(|_| append(&store, "k", 7));
+            check(&list);
+            ControlFlow::Continue(())
+        })
+        .activate(2)
+        .unwrap();
     check(&list);
-    list.split().unwrap();
+    list.shards().split().unwrap();
     check(&list);
     assert_eq!(list.len().unwrap(), 103);
 }
@@ -168,7 +170,7 @@ fn only_pages_behind_repeats_cost_more() {
         noted.take()
     };
     assert_eq!(cost(50), ["k"]);
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     // A view is the root and what it leads to.
     let all = cost(50);
     let repeated = companion(&store, 2)[9];
@@ -222,7 +224,7 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
     [5, 3, 1, 3].into_iter().for_each(append);
     let by_count = list(&store, "k").policy(ShardPolicy::by_hand().by_count(3));
     let before = set.get("k").unwrap().unwrap();
-    let error = by_count.activate(2).unwrap_err();
+    let error = by_count.shards().activate(2).unwrap_err();
     assert!(
         matches!(&error, Error::OpNotApplicable { why, .. } if why.contains('3')),
         "{error}"
@@ -235,11 +237,14 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
     // Nor is it sharded of its own accord; writes go on.
     assert!(by_count.add(7).unwrap());
     assert_eq!(
-        (by_count.state().unwrap().shards, by_count.len().unwrap()),
+        (
+            by_count.shards().state().unwrap().shards,
+            by_count.len().unwrap()
+        ),
         (0, 5)
     );
     assert!(by_count.remove(&3.into()).unwrap() && by_count.add(3).unwrap());
-    by_count.activate(2).unwrap();
+    by_count.shards().activate(2).unwrap();
     let all: Vec<_> = by_count.iter().collect::<Result<_, _>>().unwrap();
     assert_eq!(all, [1, 3, 5, 7].map(Value::Int));
 }
@@ -254,19 +259,21 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
         list.add(id).unwrap();
     }
     let mut twice = Some(lists::append(&ListPolicy::default(), "b", 7));
-    list.activate_with(2, |_| {
-        if let Some(append) = twice.take() {
-            set.operate("k", &[append]).unwrap();
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    list.shards()
+        .on_progress(|_| {
+            if let Some(append) = twice.take() {
+                set.operate("k", &[append]).unwrap();
+            }
+            ControlFlow::Continue(())
+        })
+        .activate(2)
+        .unwrap();
     type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::ShardState>;
     let changes: [Change; 4] = [
-        |list| list.state(),
-        |list| list.split(),
-        |list| list.merge(),
-        |list| list.deactivate(),
+        |list| list.shards().state(),
+        |list| list.shards().split(),
+        |list| list.shards().merge(),
+        |list| list.shards().deactivate(),
     ];
     for change in changes {
         let state = change(&list).unwrap();

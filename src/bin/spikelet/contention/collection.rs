@@ -68,9 +68,13 @@ impl Collection {
         let shards = u64::from(shards);
         let go_on = |_| ControlFlow::Continue(());
         match self {
-            Self::List(list) => list.activate_with(shards, go_on).map(|state| state.shards),
+            Self::List(list) => list
+                .shards()
+                .on_progress(go_on)
+                .activate(shards)
+                .map(|state| state.shards),
             Self::Counter(counter) => {
-                let state = counter.activate_with(shards, go_on)?;
+                let state = counter.shards().on_progress(go_on).activate(shards)?;
                 Ok(state.shards)
             }
             Self::Timed(_) => Ok(shards),
