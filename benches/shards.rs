@@ -104,7 +104,7 @@ fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
     if shards > 0 {
         list.shards().activate(shards).unwrap();
     }
-    list.policy(ShardPolicy::by_hand())
+    list.policy(ShardPolicy::manual())
 }
 
 /// A page from the middle by its position, a page behind an element, and the same by reading everything.

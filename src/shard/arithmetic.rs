@@ -5,7 +5,7 @@
 //! stays within 128 KiB.
 
 use super::route;
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// The size up to which a record is comfortable to read and to rewrite, in bytes: 128 KiB.
 pub const SWEET_SPOT_BYTES: u64 = 128 * 1024;
@@ -45,8 +45,8 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 }
 
 /// Returns the shard that holds an element of a list, or a key of a map, when the collection has this many shards: 0 to
-/// `shards` - 1. `shards` is a power of two; any other number counts as the next one. Stored collections rely on it, so it
-/// never changes. O(bytes of the element).
+/// `shards` - 1. Stored collections rely on it, so it never
+/// changes. O(bytes of the element).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -58,9 +58,14 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 ///
 /// # Errors
 /// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Parameter`](crate::Error::Parameter) for a value that no sharded
-/// collection can hold, such as a NaN.
+/// collection can hold, such as a NaN; `Parameter` unless `shards` is a power of two, as in every collection.
 pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
-    Ok(route::shard(route::hash_of(element)?, power_of_two(shards)))
+    if !shards.is_power_of_two() {
+        return Err(Error::parameter(format!(
+            "{shards} shards: a sharded collection has a power of two of them"
+        )));
+    }
+    Ok(route::shard(route::hash_of(element)?, shards))
 }
 
 /// The next power of two: the number of shards that is really made, so that a split halves every shard.

@@ -70,6 +70,8 @@ pub(crate) struct ActReply {
     pub(crate) values: Answer,
     /// What the record takes then, in bytes.
     pub(crate) record_bytes: u64,
+    /// How many writers held the record or waited for it when the call came; `None`: the store does not know.
+    pub(crate) queued_behind: Option<usize>,
 }
 
 /// What the first operation has answered.
@@ -145,6 +147,14 @@ impl Collection {
             Self::List => lists::size(bin),
             Self::Map => maps::size(bin),
             Self::Counter => operations::get_bin(bin),
+        }
+    }
+
+    /// Returns how many elements a bin has that answers this to [`Collection::presence`]; 0 for counters, which have none.
+    pub(crate) const fn elements(self, presence: Option<&Value>) -> u64 {
+        match (self, presence) {
+            (Self::List | Self::Map, Some(Value::Int(count))) => count.unsigned_abs(),
+            _ => 0,
         }
     }
 

@@ -387,7 +387,7 @@ impl Executor {
             Err(Error::FilteredOut { .. }) => return Ok(Reply::FilteredOut),
             operated => operated?,
         };
-        let record_bytes = operated.record_bytes;
+        let (record_bytes, queued_behind) = (operated.record_bytes, operated.queued_behind);
         let mut values = vec![None; encoded.operations.len() - encoded.edits];
         for result in operated.results {
             let asked = result.operation.checked_sub(encoded.edits);
@@ -399,6 +399,7 @@ impl Executor {
             Some(ActReply {
                 values,
                 record_bytes,
+                queued_behind,
             })
         };
         let mut seen = Observation::nothing();

@@ -6,10 +6,10 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use super::auto_shard::AutoSharder;
+use super::auto_shard::{AutoSharder, NextStep};
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
-use super::policy::ShardPolicy;
+use super::policy::{ShardPolicy, ShardReading};
 use super::protocol::lookup::Lookup;
 use super::protocol::start::{Goal, Start};
 use super::protocol::view::{PATIENCE, Rejection, Source, Survey, View};
@@ -24,7 +24,7 @@ use super::scheme::{SHARD_OF, Scheme, check_bin};
 use super::state::{ShardProgress, ShardState};
 use crate::operations::get_bin;
 use crate::record::BinName;
-use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
+use crate::{Error, Key, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
 /// How often one call may look at the root again. Each time another transition has passed in between, or a reader has lost
 /// patience: beyond this, somebody starts transitions without end.
@@ -128,6 +128,9 @@ impl<R: RecordSet> Handle<R> {
     fn remember(&self, learned: RouteHint, lost_roots: u64) {
         if self.memory.learn(learned, lost_roots) {
             self.executor.forget_companions();
+            if learned.route().is_none() {
+                self.auto_sharder.found_unsharded();
+            }
         }
     }
 
@@ -145,16 +148,16 @@ impl<R: RecordSet> Handle<R> {
                 Ok(did) => {
                     self.remember(did.remembered, lost_roots);
                     let route = did.remembered.route();
-                    if let Some(answered) = &did.answer
-                        && let Some(shards) = self.auto_sharder.after_write(
+                    if let Some(reply) = &did.answer
+                        && let Some(step) = self.auto_sharder.after_write(
                             &self.records,
                             self.key(),
                             collection,
                             route,
                             &act,
-                            answered,
+                            reply,
                         )
-                        && self.shard_further(route, shards).is_err()
+                        && self.follow(route, step).is_err()
                     {
                         // The write itself is done. What is in the way is told once the record is full.
                         self.auto_sharder.pause(&self.records);
@@ -189,18 +192,82 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Shards the collection, or splits its shards once, if it is still as this route says.
+    fn follow(&self, route: Option<Route>, step: NextStep) -> Result<()> {
+        match step {
+            NextStep::Shard(shards) => self.shard_further(route, shards),
+            NextStep::ReadShards(route) => self.merge_if_quiet(route),
+        }
+    }
+
+    /// Activates the collection, or splits its shards once, if it is still as this route says.
     fn shard_further(&self, route: Option<Route>, shards: u64) -> Result<()> {
+        let goal = if route.is_some() {
+            Goal::Split
+        } else {
+            Goal::Activate(shards)
+        };
+        if route.is_none() {
+            self.check_content(goal)?;
+        }
+        self.change_only_at(route, goal)
+    }
+
+    /// Merges the shards of this route, or the last one into the root, if the collection has been quiet for long enough.
+    fn merge_if_quiet(&self, route: Route) -> Result<()> {
+        let Some(readings) = self.read_shards(route)? else {
+            return Ok(());
+        };
+        if !self
+            .auto_sharder
+            .should_merge(&self.records, route, readings)
+        {
+            return Ok(());
+        }
+        let goal = if route.shards == 1 {
+            Goal::Deactivate
+        } else {
+            Goal::Merge
+        };
+        self.check_content(goal)?;
+        self.check_room(goal)?;
+        self.change_only_at(Some(route), goal)?;
+        self.auto_sharder.after_merge(&self.records, self.key());
+        Ok(())
+    }
+
+    /// Reads the generation, size and element count of each companion of this route. `None`: it is not there.
+    fn read_shards(&self, route: Route) -> Result<Option<Vec<ShardReading>>> {
+        let presence = [self.executor.collection.presence(self.bin())];
+        let policy = WritePolicy::default();
+        let calls: Vec<_> = (0..route.shards)
+            .map(|shard| RecordCall {
+                policy: &policy,
+                key: self.executor.key_of(Place::Companion(route.keys, shard)),
+                operations: &presence,
+            })
+            .collect();
+        let operated = self.records.operate_on_each(&calls);
+        let reading = |operated: Result<OperateResult>| match operated {
+            Ok(operated) => Ok(Some(ShardReading {
+                generation: operated.generation,
+                record_bytes: operated.record_bytes,
+                elements: self.executor.collection.elements(operated.value(0)),
+            })),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        operated.into_iter().map(reading).collect()
+    }
+
+    /// Carries a transition from its beginning to its end, if the collection is still as this route says.
+    fn change_only_at(&self, route: Option<Route>, goal: Goal) -> Result<()> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
-        let begin = match route {
-            None => {
-                self.check_content(Goal::Activate(shards))?;
-                Start::new(Goal::Activate(shards), now_us, token())
-            }
-            Some(route) => Start::split_to(route.shards * 2, now_us, token()),
-        };
-        let root = self.run(begin)?;
+        let start = Start::new(goal, now_us, token());
+        let root = self.run(match route {
+            Some(route) => start.only_at(route.epoch),
+            None => start,
+        })?;
         self.remember(RouteHint::of(&root), lost_roots);
         Ok(())
     }
@@ -308,13 +375,14 @@ impl<R: RecordSet> Handle<R> {
                 Err(error) => return Err(error),
             });
         }
-        let root = sizes.pop().unwrap_or_default();
         let together = match goal {
             Goal::Merge => {
+                // The last one is the root's.
+                sizes.pop();
                 let (low, high) = sizes.split_at(sizes.len() / 2);
                 low.iter().zip(high).map(|(a, b)| a + b).max()
             }
-            _ => Some(sizes.iter().sum::<u64>() + root),
+            _ => Some(sizes.iter().sum::<u64>()),
         };
         match together {
             Some(size) if size > limit - limit / 8 => Err(Error::RecordTooBig {
@@ -513,11 +581,6 @@ impl<R: RecordSet> Pass<'_, R> {
     /// How many records the view has.
     pub(crate) fn sources(&self) -> usize {
         self.view.sources.len()
-    }
-
-    /// Whether the collection is in the root, whose bin others may have made.
-    pub(crate) fn is_root(&self) -> bool {
-        matches!(self.view.sources[..], [Source::Root])
     }
 
     /// Reads something of each of these records, in one batch. `None`: there is no record.

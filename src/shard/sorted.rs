@@ -135,11 +135,6 @@ pub(crate) trait Parts {
     /// The name of the bin.
     fn bin(&self) -> &str;
 
-    /// Whether the bins may have been made by others.
-    fn of_others(&self) -> bool {
-        false
-    }
-
     /// Asks some of them, in one batch. `None`: there is no such record, or no such bin.
     fn ask(&self, asked: Vec<(usize, Operation)>) -> Result<Vec<Option<Value>>, Self::Error>;
 }
@@ -175,7 +170,8 @@ impl<P: Parts> SortedShards for P {
         };
         let items = |answer: Option<Value>| {
             let mut items = answer.map_or_else(Vec::new, P::Bin::items);
-            if self.of_others() && !P::Bin::ALWAYS_IN_ORDER {
+            // A program that made the list without order is answered in the order of the list.
+            if !P::Bin::ALWAYS_IN_ORDER && !merge::is_in_order(&items)? {
                 merge::sort(&mut items)?;
             }
             Ok::<_, Error>(items)
@@ -214,10 +210,6 @@ impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
 
     fn bin(&self) -> &str {
         self.bin
-    }
-
-    fn of_others(&self) -> bool {
-        self.pass.is_root()
     }
 
     fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {

@@ -22,7 +22,7 @@ fn list_of(store: &Store) -> ShardedList<Set> {
     let patient = WritePolicy::default().total_timeout(None);
     ShardedList::new_with(store, SET, KEY, BIN, &patient)
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 fn filled(store: &Store, count: i64) -> ShardedList<Set> {
@@ -77,9 +77,9 @@ fn a_list_in_one_record_and_one_in_shards_cost_one_operation_a_call() {
 #[test]
 fn whatever_is_watched_a_call_asks_a_record_no_more_than_its_caller_wants_to_know() {
     for policy in [
-        ShardPolicy::by_hand(),
+        ShardPolicy::manual(),
         ShardPolicy::default(),
-        ShardPolicy::default().by_count(1_000).by_contention(1e9),
+        ShardPolicy::default().elements_max(1_000).contention(true),
     ] {
         let noted = Calls::default();
         let store = Watched::new(Store::in_memory().unwrap(), &noted);

@@ -5,6 +5,7 @@
 
 mod audit;
 mod common;
+mod contention;
 mod counters;
 mod foreign;
 mod lists;

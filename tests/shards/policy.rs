@@ -45,7 +45,7 @@ fn while_it_is_written<R: Send>(set: &Set, key: &str, work: impl FnOnce() -> R +
 #[test]
 fn by_count_each_shard_stays_within_it() {
     let store = store(|_| ());
-    let list = list(&store, ShardPolicy::by_hand().by_count(10));
+    let list = list(&store, ShardPolicy::manual().elements_max(10));
     for id in 0..10 {
         list.add(id).unwrap();
     }
@@ -59,7 +59,7 @@ fn by_count_each_shard_stays_within_it() {
     assert_eq!(all(&list), (0..200).map(Value::Int).collect::<Vec<_>>());
 
     let map = ShardedMap::new(&store, "set", "map", "bin").unwrap();
-    let map = map.policy(ShardPolicy::by_hand().by_count(10));
+    let map = map.policy(ShardPolicy::manual().elements_max(10));
     for id in 0..50 {
         map.put(id, "value").unwrap();
     }
@@ -86,7 +86,7 @@ fn by_default_a_record_is_sharded_beyond_128_kib() {
 #[test]
 fn the_write_that_makes_a_record_too_large_shards_it() {
     let store = store(|_| ());
-    let list = list(&store, ShardPolicy::by_hand().by_size(4 << 10));
+    let list = list(&store, ShardPolicy::manual().record_bytes_max(4 << 10));
     let set = store.set("set").unwrap();
     let sharded_at = (0..2_000).find(|id| {
         list.add(*id).unwrap();
@@ -115,7 +115,7 @@ fn a_record_that_is_full_is_sharded_and_the_write_done_after_all() {
     assert_eq!(list.len().unwrap(), 2_256);
 
     let by_hand = ShardedList::new(&store, "set", "other", "bin").unwrap();
-    let by_hand = by_hand.policy(ShardPolicy::by_hand());
+    let by_hand = by_hand.policy(ShardPolicy::manual());
     let refused = (0..10_000).find_map(|id| by_hand.add(id).err());
     assert!(
         matches!(refused, Some(Error::RecordTooBig { .. })),
@@ -127,7 +127,7 @@ fn a_record_that_is_full_is_sharded_and_the_write_done_after_all() {
 #[test]
 fn a_writer_that_is_refused_shards_the_record_and_is_retried_on_its_shard() {
     let store = store(|config| config.max_waiters = 0);
-    let list = list(&store, ShardPolicy::by_hand().by_contention(1e9));
+    let list = list(&store, ShardPolicy::manual().contention(true));
     list.add(1).unwrap();
     let added = while_it_is_written(&store.set("set").unwrap(), "key", || list.add(2));
     assert!(added.unwrap());
@@ -156,7 +156,7 @@ fn without_such_a_policy_a_writer_that_is_refused_is_told() {
 fn refusals_of_others_count_too() {
     let store = store(|config| config.max_waiters = 0);
     let set = store.set("set").unwrap();
-    let list = list(&store, ShardPolicy::by_hand().by_contention(1e9));
+    let list = list(&store, ShardPolicy::manual().contention(true));
     set.put("key", [("other", 1)]).unwrap();
     let refused = while_it_is_written(&set, "key", || set.put("key", [("other", 2)]));
     assert!(matches!(refused, Err(Error::KeyBusy { .. })));
@@ -173,7 +173,7 @@ fn what_is_in_the_way_does_not_refuse_a_write_that_is_done() {
     let store = store(|_| ());
     let set = store.set("set").unwrap();
     set.put("key:1", [("mine", 1)]).unwrap();
-    let list = list(&store, ShardPolicy::by_hand().by_count(2));
+    let list = list(&store, ShardPolicy::manual().elements_max(2));
     for id in 0..10 {
         assert!(list.add(id).unwrap());
     }

@@ -23,7 +23,7 @@ const ALICE: User = User { name: "Alice" };
 fn list(store: &Store, key: &str) -> ShardedList<Set> {
     ShardedList::new(store, SET, key, "followers")
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 /// Ten followers in two companions.

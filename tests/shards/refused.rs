@@ -98,7 +98,7 @@ fn nan_is_no_element() {
 fn nan_that_comes_at_the_last_moment_is_moved() {
     let store = Store::in_memory().unwrap();
     let set = store.set("x").unwrap();
-    let list = list(&store, "k").policy(ShardPolicy::by_hand());
+    let list = list(&store, "k").policy(ShardPolicy::manual());
     for id in 0..20 {
         list.add(f64::from(id)).unwrap();
     }
@@ -202,7 +202,7 @@ fn a_root_that_is_full_otherwise_is_not_given_the_collection_back() {
     let mut config = NamespaceConfig::new("test");
     config.max_record_bytes = 8 << 10;
     let store = Store::builder().namespace(config).open().unwrap();
-    let list = list(&store, "k").policy(ShardPolicy::by_hand());
+    let list = list(&store, "k").policy(ShardPolicy::manual());
     for id in 0..500 {
         list.add(id).unwrap();
     }

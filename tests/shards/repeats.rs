@@ -7,6 +7,7 @@ use spikelet::{
     Error, ListOrder, ListPolicy, RecordSet, Set, ShardPolicy, ShardedList, Store, Value,
 };
 
+use crate::common::by_force;
 use crate::watched::{Calls, Watched};
 
 fn list(store: &Store, key: &str) -> ShardedList<Set> {
@@ -15,7 +16,7 @@ fn list(store: &Store, key: &str) -> ShardedList<Set> {
 
 /// A list of 0 to `count` - 1 that stays as it is.
 fn filled(store: &Store, count: i64) -> ShardedList<Set> {
-    let list = list(store, "k").policy(ShardPolicy::by_hand());
+    let list = list(store, "k").policy(ShardPolicy::manual());
     for id in 0..count {
         list.add(id).unwrap();
     }
@@ -30,7 +31,7 @@ fn ints(numbers: impl IntoIterator<Item = i64>) -> Vec<Value> {
 fn append(store: &Store, key: &str, element: i64) {
     let append = lists::append(&ListPolicy::default(), "b", element);
     let set = store.set("x").unwrap();
-    set.operate_with(&crate::common::by_force(), key, &[append])
+    set.operate_with(&by_force(), key, &[append])
         .unwrap();
 }
 
@@ -159,7 +160,7 @@ fn only_pages_behind_repeats_cost_more() {
     let store = Store::in_memory().unwrap();
     let watched = Watched::new(Store::clone(&store), &noted);
     let list = ShardedList::new(&watched, "x", "k", "b").unwrap();
-    let list = list.policy(ShardPolicy::by_hand());
+    let list = list.policy(ShardPolicy::manual());
     for id in 0..200 {
         list.add(id).unwrap();
     }
@@ -222,7 +223,7 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
         set.operate("k", &[append]).unwrap();
     };
     [5, 3, 1, 3].into_iter().for_each(append);
-    let by_count = list(&store, "k").policy(ShardPolicy::by_hand().by_count(3));
+    let by_count = list(&store, "k").policy(ShardPolicy::manual().elements_max(3));
     let before = set.get("k").unwrap().unwrap();
     let error = by_count.shards().activate(2).unwrap_err();
     assert!(
@@ -283,4 +284,41 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
     }
     assert!(list.remove(&7.into()).unwrap());
     assert_eq!(list.len().unwrap(), 19);
+}
+
+/// Programs that follow the documented pattern make companions themselves, perhaps without order.
+#[test]
+fn companions_that_others_made_without_order_are_read_in_order() {
+    type Element = fn(i64) -> Value;
+    let kinds: [Element; 3] = [
+        Value::Int,
+        |id| format!("{id:04}").into(),
+        |id| Value::Blob(id.to_be_bytes().to_vec()),
+    ];
+    for element in kinds {
+        let store = Store::in_memory().unwrap();
+        let set = store.set("x").unwrap();
+        let list = list(&store, "k").policy(ShardPolicy::manual());
+        for id in 0..2_000 {
+            list.add(element(id)).unwrap();
+        }
+        list.shards().activate(2).unwrap();
+        for key in ["k:0", "k:1"] {
+            let Some(Value::List(items)) = set.get(key).unwrap().unwrap().get("b") else {
+                panic!("{key} holds no list");
+            };
+            let mut items = items.into_items();
+            items.reverse();
+            items.swap(0, 100);
+            let unordered = Value::List(items.into());
+            set.put_with(&by_force(), key, [("b", unordered)]).unwrap();
+        }
+        let all: Vec<_> = (0..2_000).map(element).collect();
+        // One more than there are: it has to end.
+        let read: Vec<_> = list.iter().take(2_001).collect::<Result<_, _>>().unwrap();
+        assert_eq!(read, all);
+        assert_eq!(list.page(990, 20).unwrap(), all[990..1_010]);
+        assert_eq!(list.page_after(Some(&all[700]), 3).unwrap(), all[701..704]);
+        assert_eq!(by_cursor(&list, 7), all);
+    }
 }

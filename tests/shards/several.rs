@@ -20,7 +20,7 @@ fn list(store: &Store, bin: &str) -> ShardedList<Set> {
     let patient = WritePolicy::default().total_timeout(None);
     ShardedList::new_with(store, SET, KEY, bin, &patient)
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 /// Returns a list of `count` elements, from a first one on.

@@ -32,7 +32,7 @@ enum Step<P> {
     /// The frozen collection, and whether its activation is still under way.
     ReadWhole(Vec<Option<Token>>),
     /// One part of it.
-    Fill(u64, P, Vec<Option<Token>>),
+    Fill(u64, Token, P, Vec<Option<Token>>),
 
     /// Split: room for the other half of this one.
     PlaceHalf(u64),
@@ -164,12 +164,12 @@ impl<P: Clone> Advance<P> {
 
     /// Fills the next companion, from this one on, that is not filled yet.
     fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, AdvanceEnd> {
-        let next = tokens
+        let mut unfilled = tokens
             .iter()
             .zip(0..)
-            .find(|(token, shard)| *shard >= from && token.is_some());
-        match next {
-            Some((_, shard)) => self.go(Step::Fill(shard, whole, tokens)),
+            .skip_while(|(_, shard)| *shard < from);
+        match unfilled.find_map(|(token, shard)| token.map(|token| (shard, token))) {
+            Some((shard, token)) => self.go(Step::Fill(shard, token, whole, tokens)),
             None => self.go(Step::Finish),
         }
     }
@@ -223,12 +223,8 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
             Step::Place(shard, _) => place(*shard),
             Step::LookPlaced(shard, _) => look(*shard),
             Step::ReadWhole(_) => Request::read(Place::Root, Read::Content),
-            Step::Fill(shard, whole, tokens) => {
-                let token = usize::try_from(*shard)
-                    .ok()
-                    .and_then(|shard| tokens.get(shard).copied().flatten())
-                    .unwrap_or(self.token);
-                fill(*shard, K::part(whole, self.of(), *shard), token)
+            Step::Fill(shard, token, whole, _) => {
+                fill(*shard, K::part(whole, self.of(), *shard), *token)
             }
             Step::PlaceHalf(shard) => place(self.half(*shard)),
             Step::LookHalf(shard) => look(self.half(*shard)),
@@ -297,7 +293,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 }
                 _ => Progress::Done(AdvanceEnd),
             },
-            Step::Fill(shard, whole, tokens) => match reply {
+            Step::Fill(shard, _, whole, tokens) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.fill(shard + 1, whole, tokens),
             },

@@ -33,6 +33,8 @@ pub(crate) struct Start<P> {
     token: Token,
     /// How many companions a split or merge is to end with, once that is known.
     target: Option<u64>,
+    /// Nothing is begun unless this is the collection's last transition.
+    only_at: Option<Epoch>,
     /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
     /// began is gone then, and what has come since must not be deleted again.
     deleted: bool,
@@ -61,17 +63,18 @@ impl<P: Clone> Start<P> {
             now_us,
             token,
             target: None,
+            only_at: None,
             deleted: false,
             newest: Epoch(0),
             step: Step::ReadRoot,
         }
     }
 
-    /// A split to at least so many companions: nothing is done where there are as many.
-    pub(crate) fn split_to(target: u64, now_us: u64, token: Token) -> Self {
+    /// Begins nothing if the collection has had another transition since this epoch.
+    pub(crate) fn only_at(self, epoch: Epoch) -> Self {
         Self {
-            target: Some(target),
-            ..Self::new(Goal::Split, now_us, token)
+            only_at: Some(epoch),
+            ..self
         }
     }
 
@@ -89,6 +92,9 @@ impl<P: Clone> Start<P> {
     }
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Root> {
+        if self.only_at.is_some_and(|epoch| epoch != root.epoch) {
+            return Progress::Done(root);
+        }
         let token = self.token;
         self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
         // A deletion overtakes whatever is under way: it is the way out where that cannot be ended.
@@ -208,6 +214,10 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
             },
             Step::Mark(_, scheme) => {
                 let marked = matches!(reply, Reply::Done(_));
+                if marked {
+                    // What is under way now is ours.
+                    self.only_at = None;
+                }
                 // Others may have carried it to its end before we look again.
                 self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
                 self.go(Step::ReadRoot)

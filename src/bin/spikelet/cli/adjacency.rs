@@ -89,7 +89,7 @@ impl Adjacency {
     pub(crate) fn new(namespace: Namespace, shard_at: Option<u64>) -> Result<Self> {
         let layout = match shard_at {
             None => ListLayout::SharedRecord(namespace.set(SET)?),
-            Some(bytes) => ListLayout::OwnRecords(ShardPolicy::by_hand().by_size(bytes)),
+            Some(bytes) => ListLayout::OwnRecords(ShardPolicy::manual().record_bytes_max(bytes)),
         };
         Ok(Self { namespace, layout })
     }

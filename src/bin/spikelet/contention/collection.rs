@@ -42,7 +42,7 @@ impl Collection {
     ) -> Result<Option<Self>> {
         let [set, bin] = names;
         let root = Route::hashed(key, 1, 0).record_key();
-        let by_hand = ShardPolicy::by_hand();
+        let by_hand = ShardPolicy::manual();
         let collection = match (case.settings.write, case.layout) {
             (Write::AddUnique, Layout::Hashed(_)) => {
                 Self::List(ShardedList::new_with(held, set, root, bin, policy)?.policy(by_hand))
