@@ -31,8 +31,7 @@ fn ints(numbers: impl IntoIterator<Item = i64>) -> Vec<Value> {
 fn append(store: &Store, key: &str, element: i64) {
     let append = lists::append(&ListPolicy::default(), "b", element);
     let set = store.set("x").unwrap();
-    set.operate_with(&by_force(), key, &[append])
-        .unwrap();
+    set.operate_with(&by_force(), key, &[append]).unwrap();
 }
 
 /// The elements of a shard.

@@ -3,7 +3,7 @@
 use super::super::rules::{Rule, without};
 use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
 use super::explore::{Explored, explore, sample};
-use super::scenario::Op::{Add, Change, Contains, ReadAll, Remove};
+use super::scenario::Op::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
 use super::scenario::{Op, Scenario, Script};
 use super::store::Hole;
 
@@ -260,6 +260,29 @@ fn late_callers_do_no_harm_to_the_next_transition() {
             5_000,
         ),
         (of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]), 3_000),
+    ]);
+}
+
+#[test]
+fn policies_that_split_and_merge_at_once_lose_double_and_revive_nothing() {
+    let (split, merge) = (ChangeUnmoved(Split), ChangeUnmoved(Merge));
+    holds(&[
+        (of(TWO, &[&[merge], &[split], &[Add(0)]]), 900),
+        (
+            of(TWO, &[&[merge], &[merge], &[Remove(1), Contains(1)]]),
+            900,
+        ),
+        (
+            of(
+                ONE,
+                &[
+                    &[ChangeUnmoved(Deactivate)],
+                    &[split],
+                    &[Add(0), Contains(0)],
+                ],
+            ),
+            900,
+        ),
     ]);
 }
 

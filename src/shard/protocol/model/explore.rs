@@ -109,6 +109,13 @@ impl Running {
             }
             // The clock stands still: the epochs alone must do.
             Op::Change(goal) => Self::Change(Start::new(goal, 0, token)),
+            Op::ChangeUnmoved(goal) => {
+                let start = Start::new(goal, 0, token);
+                Self::Change(match remembered.route() {
+                    Some(route) => start.only_at(route.epoch),
+                    None => start,
+                })
+            }
         }
     }
 
@@ -285,7 +292,7 @@ impl World {
                     history.begin(process, element, Call::Delete);
                 }
             }
-            Op::Change(_) => {}
+            Op::Change(_) | Op::ChangeUnmoved(_) => {}
         }
     }
 

@@ -12,6 +12,8 @@ pub(super) enum Op {
     /// Reads the whole collection.
     ReadAll,
     Change(Goal),
+    /// The same, unless the collection has moved since the process knew where it was: what policies start.
+    ChangeUnmoved(Goal),
 }
 
 /// What one process does to one of the collections.
