@@ -9,7 +9,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use spikelet::{ShardPolicy, ShardedCounter, Store};
+use spikelet::shard::ShardPolicy;
+use spikelet::{ShardedCounter, Store};
 
 const THREADS: u64 = 64;
 const SECONDS: u64 = 2;

@@ -111,7 +111,8 @@ pub enum Acknowledge {
 /// How a write is done. All fields have sensible defaults; change what should differ:
 ///
 /// ```
-/// use spikelet::{Expiration, RecordExistsAction, WritePolicy};
+/// use spikelet::{Expiration, WritePolicy};
+/// use spikelet::policy::RecordExistsAction;
 /// use std::time::Duration;
 ///
 /// let policy = WritePolicy::default()
@@ -236,7 +237,7 @@ impl WritePolicy {
     /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
     ///
     /// Companions whose root was taken away are orphans: `spikelet verify` and
-    /// [`sharded_collections`](crate::sharded_collections) find them. Handles look at the root again after such a write.
+    /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
     #[must_use]
     pub fn override_shards(mut self, override_shards: bool) -> Self {
         self.override_shards = override_shards;

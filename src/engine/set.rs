@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
-use crate::operation::OperationResult;
+use crate::operation::OperationResults;
 use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -67,12 +67,12 @@ pub struct OperateResult {
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
     /// How many writers held the record or waited for it when this call came; 0: none. `None` for a call that only reads,
-    /// and from a store that does not know. [`ShardPolicy::contention`](crate::ShardPolicy::contention) is judged by it.
+    /// and from a store that does not know. [`ShardPolicy::contention`](crate::shard::ShardPolicy::contention) is judged by it.
     pub queued_behind: Option<usize>,
     /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
     pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.
-    pub results: Vec<OperationResult>,
+    pub results: OperationResults,
 }
 
 impl OperateResult {

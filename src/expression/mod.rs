@@ -42,12 +42,11 @@ use self::node::Program;
 use crate::call::CallError;
 use crate::{Error, Result, base64};
 
-pub use expressions::{Definition, LoopVariable, PathFlags, PathResult, RegexFlags, Step};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 
-pub(crate) use operation::{Evaluation, Written};
-pub(crate) use path::{Selected, select};
+pub(crate) use operation::{EvaluatedWrite, Evaluation};
+pub(crate) use path::{Selection, select};
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
 /// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].

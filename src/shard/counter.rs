@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::content::{Act, Collection};
 use super::handle::Handle;
+use super::policy::ShardPolicy;
 use super::shards::Shards;
+use super::state::ShardState;
 use crate::operations;
-use crate::{Key, RecordSet, RecordStore, Result, ShardPolicy, ShardState, Value, WritePolicy};
+use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A 64-bit number under one key to which amounts are added, however many records hold it.
 ///

@@ -5,14 +5,13 @@ use std::ops::Bound;
 use super::content::{Act, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
+use super::policy::ShardPolicy;
 use super::route::hash_of;
 use super::shards::Shards;
 use super::sorted::{Lists, SortedBin};
+use super::state::ShardState;
 use crate::operations::lists;
-use crate::{
-    Key, ListReturnType, RecordSet, RecordStore, Result, ShardPolicy, ShardState, Value,
-    WritePolicy,
-};
+use crate::{Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///

@@ -5,13 +5,13 @@ use std::ops::Bound;
 use super::content::{Act, Answer, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
+use super::policy::ShardPolicy;
 use super::route::hash_of;
 use super::shards::Shards;
 use super::sorted::{Maps, SortedBin};
+use super::state::ShardState;
 use crate::operations::maps;
-use crate::{
-    Key, MapReturnType, RecordSet, RecordStore, Result, ShardPolicy, ShardState, Value, WritePolicy,
-};
+use crate::{Key, MapReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///

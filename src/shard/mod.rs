@@ -1,15 +1,22 @@
-//! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, is sharded while in use.
+//! Sharding on demand: a collection that outgrows its record, or whose record is too hot, is sharded over companion records
+//! while it is in use.
 //!
-//! * [`arithmetic`]: how many shards a size and a write rate ask for.
-//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`]: drives their calls. [`shards`]: where they are, and
-//!   their transitions. [`state`]: what callers are told.
-//! * [`protocol`]: the machines that do it. [`executor`]: their requests as operations; [`companions`]: what it keeps from call to
-//!   call. [`content`]: what is moved.
-//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is sharded, and into how many; [`auto_shard`] applies it.
-//! * [`audit`]: what is sharded, and what should not be there.
-//! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
-//!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in. [`companion_key`]: the
-//!   keys of companions.
+//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
+//! [`ShardPolicy`], or when [`Shards`] is told to; [`TimeShards`] keeps elements by their time, in a record for each stretch
+//! of it. [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the
+//! formulas that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
+
+// * `arithmetic`: how many shards a size and a write rate ask for.
+// * `list`, `map`, `counter`, `time`: what can be sharded. `handle`: drives their calls. `shards`: where they are, and their
+//   transitions. `state`: what callers are told.
+// * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
+//   call. `content`: what is moved.
+// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
+//   `auto_shard` applies it.
+// * `audit`: what is sharded, and what should not be there.
+// * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
+//   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in. `companion_key`: the
+//   keys of companions.
 
 pub mod arithmetic;
 mod audit;

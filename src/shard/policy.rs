@@ -37,7 +37,7 @@ const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 /// [`elements_max`](Self::elements_max): after those that add), by the record that was written: the root, or a shard.
 ///
 /// ```
-/// use spikelet::ShardPolicy;
+/// use spikelet::shard::ShardPolicy;
 ///
 /// // A record of more than 64 KiB, or one that writers have to queue for.
 /// let policy = ShardPolicy::default().record_bytes_max(64 * 1024).contention(true);

@@ -75,7 +75,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// let store = spikelet::Store::in_memory()?;
     /// let counter = spikelet::ShardedCounter::new(&store, "posts", "post-17", "likes")?;
     /// let mut seen = 0;
-    /// let observe = |progress: spikelet::ShardProgress| {
+    /// let observe = |progress: spikelet::shard::ShardProgress| {
     ///     seen += 1;
     ///     assert_eq!(progress.total, 8);
     ///     ControlFlow::Continue(())

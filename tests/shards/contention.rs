@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 
+use spikelet::shard::ShardPolicy;
+use spikelet::storage::{HotRecord, ManualClock};
 use spikelet::{
-    Error, HotRecord, Key, ManualClock, NamespaceConfig, OperateResult, Operation, Record,
-    RecordSet, RecordStore, Result, Set, ShardPolicy, ShardedCounter, ShardedList, Store,
-    WritePolicy, operations,
+    Error, Key, NamespaceConfig, OperateResult, Operation, Record, RecordSet, RecordStore, Result,
+    Set, ShardedCounter, ShardedList, Store, WritePolicy, operations,
 };
 
 const START_MS: u64 = 500_000_000_000;

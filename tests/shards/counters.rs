@@ -3,9 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use spikelet::{
-    Error, RecordSet, RecordStore, Set, ShardState, ShardedCounter, Store, Value, WritePolicy,
-};
+use spikelet::shard::ShardState;
+use spikelet::{Error, RecordSet, RecordStore, Set, ShardedCounter, Store, Value, WritePolicy};
 
 use crate::common::{assert_only_husks_are_left, give_turns};
 

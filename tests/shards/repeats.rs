@@ -3,9 +3,8 @@
 use std::ops::{Bound, ControlFlow};
 
 use spikelet::operations::{get_bin, lists};
-use spikelet::{
-    Error, ListOrder, ListPolicy, RecordSet, Set, ShardPolicy, ShardedList, Store, Value,
-};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Error, ListOrder, ListPolicy, RecordSet, Set, ShardedList, Store, Value};
 
 use crate::common::by_force;
 use crate::watched::{Calls, Watched};
@@ -268,7 +267,7 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
         })
         .activate(2)
         .unwrap();
-    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::ShardState>;
+    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::shard::ShardState>;
     let changes: [Change; 4] = [
         |list| list.shards().state(),
         |list| list.shards().split(),

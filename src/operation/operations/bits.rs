@@ -4,8 +4,10 @@
 //! Reads of a missing bin give no result, and cost O(size). [`resize`] and [`insert`] create a missing bin; the others
 //! that write need one, copy it once, and have no result. Bits beyond the end are an error.
 
+pub use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
+
 use super::super::Operation;
-use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, code};
+use crate::bits::code;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::value::{Purpose, Value};

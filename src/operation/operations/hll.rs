@@ -7,10 +7,12 @@
 //! A write copies the sketch once. Reads of a missing bin give no result. Sketches as arguments are [`Value::Hll`], as
 //! read from other bins.
 
+pub use crate::hll::{HllPolicy, HllWriteFlags};
+
 use super::super::Operation;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
-use crate::hll::{HllPolicy, code};
+use crate::hll::code;
 use crate::value::{Purpose, Value};
 
 /// Stands for a number of bits that is not given.

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use spikelet::{Key, ShardStatus, ShardedCollection, Store, sharded_collections};
+use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
+use spikelet::{Key, Store};
 
 use super::print::emit_found;
 use super::{Failure, Outcome};
