@@ -196,6 +196,7 @@ impl AutoSharder {
     pub(crate) fn pause<R: RecordSet>(&self, records: &R) {
         let until = records.now_ms().saturating_add(PAUSE_MS);
         self.paused_until_ms.store(until, Ordering::Relaxed);
+        self.contention.failed();
     }
 
     fn is_paused<R: RecordSet>(&self, records: &R) -> bool {

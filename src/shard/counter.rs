@@ -114,7 +114,7 @@ impl<R: RecordSet> ShardedCounter<R> {
         self.handle.write(shard, Act::creating([add])).map(drop)
     }
 
-    /// The sum of all additions; 0 where there was none. O(shards).
+    /// Returns the sum of all additions; 0 where there was none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedCounter::add`]; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin is no

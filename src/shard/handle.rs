@@ -337,7 +337,7 @@ impl<R: RecordSet> Handle<R> {
             Failure::Foreign => Error::not_applicable(
                 format!(
                     "the record of {} has a bin \"{}\" that is not the collection, which is in its companions: \
-                     save what is in that bin, and remove it, before the collection is brought back",
+                     save what is in that bin, and remove it, before the collection is deactivated",
                     text(root),
                     self.bin()
                 )

@@ -130,7 +130,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(number(first(answer).as_ref()) > 0)
     }
 
-    /// Whether an element is there. One operation, O(log N).
+    /// Returns whether an element is there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -143,7 +143,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(number(first(answer).as_ref()) > 0)
     }
 
-    /// How many elements there are. O(shards).
+    /// Returns how many elements there are. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -151,7 +151,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::len(shards))
     }
 
-    /// Whether there are none. O(shards).
+    /// Returns whether there are none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -159,7 +159,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(self.len()? == 0)
     }
 
-    /// At most `limit` elements from a position in the order of all on. The elements before it are not read:
+    /// Returns at most `limit` elements from this position in the order of all. The elements before it are not read:
     /// O(shards log^2 N + limit).
     ///
     /// # Errors
@@ -168,7 +168,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::page(shards, offset, limit))
     }
 
-    /// The first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
+    /// Returns the first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
     /// stays good whatever happens to the shards. O(shards log N + limit).
     ///
     /// # Errors
@@ -180,7 +180,7 @@ impl<R: RecordSet> ShardedList<R> {
         })
     }
 
-    /// The first `limit` elements between two bounds. Costs as [`ShardedList::page_after`].
+    /// Returns the first `limit` elements between two bounds. Costs as [`ShardedList::page_after`].
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -193,7 +193,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// All elements in order, read in batches: what is added or removed meanwhile may be seen or not. Ends after an error.
+    /// Returns all elements in order, read in batches: what is added or removed meanwhile may be seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }

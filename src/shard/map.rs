@@ -113,7 +113,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(has_grown(self.handle.write(hash, act)?))
     }
 
-    /// The value of a key; `None` if the key is not there. One operation, O(log N).
+    /// Returns the value of a key; `None` if the key is not there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -123,7 +123,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(only_value(answer))
     }
 
-    /// Whether a key is there. One operation, O(log N).
+    /// Returns whether a key is there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -145,7 +145,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(only_value(answer))
     }
 
-    /// How many keys there are. O(shards).
+    /// Returns how many keys there are. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -153,7 +153,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::len(shards))
     }
 
-    /// Whether there are none. O(shards).
+    /// Returns whether there are none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -161,7 +161,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(self.len()? == 0)
     }
 
-    /// At most `limit` entries from a position in the order of all keys on. The entries before it are not read:
+    /// Returns at most `limit` entries from this position in the order of all keys. The entries before it are not read:
     /// O(shards log^2 N + limit).
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::page(shards, offset, limit))
     }
 
-    /// The first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
+    /// Returns the first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
     /// stays good whatever happens to the shards. O(shards log N + limit).
     ///
     /// # Errors
@@ -181,7 +181,7 @@ impl<R: RecordSet> ShardedMap<R> {
         })
     }
 
-    /// The first `limit` entries whose keys are between two bounds. Costs as [`ShardedMap::page_after`].
+    /// Returns the first `limit` entries whose keys are between two bounds. Costs as [`ShardedMap::page_after`].
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -194,7 +194,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// All entries in the order of keys, read in batches: what is put or removed meanwhile may be seen or not. Ends after
+    /// Returns all entries in the order of keys, read in batches: what is put or removed meanwhile may be seen or not. Ends after
     /// an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Value, Value)>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))

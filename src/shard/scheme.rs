@@ -83,12 +83,12 @@ pub(crate) enum Scheme {
         /// How many.
         shards: u64,
     },
-    /// In so many companions and, for those at the new epoch, their other halves.
+    /// In this many companions and, for those at the new epoch, the new ones of their pairs.
     Splitting {
         /// How many there were; there will be twice as many.
         from: u64,
     },
-    /// In so many companions; those at the new epoch have taken in what was in their other halves.
+    /// In so many companions; those at the new epoch have absorbed the other one of their pair.
     Merging {
         /// How many there were; there will be half as many.
         from: u64,
@@ -176,7 +176,7 @@ impl fmt::Display for Scheme {
             Self::Active { shards } => write!(f, "in {shards} shards"),
             Self::Splitting { from } => write!(f, "splitting {from} shards to {}", from * 2),
             Self::Merging { from } => write!(f, "merging {from} shards to {}", from / 2),
-            Self::Deactivating => write!(f, "returning to one record"),
+            Self::Deactivating => write!(f, "deactivating 1 shard"),
             Self::Deleting { shards } => write!(f, "deleting {shards} shards"),
         }
     }

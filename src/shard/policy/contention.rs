@@ -156,6 +156,12 @@ impl ContentionMonitor {
         let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
         history.share_before = Some(queue.share);
     }
+
+    /// Notes that the transition has failed: nothing can be learned from what is left after it.
+    pub(crate) fn failed(&self) {
+        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        history.share_before = None;
+    }
 }
 
 impl History {
@@ -295,6 +301,15 @@ mod tests {
         feed.now_ms += BACK_OFF_MS;
         let found = feed.windows(4, 5, 2, 0.85);
         assert!(found.iter().any(Option::is_some), "{found:?}");
+    }
+
+    #[test]
+    fn a_split_that_failed_is_not_held_against_the_next_one() {
+        let mut feed = Feed::new();
+        let queue = feed.windows(3, 0, 0, 0.9)[2].unwrap();
+        feed.monitor.acted_on(queue);
+        feed.monitor.failed();
+        assert!(feed.windows(3, 0, 0, 0.9)[2].is_some());
     }
 
     #[test]

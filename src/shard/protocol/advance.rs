@@ -34,7 +34,7 @@ enum Step<P> {
     /// One part of it.
     Fill(u64, Token, P, Vec<Option<Token>>),
 
-    /// Split: room for the other half of this one.
+    /// Split: places the new companion of this one's pair.
     PlaceHalf(u64),
     LookHalf(u64),
     /// This one is frozen and read.
@@ -42,7 +42,7 @@ enum Step<P> {
     FillHalf(u64, P, Token),
     RemoveMoved(u64, P),
 
-    /// Merge: whether this one has taken in its other half.
+    /// Merge: whether this one has absorbed the other of its pair.
     LookAbsorbed(u64, Again),
     FreezeHalf(u64, Again),
     Absorb(u64, P),
@@ -120,7 +120,7 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// The number of a companion's other half.
+    /// Returns the number of the other companion of a pair.
     const fn half(&self, shard: u64) -> u64 {
         shard + self.of()
     }
@@ -266,7 +266,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
     }
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, AdvanceEnd> {
-        // A step that is put back to the end where it stands for nothing any more.
+        // The end is a placeholder here: every arm below sets the next step.
         let step = std::mem::replace(&mut self.step, Step::Finish);
         match step {
             Step::Place(shard, tokens) => match reply {

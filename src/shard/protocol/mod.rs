@@ -49,23 +49,23 @@ pub(crate) enum Place {
 /// Whether other collections of the record are sharded, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Neighbors {
-    /// None is, which is the cheapest to ask for.
+    /// None of them is: the cheapest precondition.
     #[default]
     None,
     /// Some may be.
     Sharded,
 }
 
-/// What must hold for the record, else [`Reply::FilteredOut`]. A record that does not exist is not asked.
+/// What must hold for a record that exists: otherwise the reply is [`Reply::FilteredOut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Precondition {
-    /// Nothing: for reads that ask what the record is.
+    /// Nothing: for reads that find out what the record is.
     None,
-    /// Root: the collection is in it; by [`Neighbors::None`], no other one of the record is sharded, either.
+    /// Root: the collection is unsharded; with [`Neighbors::None`], so is every other one of the record.
     Unsharded(Neighbors),
     /// Root: it bears this description.
     Bears(SharedDescription),
-    /// The same, and the root has no bin of the collection's name.
+    /// Root: it bears this description, and has no bin of the collection's name.
     Bare(SharedDescription),
     /// Companion: exactly this one, with its bin, and not frozen.
     Live(Companion),
@@ -90,43 +90,43 @@ impl Precondition {
 pub(crate) enum Edit<K: Kind> {
     /// Nothing.
     None,
-    /// What the caller wants.
+    /// What the caller does.
     User(K::Act),
-    /// Root: a transition begins. The rest of the description is as the precondition has it, here and below.
+    /// Root: marks that a transition begins. The rest of the description is as in the precondition, here and below.
     Mark(Scheme, Epoch),
-    /// Root: the transition has come to this. Removes the bin whose content the companions now hold.
+    /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
     FinishAndRemoveBin(Scheme),
-    /// Root: the transition has come to this. The bin, if there is one, stays.
+    /// Root: ends a transition with this scheme. The bin, if there is one, stays.
     Finish(Scheme),
-    /// Root: the collection is back.
+    /// Root: puts the content of the last companion into the bin.
     RestoreToRoot(K::Part),
-    /// Root: the collection is gone.
+    /// Root: deletes the bin of an unsharded collection.
     Clear,
-    /// Companion: in the place of whatever older one there is, one that is being made.
+    /// Companion: replaces any older one by one without content, marked by this token.
     Place(Companion, Token),
-    /// Companion: made, with this content.
+    /// Companion: fills a placed one, and opens it.
     Fill(K::Part),
-    /// Companion: nobody writes it any more.
+    /// Companion: closes it to writes.
     Freeze,
-    /// Companion: without what has moved to its other half, at its new epoch, and open again.
+    /// Companion: removes what has moved to the new companion of its pair, and opens it at its new epoch.
     RemoveMoved(K::Part, Companion),
-    /// Companion: with what was in its other half, at its new epoch.
+    /// Companion: adds the content of the companion that is merged into it, at its new epoch.
     Absorb(K::Part, Companion),
-    /// Companion: gone.
+    /// Companion: deletes it.
     Delete,
 }
 
-/// What is read, after the edit.
+/// What a request reads, after its edit.
 #[derive(Clone, Debug)]
 pub(crate) enum Read<K: Kind> {
     /// Nothing but what [`Edit::User`] answers.
     Nothing,
     /// What the record says of itself.
     State,
-    /// That, and the content.
+    /// What the record says of itself, and the content.
     Content,
-    /// That, and what the caller wants to know. An answer is missing where the bin is. What [`Precondition::Live`] has asked for is
-    /// known.
+    /// What the record says of itself, and what the caller asks; no answer where there is no bin. What the precondition says is
+    /// not read again.
     User(K::Act),
 }
 
@@ -149,7 +149,7 @@ impl<K: Kind> Request<K> {
         }
     }
 
-    /// The same where this holds, which then need not be read.
+    /// Returns the request under this precondition, whose content then need not be read.
     pub(crate) fn on_condition(self, precondition: Precondition) -> Self {
         Self {
             precondition,
@@ -167,7 +167,7 @@ impl<K: Kind> Request<K> {
     }
 }
 
-/// What a request has answered.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply<K: Kind> {
     /// There is no such record, and the request creates none.
@@ -178,7 +178,7 @@ pub(crate) enum Reply<K: Kind> {
     Done(Observation<K>),
 }
 
-/// What was read. What was not asked for is as for a record without bins.
+/// What a request has read. What it did not ask for is as in a record without bins.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation<K: Kind> {
     /// Of a root.
@@ -205,7 +205,7 @@ impl<K: Kind> Observation<K> {
     }
 }
 
-/// What a root says of one collection, and of the others.
+/// What a root says of one collection, and of the others of its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Root {
     pub(crate) scheme: Scheme,
@@ -250,7 +250,7 @@ impl Root {
     }
 }
 
-/// Whether a companion may be written.
+/// The state of a companion: only a live one may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CompanionState {
     Live,
@@ -299,7 +299,7 @@ impl Route {
     }
 }
 
-/// Where a collection was last time: what a handle remembers.
+/// Where a handle has found its collection last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum RouteHint {
     /// There was no record, or no call.
@@ -327,7 +327,7 @@ impl RouteHint {
     }
 }
 
-/// Why a machine gives up.
+/// Why a machine stops without an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Failure {
     /// The root is right, and this companion is not there.
@@ -344,7 +344,7 @@ pub(crate) enum Failure {
     OtherForm,
 }
 
-/// What a step has come to.
+/// What a machine does after a reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress<M, O> {
     Next(M),
@@ -352,18 +352,18 @@ pub(crate) enum Progress<M, O> {
     Failed(Failure),
 }
 
-/// Pure steps.
+/// A machine of pure steps.
 pub(crate) trait Machine<K: Kind>: Sized {
-    /// What it comes to.
+    /// The result of the machine.
     type Outcome;
 
-    /// The next operation.
+    /// Returns the next operation.
     fn request(&self) -> Request<K>;
 
-    /// Goes on with its reply.
+    /// Continues with the reply to it.
     fn resume(self, reply: Reply<K>) -> Progress<Self, Self::Outcome>;
 
-    /// How far a transition has come.
+    /// Returns how far a transition has come, if the machine advances one.
     fn transition(&self) -> Option<(Scheme, Done)> {
         None
     }

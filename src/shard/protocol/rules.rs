@@ -9,9 +9,9 @@ pub(crate) enum Rule {
     RememberedNotFrozen,
     /// Readers of a collection that is being deleted advance the deletion first.
     ReadersAdvanceDeletion,
-    /// The one companion is deleted only by those who have put its content back.
+    /// The last companion is deleted only after its content has been seen in the root.
     RestoreBeforeDelete,
-    /// In a split, a half counts only once the other one has shed it.
+    /// In a split, a half counts only once the other companion of the pair has removed it.
     IgnoreHalfBeforeRemoval,
 }
 

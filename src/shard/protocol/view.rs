@@ -146,7 +146,7 @@ enum Step<P> {
     ReadRoot,
     /// A companion that was there before the transition.
     Low(u64, View),
-    /// Its other half.
+    /// The other one of its pair.
     High(u64, View),
     Advance(Advance<P>),
 }
