@@ -57,7 +57,7 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 /// ```
 ///
 /// # Errors
-/// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Parameter`](crate::Error::Parameter) for a value that no sharded
+/// [`Error::Malformed`] or [`Error::Parameter`] for a value that no sharded
 /// collection can hold, such as a NaN; `Parameter` unless `shards` is a power of two, as in every collection.
 pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
     if !shards.is_power_of_two() {

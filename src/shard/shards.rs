@@ -30,7 +30,7 @@ use crate::{Error, RecordSet, Result};
 ///
 /// # The records
 /// The collection's root is the record of the handle's key. Other bins of the root belong to anybody. A write that would take
-/// from the root the bins that say where the companions are is refused ([`Error::ShardRoot`](crate::Error::ShardRoot)), and so
+/// from the root the bins that say where the companions are is refused ([`Error::ShardRoot`]), and so
 /// is a write to a companion by its own key, unless
 /// [`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then read the root again. Wire
 /// clients are not refused. [`Shards::delete`] deletes the whole collection. Records of a sharded collection do not expire.
@@ -40,7 +40,7 @@ use crate::{Error, RecordSet, Result};
 ///
 /// # Errors of transitions
 /// A transition checks what it can before it changes anything. Once it is under way, it may fail as any write of the handle,
-/// and with [`Error::ShardMissing`](crate::Error::ShardMissing) where a companion is gone. It stays under way then: the next
+/// and with [`Error::ShardMissing`] where a companion is gone. It stays under way then: the next
 /// writer, or [`Shards::advance`], carries it on, and where it cannot be ended, [`Shards::delete`] is the way out. A
 /// transition that another caller has left is ended first.
 pub struct Shards<'h, R> {
@@ -96,7 +96,7 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Returns where the collection is. One operation.
     ///
     /// # Errors
-    /// Those of a read of the root; [`Error::ShardScheme`](crate::Error::ShardScheme) if its description is not understood.
+    /// Those of a read of the root; [`Error::ShardScheme`] if its description is not understood.
     pub fn state(&self) -> Result<ShardState> {
         Ok(ShardState::of(&self.handle.root()?))
     }
@@ -104,11 +104,11 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Moves the collection into this many companions, unless it is sharded already.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::Parameter`](crate::Error::Parameter) unless `shards` is a power of two up to 4,096,
+    /// Before anything is changed: [`Error::Parameter`] unless `shards` is a power of two up to 4,096,
     /// or if other programs have put NaN among elements or keys;
-    /// [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin holds another type;
-    /// [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if other programs have put an element into a list more than
-    /// once; [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) if another record has the key of a companion. Then
+    /// [`Error::IncompatibleType`] if the bin holds another type;
+    /// [`Error::OpNotApplicable`] if other programs have put an element into a list more than
+    /// once; [`Error::ShardKeyCollision`] if another record has the key of a companion. Then
     /// those of transitions.
     pub fn activate(&mut self, shards: u64) -> Result<ShardState> {
         check_number(shards)?;
@@ -118,9 +118,9 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Splits every companion in two.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if the collection is unsharded, or
-    /// in 4,096 companions; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold another type;
-    /// [`Error::ShardKeyCollision`](crate::Error::ShardKeyCollision) if another record has the key of a new companion. Then
+    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or
+    /// in 4,096 companions; [`Error::IncompatibleType`] if the companions hold another type;
+    /// [`Error::ShardKeyCollision`] if another record has the key of a new companion. Then
     /// those of transitions.
     pub fn split(&mut self) -> Result<ShardState> {
         self.change(Goal::Split)
@@ -129,9 +129,9 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Merges the companions in pairs.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if the collection is unsharded, or
-    /// in one companion; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold another type;
-    /// [`Error::RecordTooBig`](crate::Error::RecordTooBig) if one record cannot hold what two have. Then those of transitions,
+    /// Before anything is changed: [`Error::OpNotApplicable`] if the collection is unsharded, or
+    /// in one companion; [`Error::IncompatibleType`] if the companions hold another type;
+    /// [`Error::RecordTooBig`] if one record cannot hold what two have. Then those of transitions,
     /// and `RecordTooBig` for what was added meanwhile.
     pub fn merge(&mut self) -> Result<ShardState> {
         self.change(Goal::Merge)
@@ -140,10 +140,10 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// Moves the collection back into its root, unless it is there.
     ///
     /// # Errors
-    /// Before anything is changed: [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if another program has made a bin
+    /// Before anything is changed: [`Error::OpNotApplicable`] if another program has made a bin
     /// of the collection's name in the root, which would be lost (one that appears while companions are merged for this stops
-    /// the call after the merge); [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the companions hold another
-    /// type; [`Error::RecordTooBig`](crate::Error::RecordTooBig) if one record cannot hold the collection. Then those of
+    /// the call after the merge); [`Error::IncompatibleType`] if the companions hold another
+    /// type; [`Error::RecordTooBig`] if one record cannot hold the collection. Then those of
     /// transitions, and `RecordTooBig` for what was added meanwhile.
     pub fn deactivate(&mut self) -> Result<ShardState> {
         self.change(Goal::Deactivate)
