@@ -1,4 +1,19 @@
 //! The one error type of the public API: [`Error`], what it names, and why a store refused.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::{Error, RetryPolicy};
+//!
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! let error = users.touch("nobody").unwrap_err();
+//! assert!(matches!(error, Error::NotFound { .. }));
+//! assert_eq!(error.to_string(), "record \"nobody\" of set \"users\" was not found");
+//! assert_eq!((error.result_code(), error.is_retryable()), (2, false));
+//! // What may succeed when it is tried again, such as KEY_BUSY, can be repeated.
+//! RetryPolicy::default().retry(|| users.put("alice", [("age", 42)]))?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod causes;
 mod from_storage;

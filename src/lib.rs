@@ -149,6 +149,23 @@ pub mod policy {
 
 /// What a store tells of itself: statistics, contended records, maintenance, verification, damage; and the clocks that it
 /// can be given.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::storage::{Clock, ManualClock};
+/// use spikelet::{Expiration, Store, WritePolicy};
+/// use std::{sync::Arc, time::Duration};
+///
+/// // Tests of what expires need not wait.
+/// let clock = Arc::new(ManualClock::at(1_900_000_000_000));
+/// let sessions = Store::builder().clock(clock.clone()).open()?.set("sessions")?;
+/// let minute = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
+/// sessions.put_with(&minute, "token", [("user", "alice")])?;
+/// clock.advance_ms(62_000);
+/// assert!(sessions.get("token")?.is_none());
+/// # Ok(())
+/// # }
+/// ```
 pub mod storage {
     pub use crate::engine::HotRecord;
     pub use spikelet_storage::{

@@ -11,6 +11,22 @@ use crate::record::{Key, Record};
 use crate::{Error, Result};
 
 /// A place that keeps records in sets.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{RecordSet, RecordStore, Store, WritePolicy, operations};
+///
+/// // Runs on any store that does single-record operations: this one, or a cluster's client.
+/// fn visit<S: RecordStore>(store: &S, page: &str) -> spikelet::Result<u16> {
+///     let pages = store.records("pages")?;
+///     let visit = [operations::add("visits", 1)];
+///     Ok(pages.operate_on(&WritePolicy::default(), &page.into(), &visit)?.generation)
+/// }
+///
+/// assert_eq!(visit(&Store::in_memory()?, "home")?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub trait RecordStore {
     /// A set of it.
     type Records: RecordSet;

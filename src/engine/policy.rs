@@ -39,6 +39,21 @@ pub enum GenerationPolicy {
 }
 
 /// When a record expires, counted from the write. A record can be read during the whole second in which it expires.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{Expiration, WritePolicy};
+/// use std::time::Duration;
+///
+/// let sessions = spikelet::Store::in_memory()?.set("sessions")?;
+/// let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3600)));
+/// sessions.put_with(&hour, "token", [("user", "alice")])?;
+/// let kept = WritePolicy::default().expiration(Expiration::DontUpdate);
+/// sessions.put_with(&kept, "token", [("user", "bob")])?;
+/// assert!(sessions.get_header("token")?.and_then(|header| header.expires_at()).is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiration {

@@ -58,6 +58,19 @@ impl SetCore {
 }
 
 /// What operations on a record have returned.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::{add, get_bin};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// let result = pages.operate("home", &[add("visits", 1), get_bin("visits")])?;
+/// assert_eq!(result.value(1), Some(&1.into())); // by the operation's position
+/// assert_eq!(result.bin("visits"), Some(&1.into())); // or by its bin
+/// assert_eq!((result.generation, result.lsn.is_some()), (1, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
@@ -156,7 +169,7 @@ impl Set {
         &self.core.name
     }
 
-    /// The same set, seen through a filter: reads, writes and deletes through this handle are for records for which the
+    /// Returns the set seen through a filter: reads, writes and deletes through this handle are for records for which the
     /// expression holds, and answer [`Error::FilteredOut`] for others; a scan passes over those. A record that does not
     /// exist is not asked, so a write may create one. A policy with a filter of its own takes precedence.
     ///

@@ -52,6 +52,18 @@ pub(crate) use scope::{BinSource, RecordFacts, Scope};
 /// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].
 ///
 /// Cheap to clone. It is checked when it is first used, or by [`Expression::check`]; all clones share the result.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::expressions::{ge, int_bin};
+///
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put("alice", [("age", 42)])?;
+/// let adults = users.filtered(ge(int_bin("age"), 18))?;
+/// assert!(adults.get("alice")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Expression {
     inner: Arc<Inner>,
@@ -74,7 +86,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// The same from the Base64 form of info commands.
+    /// Reads an expression from the Base64 form of info commands.
     ///
     /// # Errors
     /// As for [`Expression::from_bytes`], and for text that is not Base64.

@@ -48,6 +48,20 @@ use crate::{Error, Result};
 pub const MAX_OPERATIONS: usize = 32_768;
 
 /// One operation on one bin, or on the whole record. Built by the functions of [`operations`].
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::{add, get_bin, lists};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// // Prepared once, used often.
+/// let visit = [add("visits", 1), lists::append(&Default::default(), "log", "seen"), get_bin("visits")];
+/// pages.operate("home", &visit)?;
+/// let second = pages.operate("home", &visit)?;
+/// assert_eq!(second.bin("visits"), Some(&2.into()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
     /// The bin; a name that is not allowed is kept for the message. Empty for operations on the whole record.
@@ -147,7 +161,7 @@ impl Operation {
 pub struct OperationResult {
     /// The position of the operation among those that were executed together.
     pub operation: usize,
-    /// The bin.
+    /// The bin that the operation was for.
     pub bin: BinName,
     /// What was read; [`Value::Nil`] if there is no value.
     pub value: Value,
