@@ -52,7 +52,7 @@ impl ShardsCheck {
                         missing: found.missing.clone(),
                         leftovers: found
                             .leftovers()
-                            .map(|record| format!("{} ({})", key(&record.key), record.standing))
+                            .map(|record| format!("{} ({})", key(&record.key), record.status))
                             .collect(),
                     }
                 }));
