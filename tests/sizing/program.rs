@@ -19,7 +19,7 @@ fn a_plan_answers_from_numbers() {
         "--json",
     ];
     let plan: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-    assert_eq!(plan["schema_version"], 1);
+    assert_eq!(plan["schema_version"], 2);
     assert_eq!(plan["total_bytes"], 4_500_000);
     assert_eq!(
         (&plan["shards"], &plan["shards_pow2"]),
@@ -41,7 +41,7 @@ fn a_plan_answers_from_numbers() {
 }
 
 #[test]
-fn the_text_has_ten_sections_within_a_hundred_columns_and_no_colour() {
+fn the_text_opens_with_its_verdict_and_has_its_sections_within_a_hundred_columns_and_no_colour() {
     let text = stdout(&[SMALL]);
     let titles = [
         "Verdict",
@@ -54,7 +54,14 @@ fn the_text_has_ten_sections_within_a_hundred_columns_and_no_colour() {
         "Index memory",
         "Write amplification",
         "Lints",
+        "Rules",
     ];
+    let said = text.lines().nth(2).unwrap();
+    assert!(
+        said.starts_with("  OK: Nothing needs sharding: the largest of"),
+        "{said}"
+    );
+    assert!(text.contains("#####"), "bars in the terminal: {text}");
     let found: Vec<&str> = text.lines().filter(|line| titles.contains(line)).collect();
     assert_eq!(found, titles);
     assert!(
@@ -83,6 +90,22 @@ fn json_and_csv_say_the_same() {
             set["advice"]["shards_pow2"].to_string()
         );
     }
+}
+
+#[test]
+fn a_plan_with_a_retention_names_its_buckets() {
+    let numbers = "plan --entry-bytes 15 --writes-per-s 400 --retention 30d --json";
+    let plan: Value =
+        serde_json::from_str(&stdout(&numbers.split(' ').collect::<Vec<_>>())).unwrap();
+    assert_eq!(plan["entries"], 400 * 30 * 86_400);
+    assert_eq!(
+        (&plan["pattern"], &plan["time"]["width"]),
+        (&"time-shards".into(), &"minute".into())
+    );
+    assert_eq!(
+        (&plan["time"]["buckets"], &plan["shards"]),
+        (&43_200.into(), &8.into())
+    );
 }
 
 #[test]
@@ -267,7 +290,7 @@ fn what_cannot_be_sized_is_told_with_its_place() {
     let twice = file("c.jsonl", "{\"a\":{\"b\":1,\"b\":2}}\n");
     let no_backup = file("d.asb", "Version 3.1\n# namespace test\n+ x\n");
     let odd_key = file("e.jsonl", "{\"key\":[7],\"bins\":{}}\n");
-    let table: [(&[&str], &str); 19] = [
+    let table: [(&[&str], &str); 23] = [
         (
             &[&no_json],
             "a.jsonl:2: expected one JSON object a line, found \"{\\\"a\\\":\" (column 5",
@@ -290,6 +313,22 @@ fn what_cannot_be_sized_is_told_with_its_place() {
             "-1 writes a second: expected a number from 0",
         ),
         (&[SMALL, "--writes-per-s", "nan"], "NaN writes a second"),
+        (
+            &[SMALL, "--writes-per-s", "users=many"],
+            "\"many\" is no number",
+        ),
+        (
+            &[SMALL, "--writes-per-s", "1", "--writes-per-s", "2"],
+            "one record is the hottest of all",
+        ),
+        (
+            &["plan", "--entry-bytes=15"],
+            "give --entries, or --writes-per-s",
+        ),
+        (
+            &["plan", "--entries=9", "--entry-bytes=9", "--retention=soon"],
+            "\"soon\" is no time",
+        ),
         (&["plan", "--entries=0", "--entry-bytes=15"], "0 entries"),
         (
             &["plan", "--entries=9", "--entry-bytes=0"],

@@ -105,11 +105,24 @@ impl Section {
     }
 }
 
+/// What a person would say first: a word and a sentence or two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    /// How good or bad it is.
+    pub(crate) level: Level,
+    /// The word for it.
+    pub(crate) word: String,
+    /// What to know, and what to do.
+    pub(crate) sentence: String,
+}
+
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
     /// What it is about.
     pub(crate) title: String,
+    /// What it opens with.
+    pub(crate) lead: Option<Lead>,
     /// Under which circumstances it came to be: name and value.
     pub(crate) facts: Vec<(String, String)>,
     /// Its sections.
@@ -124,6 +137,22 @@ impl Report {
             title: title.into(),
             ..Self::default()
         }
+    }
+
+    /// Makes the report open with a sentence.
+    #[must_use]
+    pub(crate) fn lead(
+        mut self,
+        level: Level,
+        word: impl Into<String>,
+        sentence: impl Into<String>,
+    ) -> Self {
+        self.lead = Some(Lead {
+            level,
+            word: word.into(),
+            sentence: sentence.into(),
+        });
+        self
     }
 
     /// Adds a circumstance.

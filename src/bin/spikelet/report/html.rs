@@ -49,6 +49,15 @@ impl Page {
              <title>{title}</title><style>\n{STYLE}</style></head>\n<body><a class=\"skip\" href=\"#report\">Skip the menu</a>\
              <header><h1>{title}</h1>"
         );
+        if let Some(lead) = &report.lead {
+            let _ = write!(
+                self.out,
+                "<p class=\"lead {}\"><strong class=\"word\">{}</strong> {}</p>",
+                class(lead.level),
+                escape(&lead.word),
+                escape(&lead.sentence)
+            );
+        }
         if !report.facts.is_empty() {
             self.out.push_str(&facts_list(&report.facts));
         }
@@ -121,12 +130,16 @@ fn facts_list(facts: &[(String, String)]) -> String {
     format!("<dl class=\"facts\">{}</dl>", rows.collect::<String>())
 }
 
-fn verdict_box(verdict: &Verdict) -> String {
-    let class = match verdict.level {
+const fn class(level: Level) -> &'static str {
+    match level {
         Level::Good => "good",
         Level::Watch => "watch",
         Level::Bad => "bad",
-    };
+    }
+}
+
+fn verdict_box(verdict: &Verdict) -> String {
+    let class = class(verdict.level);
     format!(
         "<div class=\"verdict {class}\"><span class=\"word\">{}</span><span class=\"subject\">{}</span><p>{}</p></div>",
         escape(&verdict.word),

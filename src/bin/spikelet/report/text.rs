@@ -2,6 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::chart::Chart;
 use super::document::{Block, Report, Verdict};
 use super::table::{Align, Cell, Table};
 
@@ -21,6 +22,11 @@ const WORDS_MIN: usize = 16;
 pub(super) fn write(report: &Report) -> String {
     let mut text = Text::default();
     text.wrapped("", &report.title);
+    if let Some(lead) = &report.lead {
+        text.gap();
+        text.wrapped(INDENT, &format!("{}: {}", lead.word, lead.sentence));
+        text.gap();
+    }
     text.facts(&report.facts);
     for section in &report.sections {
         text.gap();
@@ -69,6 +75,7 @@ impl Text {
             Block::Facts(facts) => self.facts(facts),
             Block::Verdict(verdict) => self.verdict(verdict),
             Block::Table(table) => self.table(table),
+            Block::Chart(Chart::Bars(chart)) => self.table(&chart.to_table_with_bars()),
             Block::Chart(chart) => self.table(&chart.to_table()),
         }
     }

@@ -89,7 +89,8 @@ pub(crate) fn size(
     options: &Options,
     progress: &mut Progress<'_>,
 ) -> Result<Sizing, SizingError> {
-    if let Some(rate) = options.writes_per_s {
+    let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
+    for rate in rates.chain(options.writes_per_s) {
         checked_rate(rate)?;
     }
     let mut stats = StatsBySet::new(options);
