@@ -230,6 +230,9 @@ fn its_tables_have_the_numbers_of_the_json_form() {
             }
             let records: u64 = chart.iter().map(|row| row[2].parse::<u64>().unwrap()).sum();
             assert_eq!(records, set["records"].as_u64().unwrap(), "{name}");
+            if set["verdict"]["level"] == "OK" {
+                continue;
+            }
             let what_if = rows(page, &format!("{name} by number of shards"));
             for (row, expected) in what_if.iter().zip(set["what_if"].as_array().unwrap()) {
                 assert_eq!(row[1], expected["bytes_per_shard"].to_string());

@@ -1,6 +1,7 @@
 //! `spikelet sizing`, from outside.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use spikelet::Store;
@@ -37,7 +38,10 @@ fn a_plan_answers_from_numbers() {
         "400",
     ];
     let text = stdout(&arguments);
-    assert!(text.contains("ask for 8, so 8 are made"), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("ask for 8, so 8 are made"), "{text}");
+    assert!(words.contains("Hash-shard it by 8"), "{text}");
 }
 
 #[test]
@@ -106,6 +110,65 @@ fn a_plan_with_a_retention_names_its_buckets() {
         (&plan["time"]["buckets"], &plan["shards"]),
         (&43_200.into(), &8.into())
     );
+}
+
+#[test]
+fn packed_files_and_standard_input_are_sized_as_the_lines_in_them() {
+    let dir = TempDir::new().unwrap();
+    let lines = std::fs::read(SMALL).unwrap();
+    let gzip = |text: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    };
+    let zstd = |text: &[u8]| {
+        ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
+    };
+    let half = lines.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let (first, second) = lines.split_at(half);
+    let expected: Value = serde_json::from_str(&stdout(&[SMALL, "--json"])).unwrap();
+    for (name, bytes) in [
+        ("a.gz", gzip(&lines)),
+        ("b.zst", zstd(&lines)),
+        ("two-members", [gzip(first), gzip(second)].concat()),
+        ("two-frames", [zstd(first), zstd(second)].concat()),
+    ] {
+        let file = dir.path().join(name);
+        std::fs::write(&file, &bytes).unwrap();
+        let found: Value = serde_json::from_str(&stdout(&[path(&file), "--json"])).unwrap();
+        assert_eq!(
+            (&found["sets"], &found["source_kind"]),
+            (&expected["sets"], &"json-lines".into()),
+            "{name}"
+        );
+        let output = piped(&bytes);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&found["sets"], &found["source"]),
+            (&expected["sets"], &"standard input".into()),
+            "{name}"
+        );
+        // What is cut off is no end.
+        let output = piped(&bytes[..bytes.len() - 9]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("standard input"), "{name}: {told}");
+    }
+    let plain = piped(&lines);
+    assert_eq!(plain.status.code(), Some(0));
+}
+
+/// Sizes what comes by standard input.
+fn piped(bytes: &[u8]) -> std::process::Output {
+    let mut running = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["sizing", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    running.stdin.take().unwrap().write_all(bytes).unwrap();
+    running.wait_with_output().unwrap()
 }
 
 #[test]

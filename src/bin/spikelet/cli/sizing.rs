@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::page::{check_place, write_page};
-use super::print::{emit, progress};
+use super::print::{Unit, emit, progress};
 use super::{Failure, Outcome};
 use crate::report::to_json;
 use crate::sizing::{
@@ -21,7 +21,8 @@ const TOP_MAX: i64 = 1000;
 pub(crate) struct SizingArguments {
     #[command(subcommand)]
     plan: Option<SizingCommand>,
-    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines.
+    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may be
+    /// packed by gzip or zstd, and - is standard input.
     #[arg(required = true)]
     source: Option<PathBuf>,
     /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
@@ -147,9 +148,17 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         check_place(page, &[source])?;
     }
     let mut bar = None;
+    // Of a store records are counted, of files bytes; of standard input nothing tells how many.
+    let unit = if source.is_dir() {
+        Unit::Number
+    } else {
+        Unit::Bytes
+    };
     let sizing: Sizing = size(source, &options, &mut |done, total| {
-        bar.get_or_insert_with(|| progress("sizing", total))
-            .set_position(done);
+        if total > 0 {
+            bar.get_or_insert_with(|| progress("sizing", total, unit))
+                .set_position(done);
+        }
     })?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
