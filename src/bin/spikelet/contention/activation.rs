@@ -169,7 +169,7 @@ mod tests {
         let write = |n: u64| {
             let wanted_ns = n * 10_000_000;
             let takes = if wanted_ns < 3_000_000_000 { 100 } else { 1 };
-            let is_busy = wanted_ns < 1_800_000_000 && n % 2 == 0;
+            let is_busy = wanted_ns < 1_800_000_000 && n.is_multiple_of(2);
             TimedWrite {
                 wanted_ns,
                 acked_ns: (!is_busy).then_some(wanted_ns + takes * 1_000_000),

@@ -184,8 +184,8 @@ pub(super) fn before_and_after(run: &Run, before: usize) -> Option<Chart> {
     let chart = BarChart {
         title: format!("{name} at {}, in one record and in shards", load(row)),
         description: format!("{name}: {}.", told.collect::<Vec<_>>().join(", ")),
-        x_label: "records".to_owned(),
-        buckets: rows.iter().map(|row| shards(&row.shards)).collect(),
+        x_label: "shards".to_owned(),
+        buckets: rows.iter().map(|row| row.shards.to_string()).collect(),
         y,
         series: vec![BarSeries {
             name: name.to_owned(),
@@ -268,10 +268,44 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
     chart.into()
 }
 
-/// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load.
-pub(super) fn percentiles(run: &Run) -> Chart {
+/// Draws KEY_BUSY before, during and after the activation of a row.
+pub(super) fn phases(measured: &Measurement) -> Chart {
+    let phases = &measured.row.phases;
+    let values: Vec<f64> = phases
+        .iter()
+        .map(|phase| phase.key_busy_share * 100.0)
+        .collect();
+    let told = phases
+        .iter()
+        .zip(&values)
+        .map(|(phase, value)| format!("{} {} %", phase.name, crate::report::decimal(*value, 1)));
+    let chart = BarChart {
+        title: format!(
+            "KEY_BUSY at {}, while the collection is spread over {}",
+            load(&measured.row),
+            shards(&measured.row.shards)
+        ),
+        description: format!(
+            "Part of the writes refused: {}.",
+            told.collect::<Vec<_>>().join(", ")
+        ),
+        x_label: "activation".to_owned(),
+        buckets: phases.iter().map(|phase| phase.name.clone()).collect(),
+        y: Axis::new("KEY_BUSY", Unit::Percent),
+        series: vec![BarSeries {
+            name: "KEY_BUSY".to_owned(),
+            values,
+        }],
+        ..BarChart::default()
+    };
+    chart.into()
+}
+
+/// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
+/// `None` where all rows were activated on the way, which would mix what was before and after.
+pub(super) fn percentiles(run: &Run) -> Option<Chart> {
     let mut shown: Vec<&Measurement> = Vec::new();
-    for measured in &run.measured {
+    for measured in run.measured.iter().filter(|one| !one.case.activates()) {
         let load = |one: &Measurement| {
             (
                 one.row.rate.unwrap_or(0.0),
@@ -300,8 +334,12 @@ pub(super) fn percentiles(run: &Run) -> Chart {
         let name = format!("{}, {}", load(&measured.row), shards(&measured.row.shards));
         LineSeries::new(name, points.collect())
     };
-    let series: Vec<LineSeries> = shown.iter().take(LINES_MAX).map(curve).collect();
-    LineChart {
+    let mut series = merged(shown.iter().map(curve));
+    series.truncate(LINES_MAX);
+    if series.is_empty() {
+        return None;
+    }
+    let chart = LineChart {
         title: "Percentiles at the highest load".to_owned(),
         description: format!(
             "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
@@ -311,9 +349,12 @@ pub(super) fn percentiles(run: &Run) -> Chart {
         y: Axis::new("latency", Unit::Micros).log(),
         series,
         x_marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
-            .map(|(at, label)| Mark { at, label: label.to_owned() })
+            .map(|(at, label)| Mark {
+                at,
+                label: label.to_owned(),
+            })
             .into(),
         ..LineChart::default()
-    }
-    .into()
+    };
+    Some(chart.into())
 }

@@ -118,8 +118,11 @@ impl Run {
             report = report.section(self.activation_section(pictures));
         }
         if pictures {
-            let section = Section::new("Percentiles").chart(charts::percentiles(self));
-            report = report.section(section);
+            let curves = charts::percentiles(self).into_iter();
+            let section = curves.fold(Section::new("Percentiles"), Section::chart);
+            if !section.blocks.is_empty() {
+                report = report.section(section);
+            }
         }
         if let Some(section) = self.knees_section() {
             report = report.section(section);
@@ -267,6 +270,11 @@ impl Run {
         {
             section = section.chart(chart);
         }
+        let activated = self
+            .measured
+            .iter()
+            .filter(|one| !one.row.phases.is_empty());
+        section = activated.map(charts::phases).fold(section, Section::chart);
         let correctness = self.correctness_section();
         correctness.blocks.into_iter().fold(section, Section::block)
     }
@@ -316,7 +324,7 @@ impl Run {
                         .rows
                         .iter()
                         .filter_map(|row| rows.get(*row))
-                        .all(|row| is_untested(row)) =>
+                        .all(is_untested) =>
                 {
                     format!(
                         "not tested in {} of {} rows, the first of them {}, shards {}: too few writes for the percentile, lengthen \
@@ -380,7 +388,7 @@ impl Run {
             };
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 Cell::count(row.offered),
                 Cell::decimal(
                     row.goodput_per_s,
@@ -419,7 +427,7 @@ impl Run {
 
     fn errors_table(&self) -> Table {
         let mut table = Table::new(
-            "Refusals, retries, and final result codes",
+            "Refusals, retries, and final result codes, of whole rows",
             &["load", "shards", "refusals", "retries", "failed with"],
         )
         .words(&["shards", "failed with"]);
@@ -445,7 +453,7 @@ impl Run {
                 .collect();
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 Cell::count(row.refusals),
                 Cell::count(row.retries),
                 Cell::text(codes.join(", ")),
@@ -456,7 +464,7 @@ impl Run {
 
     fn service_table(&self) -> Table {
         let mut table = Table::new(
-            "From the time a write was really sent; holds as they were measured; times in ms",
+            "From the time a write was really sent, of whole rows; holds as they were measured; times in ms",
             &[
                 "load",
                 "shards",
@@ -471,7 +479,7 @@ impl Run {
         for row in self.rows() {
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 millis(row.service_p50_us),
                 millis(row.service_p99_us),
                 row.hold_us.map_or_else(Cell::missing, millis),
@@ -560,6 +568,15 @@ impl Run {
     }
 }
 
+/// Returns the shards of a row, both numbers if they were activated while it ran.
+fn shards_over_time(row: &Row) -> String {
+    if row.phases.is_empty() {
+        row.shards.to_string()
+    } else {
+        format!("1 to {}", row.shards)
+    }
+}
+
 /// Adds a row for each phase of a case whose shards were activated while it ran.
 fn phase_rows(table: &mut Table, measured: &Measurement) {
     let row = &measured.row;
@@ -567,7 +584,7 @@ fn phase_rows(table: &mut Table, measured: &Measurement) {
     let shards_in = |phase: &Phase| match phase.name.as_str() {
         "before" => "1".to_owned(),
         "after" => row.shards.to_string(),
-        _ => format!("1 to {}", row.shards),
+        _ => shards_over_time(row),
     };
     for phase in &row.phases {
         table.row([

@@ -109,9 +109,9 @@ impl Headline {
             "OK",
             Level::Good,
             format!(
-                "{} was spread over {} while it took {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was \
+                "{} spread over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was \
                  lost.",
-                who(run),
+                who(run, ["was", "were"]),
                 shards(&row.shards),
                 load_words(row),
                 percent(before.key_busy_share, 1),
@@ -142,8 +142,8 @@ impl Headline {
     /// Says what helps a record whose writers are refused.
     fn busy(run: &Run, row: &Row, beside: &Beside<'_>) -> Self {
         let begins = format!(
-            "{} takes {} KEY_BUSY at {} in one record.",
-            who(run),
+            "{} {} KEY_BUSY at {} in one record.",
+            who(run, ["takes", "take"]),
             percent(row.key_busy_share, 1),
             load_words(row)
         );
@@ -201,10 +201,11 @@ impl Headline {
                 "SLOW",
                 Level::Watch,
                 format!(
-                    "{} is not refused at {} in one record, but waits. Hash-shard it by {made}: p99 {}; a read of all of it \
+                    "{} never refused at {} in one record, but wait{}. Hash-shard by {made}: p99 {}; a read of all of it \
                      costs {made} gets.{}",
-                    who(run),
+                    who(run, ["is", "are"]),
                     load_words(row),
+                    if run.settings.hot_keys == 1 { "s" } else { "" },
                     arrow(row.p99_us, other.p99_us),
                     beside.time()
                 ),
@@ -246,8 +247,8 @@ impl Headline {
             word,
             level,
             format!(
-                "{} takes {} KEY_BUSY at {} at most ({}). Measure it in one record, too, to see what that saves: --shards 1.",
-                who(run),
+                "{} {} KEY_BUSY at {} at most ({}). Measure one record, too, to see what that saves: --shards 1.",
+                who(run, ["takes", "take"]),
                 percent(row.key_busy_share, 1),
                 load_words(row),
                 shards(&row.shards)
@@ -341,10 +342,11 @@ fn worst_on_one_record(run: &Run) -> Option<usize> {
         .map(|(place, _)| place)
 }
 
-fn who(run: &Run) -> String {
+/// Returns the hot keys as the subject of a sentence, with its verb in one form or the other.
+fn who(run: &Run, [one, several]: [&str; 2]) -> String {
     match run.settings.hot_keys {
-        1 => "Key hot0".to_owned(),
-        keys => format!("The hottest of {} keys", count(keys.into())),
+        1 => format!("Key hot0 {one}"),
+        keys => format!("{} hot keys {several}", count(keys.into())),
     }
 }
 

@@ -113,8 +113,14 @@ fn keys(set: &SetSizing, stats: &SetStats, contended: &[&ContendedRecord]) -> Ve
         };
         return set.sharded.iter().take(KEYS_SHOWN).map(of).collect();
     }
-    stats
-        .largest
+    let is_by_rate =
+        set.verdict.decided_by == "writes_per_s" && stats.most_written.iter().count() > 0;
+    let records = if is_by_rate {
+        &stats.most_written
+    } else {
+        &stats.largest
+    };
+    records
         .iter()
         .filter(|record| record.companion.is_none())
         .take(KEYS_SHOWN)
@@ -171,6 +177,13 @@ fn sentence(set: &SetSizing, key: Option<&HeadlineKey>) -> String {
                         }
                         _ => String::new(),
                     }
+                ),
+                Some((key, _)) if verdict.decided_by == "writes_per_s" => format!(
+                    "The hottest record of {place}, most likely key {}, is said to take {} writes a second, beyond the {} that \
+                     one record takes well.",
+                    key.key,
+                    decimal(verdict.value, 0),
+                    decimal(verdict.threshold, 0)
                 ),
                 _ => format!("{}: {}", capital(&place), verdict.sentence),
             };

@@ -16,6 +16,8 @@ const BAR_MIN_LOG: f64 = 8.0;
 const TEXT_BAR: f64 = 36.0;
 /// Groups that are narrower have no room for numbers.
 const NUMBERS_FROM: f64 = 26.0;
+/// Groups that are as wide as their labels of letters this wide show all of them on narrow screens, too.
+const LETTER_WIDE: f64 = 14.0;
 /// The most labels on the x axis.
 const LABELS_MAX: usize = 12;
 
@@ -97,7 +99,7 @@ impl BarChart {
             let mut values = self.series.iter().map(|series| series.values.get(place));
             values.all(|value| value.is_none_or(|value| *value == 0.0))
         };
-        while table.rows.len() > 1 && is_empty(table.rows.len() - 1) {
+        while !self.edges.is_empty() && table.rows.len() > 1 && is_empty(table.rows.len() - 1) {
             table.rows.pop();
         }
         table
@@ -188,7 +190,9 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
             .iter()
             .filter_map(|series| series.values.get(bucket));
         let highest = bars.copied().fold(0.0, f64::max);
-        let Some(y) = ruler.at(highest).filter(|_| *value > 0.0) else {
+        // Of counts nothing is nothing; a share of 0 is a result.
+        let is_shown = *value > 0.0 || chart.edges.is_empty();
+        let Some(y) = ruler.at(highest).filter(|_| is_shown) else {
             continue;
         };
         let text = match chart.y.unit {
@@ -197,7 +201,11 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
         };
         let middle = LEFT + (bucket as f64 + 0.5) * width;
         canvas.text(
-            "v m",
+            if is_roomy(&[text.as_str()], width) {
+                "v"
+            } else {
+                "v m"
+            },
             middle,
             y.min(bottom - BAR_MIN) - 5.0,
             "middle",
@@ -215,6 +223,13 @@ fn share(part: f64) -> String {
     }
 }
 
+/// Returns whether groups of this width have room for these texts in the large letters of narrow
+/// screens.
+fn is_roomy<T: AsRef<str>>(texts: &[T], width: f64) -> bool {
+    let letters = texts.iter().map(|text| text.as_ref().chars().count());
+    letters.max().unwrap_or(0) as f64 * LETTER_WIDE <= width
+}
+
 fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
     let at_edges = !chart.edges.is_empty();
     let names = if at_edges {
@@ -224,9 +239,10 @@ fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
     };
     let every = names.len().div_ceil(LABELS_MAX).max(1);
     let shift = if at_edges { 0.0 } else { 0.5 };
+    let is_wide = !at_edges && is_roomy(names, width);
     for (place, name) in names.iter().enumerate().step_by(every) {
         let x = LEFT + (place as f64 + shift) * width;
-        let class = if (place / every) % 3 == 0 {
+        let class = if (place / every) % 3 == 0 || is_wide {
             "t x"
         } else {
             "t x m"

@@ -185,9 +185,8 @@ impl Sizing {
         let section = Section::new("Distribution").paragraph(
             "Each bucket is twice as wide as the one before, and the scale of the numbers is logarithmic, so that single large \
              records show. \"Counted\" is what a record's limit applies to: header, key and bins; \"stored\" is what it takes on \
-             the device.",
+             the device. The histogram of the first set stands beside the verdict.",
         );
-        // The first stands beside the verdict.
         let section = self.shown().iter().skip(1).fold(section, |section, set| {
             section.chart(charts::histogram(self, set))
         });
