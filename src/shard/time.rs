@@ -23,9 +23,9 @@ use super::merge;
 use super::route;
 use super::scheme::{Epoch, check_bin};
 use crate::operations::lists;
+use crate::policy::MAX_TIME_TO_LIVE;
 use crate::{
-    Error, Key, ListReturnType, MAX_TIME_TO_LIVE, OperateResult, RecordSet, RecordStore, Result,
-    Value, WritePolicy,
+    Error, Key, ListReturnType, OperateResult, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
 /// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
@@ -51,7 +51,8 @@ const SPAN_BUCKETS_MAX: i64 = 200_000;
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
-/// use spikelet::{Store, TimeShards, TimeWidth};
+/// use spikelet::{Store, TimeShards};
+/// use spikelet::shard::TimeWidth;
 /// use std::time::{Duration, SystemTime};
 ///
 /// let store = Store::in_memory()?;
@@ -122,7 +123,7 @@ impl<R: RecordSet> TimeShards<R> {
 
     /// For how long elements are kept, counted from the end of their bucket. Default: for ever.
     ///
-    /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`](crate::MAX_TIME_TO_LIVE)), and [`TimeShards::add`] refuses
+    /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`](crate::policy::MAX_TIME_TO_LIVE)), and [`TimeShards::add`] refuses
     /// what would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {

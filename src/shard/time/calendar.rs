@@ -45,7 +45,7 @@ impl TimeWidth {
     /// ```
     /// # fn main() -> spikelet::Result<()> {
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use spikelet::TimeWidth;
+    /// use spikelet::shard::TimeWidth;
     /// let at = UNIX_EPOCH + Duration::from_secs(1_772_373_599);
     /// assert_eq!(TimeWidth::Hourly.bucket_name(at)?, "2026-03-01-13");
     /// assert_eq!(TimeWidth::Daily.bucket_name(at)?, "2026-03-01");

@@ -6,12 +6,13 @@
 //! since 1970. Companion: `shard_of` = `[key, shards of a bucket, number of this one, epoch, beginning of the bucket]`.
 
 use super::calendar::{Bucket, TimeWidth};
+use crate::expression::ExpType;
 use crate::expressions::{and, eq, int_bin, list_bin, lists, lt};
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::route::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, SUBKEYS, SUBKEYS_EPOCH, key_value};
 use crate::value::{List, ListOrder, Value};
-use crate::{Error, ExpType, Expression, Key, ListReturnType, Result};
+use crate::{Error, Expression, Key, ListReturnType, Result};
 
 pub(super) use super::super::scheme::SUBKEYS_SPAN;
 

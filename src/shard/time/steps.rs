@@ -15,6 +15,7 @@ use super::calendar::Bucket;
 use super::layout::{Layout, Part, Phase, SUBKEYS_SPAN, Span};
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, lt, not, or};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
+use crate::policy::RecordExistsAction;
 use crate::shard::companions::Companions;
 use crate::shard::route::text;
 use crate::shard::scheme::{
@@ -22,8 +23,7 @@ use crate::shard::scheme::{
 };
 use crate::value::{ListOrder, Value};
 use crate::{
-    Error, Expiration, Expression, Key, OperateResult, Operation, RecordExistsAction, RecordSet,
-    Result, WritePolicy,
+    Error, Expiration, Expression, Key, OperateResult, Operation, RecordSet, Result, WritePolicy,
 };
 
 /// How long to wait before a record that is fought over is tried again.

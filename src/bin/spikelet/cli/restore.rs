@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spikelet::backup::{BackupError, Restore, RestoreOptions, RestoreSummary};
-use spikelet::{KeyHash, NamespaceConfig, Store};
+use spikelet::record::KeyHash;
+use spikelet::{NamespaceConfig, Store};
 
 use super::interrupt::on_interrupt;
 use super::print::{Unit, emit_found, note, progress};

@@ -3,7 +3,9 @@
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 use serde::Serialize;
-use spikelet::{OpeningStep, Store, Verification, sharded_collections};
+use spikelet::Store;
+use spikelet::shard::sharded_collections;
+use spikelet::storage::{OpeningStep, Verification};
 
 use super::print::{Unit, emit_found, progress};
 use super::{Failure, Outcome, StoreArguments};
@@ -119,7 +121,7 @@ struct Place {
 
 impl NamespaceCheck {
     fn new((name, found): (String, Verification)) -> Self {
-        let place = |place: spikelet::Damage| Place {
+        let place = |place: spikelet::storage::Damage| Place {
             device: place.device,
             offset: place.offset,
             bytes: place.bytes,

@@ -1,7 +1,7 @@
 //! What a person would say of a run, in a sentence or two.
 
 use serde::Serialize;
-use spikelet::arithmetic::power_of_two;
+use spikelet::shard::arithmetic::power_of_two;
 
 use super::format::{load, percent, shards};
 use super::judge::BUSY_KNEE;

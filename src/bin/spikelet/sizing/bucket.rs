@@ -1,6 +1,6 @@
 //! Buckets of time: how wide, and into how many shards each is hashed.
 
-use spikelet::arithmetic::{
+use spikelet::shard::arithmetic::{
     SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES, WRITES_PER_SECOND, arrivals_p99, power_of_two,
     shards_by_rate, shards_by_size,
 };

@@ -224,7 +224,7 @@ pub(super) fn helps(set: &SetSizing) -> String {
         .as_ref()
         .map_or_else(String::new, |bin| format!(" its bin {bin}"));
     let by_time = match set.writes_per_s {
-        Some(rate) if rate > spikelet::arithmetic::WRITES_PER_SECOND => {
+        Some(rate) if rate > spikelet::shard::arithmetic::WRITES_PER_SECOND => {
             " Time shards alone do not help: all writers are in the current bucket."
         }
         _ if verdict.decided_by == "key_busy" => {
@@ -238,7 +238,7 @@ pub(super) fn helps(set: &SetSizing) -> String {
             format!("Split it into {} shards.", count(most * 2))
         }
         1 => format!("Hash-shard{bin}: into how many, its rate says (--writes-per-s).{by_time}"),
-        shards if shards > spikelet::arithmetic::SHARDS_MAX => {
+        shards if shards > spikelet::shard::arithmetic::SHARDS_MAX => {
             let time = advice.time.as_ref().map(bucket::sentence);
             time.map_or_else(
                 || advice.sentence.clone(),

@@ -1,10 +1,9 @@
 //! What one record takes, part by part.
 
 use serde::Serialize;
-use spikelet::arithmetic::SWEET_SPOT_BYTES;
-use spikelet::{
-    BinName, Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef,
-};
+use spikelet::record::BinName;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
 use super::remedy::{Obstacle, Remedy};
 
@@ -333,7 +332,8 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use spikelet::{Map, MapOrder, Store};
+    use spikelet::value::Map;
+    use spikelet::{MapOrder, Store};
 
     fn given(name: &str, value: Value) -> RecordMeasure {
         RecordMeasure::given(None, [(name.to_owned(), value)]).unwrap()

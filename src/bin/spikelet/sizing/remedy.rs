@@ -1,8 +1,9 @@
 //! What makes a large or hot record better, where shards do and where they do not.
 
 use serde::Serialize;
-use spikelet::arithmetic::SWEET_SPOT_BYTES;
-use spikelet::{ListRef, MapRef, ValueRef};
+use spikelet::ValueRef;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+use spikelet::value::{ListRef, MapRef};
 
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
@@ -189,7 +190,8 @@ fn key_name(key: &ValueRef<'_>) -> String {
 mod tests {
     use super::*;
     use crate::sizing::measure::RecordMeasure;
-    use spikelet::{Map, MapOrder, Value};
+    use spikelet::value::Map;
+    use spikelet::{MapOrder, Value};
 
     fn obstacle(value: Value) -> Option<Obstacle> {
         let record = RecordMeasure::given(None, [("b".to_owned(), value)]).unwrap();

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use spikelet::MAX_BINS;
-use spikelet::arithmetic::SWEET_SPOT_BYTES;
+use spikelet::record::MAX_BINS;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Options;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spikelet::arithmetic::{
+use spikelet::shard::arithmetic::{
     SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
 };
 

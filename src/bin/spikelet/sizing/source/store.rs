@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use spikelet::{Digest, HotRecord, Namespace, Store};
+use spikelet::storage::HotRecord;
+use spikelet::{Digest, Namespace, Store};
 
 use super::{Progress, SizingError};
 use crate::report;

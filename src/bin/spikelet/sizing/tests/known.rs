@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use spikelet::backup::{BackupOptions, save};
 use spikelet::operations::lists;
+use spikelet::shard::ShardPolicy;
+use spikelet::value::Map;
 use spikelet::{
-    Expiration, ListOrder, ListPolicy, ListWriteFlags, Map, MapOrder, NamespaceConfig, ShardPolicy,
-    ShardedList, Store, Value, WritePolicy,
+    Expiration, ListOrder, ListPolicy, ListWriteFlags, MapOrder, NamespaceConfig, ShardedList,
+    Store, Value, WritePolicy,
 };
 use tempfile::TempDir;
 
