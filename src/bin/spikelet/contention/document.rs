@@ -1,6 +1,6 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
-use super::activation::Phase;
+use super::activation_section::{phase_rows, shards_over_time};
 use super::case::Settings;
 use super::charts;
 use super::format::{load, millis, percent, share};
@@ -8,7 +8,7 @@ use super::headline::Headline;
 use super::judge::BUSY_KNEE;
 use super::layout::Layout;
 use super::ledger::Correctness;
-use super::row::{Measurement, Row};
+use super::row::Row;
 use super::run::{Interruption, Run, durability};
 use super::threshold::{ConditionResult, Demand};
 use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
@@ -543,65 +543,5 @@ impl Run {
                 load(worst),
             ),
         })
-    }
-
-    fn activation_section(&self, pictures: bool) -> Section {
-        let mut section = Section::new("Activation under load").paragraph(
-            "The lists or counters begin in one record and are spread while they are written. One write in eight is looked for right \
-             after its acknowledgement, and all of them at the end.",
-        );
-        for measured in &self.measured {
-            let Some(activation) = &measured.activation else {
-                continue;
-            };
-            section = section.paragraph(format!(
-                "{}: to {} shards in {} ms. Before, during and after are rows of their own in the table above.",
-                load(&measured.row),
-                activation.shards,
-                decimal((activation.ended_s - activation.began_s) * 1e3, 1),
-            ));
-            if pictures {
-                section = section.chart(charts::timeline(measured, activation));
-            }
-        }
-        section
-    }
-}
-
-/// Returns the shards of a row, both numbers if they were activated while it ran.
-fn shards_over_time(row: &Row) -> String {
-    if row.phases.is_empty() {
-        row.shards.to_string()
-    } else {
-        format!("1 to {}", row.shards)
-    }
-}
-
-/// Adds a row for each phase of a case whose shards were activated while it ran.
-fn phase_rows(table: &mut Table, measured: &Measurement) {
-    let row = &measured.row;
-    let time = |micros: Option<f64>| micros.map_or_else(Cell::missing, millis);
-    let shards_in = |phase: &Phase| match phase.name.as_str() {
-        "before" => "1".to_owned(),
-        "after" => row.shards.to_string(),
-        _ => shards_over_time(row),
-    };
-    for phase in &row.phases {
-        table.row([
-            Cell::text(format!(
-                "{} {}, {} s",
-                load(row),
-                phase.name,
-                decimal(phase.seconds, 1)
-            )),
-            Cell::text(shards_in(phase)),
-            Cell::count(phase.offered),
-            Cell::decimal(phase.goodput_per_s, 1),
-            share(phase.key_busy_share),
-            time(phase.p50_us),
-            time(phase.p99_us),
-            time(phase.p999_us),
-            time(phase.max_us),
-        ]);
     }
 }

@@ -16,11 +16,12 @@
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
 //!   earlier run. `repeats`, `student`: whether two rows differ by more than their repeats do.
-//! * `run`, `headline`, `document`, `findings`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
+//! * `run`, `headline`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
 //!   HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;
+mod activation_section;
 mod baseline;
 mod case;
 mod charts;
