@@ -73,7 +73,9 @@ fn a_graph_is_sharded_at_a_bound_and_every_edge_is_found_again() {
 #[test]
 fn a_bound_that_is_no_size_is_refused() {
     for (bound, why) in [
-        ("0", "at least 1"),
+        ("0", "at least 512"),
+        ("5", "at least 512"),
+        ("511", "at least 512"),
         ("much", "is no size"),
         ("1e3", "is no size"),
     ] {
