@@ -216,7 +216,7 @@ fn a_sharded_collection_is_judged_as_one() {
     fought_over(dir.path(), |store, n| {
         let list = ShardedList::new(store, "feeds", "alice", "by")?;
         if list.add(0).is_ok() {
-            list.activate(2).map(|_| ())?;
+            list.shards().activate(2).map(|_| ())?;
         }
         list.add(n % 7).map(|_| ())
     });
@@ -246,9 +246,9 @@ fn shards_that_have_grown_too_large_ask_for_more() {
     filled(dir.path(), |store| {
         let list = ShardedList::new(store, "feeds", "alice", "by")
             .unwrap()
-            .policy(ShardPolicy::by_hand());
+            .policy(ShardPolicy::manual());
         list.add(0).unwrap();
-        list.activate(2).unwrap();
+        list.shards().activate(2).unwrap();
         let texts = (0..400).map(|n| Value::from(format!("{n}-{}", "x".repeat(1_000))));
         for text in texts {
             list.add(text).unwrap();
