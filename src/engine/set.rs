@@ -19,8 +19,7 @@ use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
 
-use super::namespace::{Core, HotRecord, ScannedRecord, metadata_of, record_of};
-use super::write::expired;
+use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
 pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
