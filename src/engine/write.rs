@@ -110,6 +110,8 @@ pub(crate) struct WriteOutcome<R> {
     pub(crate) void_time: u32,
     /// What it takes, in bytes, as [`record_bytes`] counts; 0 if it is gone.
     pub(crate) record_bytes: u64,
+    /// How many writers held the record or waited for it when this one came.
+    pub(crate) queued_behind: usize,
     /// `None`: there was nothing to write.
     pub(crate) lsn: Option<Lsn>,
     pub(crate) results: R,
@@ -161,6 +163,7 @@ impl Core {
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy))?;
+        let queued_behind = lock.queued_behind();
         let now_ms = self.clock.now_ms();
 
         let entry = match lock.entry() {
@@ -254,6 +257,7 @@ impl Core {
             generation: 0,
             void_time: 0,
             record_bytes: 0,
+            queued_behind,
             lsn,
             results,
         };
@@ -284,6 +288,7 @@ impl Core {
             generation,
             void_time,
             record_bytes,
+            queued_behind,
             lsn: lsn.map_err(|error| refused(self.not_written(error)))?,
             results,
         })
