@@ -38,4 +38,5 @@ pub(crate) use merge::merge;
 pub(crate) use read::SingleRead;
 #[cfg(feature = "server")]
 pub(crate) use results::ResultSink;
+#[cfg(feature = "server")]
 pub(crate) use scalar::End;
