@@ -146,9 +146,9 @@ pub use retry::RetryPolicy;
 pub use server::{Server, ServerBuilder, ServerConfig, ServerHandle};
 pub use shard::arithmetic;
 pub use shard::{
-    ShardPolicy, ShardProgress, ShardRecord, ShardStanding, ShardState, ShardTransition,
-    ShardedCollection, ShardedCounter, ShardedList, ShardedMap, TimeShards, TimeWidth,
-    sharded_collections,
+    MinuteWidth, ShardPolicy, ShardProgress, ShardRecord, ShardStanding, ShardState,
+    ShardTransition, ShardedCollection, ShardedCounter, ShardedList, ShardedMap, TimeRange,
+    TimeShards, TimeWidth, sharded_collections,
 };
 pub use store::{RecordSet, RecordStore};
 pub use value::{

@@ -47,6 +47,8 @@ pub struct ShardRecord {
     pub shard: u64,
     /// The beginning of its bucket, in Unix seconds, where the collection is sharded by time.
     pub bucket: Option<i64>,
+    /// Whether it is a page of the directory of buckets, and holds no elements.
+    pub is_page: bool,
     /// The transition that made it what it is.
     pub epoch: u64,
     /// Whether a transition keeps it from being written.
@@ -310,9 +312,10 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
     let Some(Value::List(items)) = record.get(SHARD_OF) else {
         return None;
     };
-    let [root, _, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
+    let [root, shards, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
         return None;
     };
+    let is_page = *shards == Value::Int(0);
     let (bucket, bin) = match rest {
         [] => (None, None),
         [Value::Int(bucket)] => (Some(*bucket), None),
@@ -325,8 +328,9 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         shard: u64::try_from(*shard).ok()?,
         bucket,
         epoch: Epoch::of(epoch)?.0,
+        is_page,
         frozen: record.view().bin(FROZEN).is_some(),
-        elements: elements(record),
+        elements: if is_page { 0 } else { elements(record) },
         bytes: bytes(record),
         standing: ShardStanding::Orphan,
     };

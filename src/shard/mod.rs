@@ -39,4 +39,4 @@ pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
 pub use state::{ShardProgress, ShardState, ShardTransition};
-pub use time::{TimeShards, TimeWidth};
+pub use time::{MinuteWidth, TimeRange, TimeShards, TimeWidth};

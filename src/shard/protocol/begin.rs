@@ -109,7 +109,7 @@ impl<P: Clone> Begin<P> {
             return self.go(Step::Help(help));
         }
         match (self.goal, root.scheme) {
-            (Goal::Activate(_), Scheme::Whole) if root.description.has_other_forms() => {
+            (Goal::Activate(_), Scheme::Whole) if root.description.has_unknown_forms() => {
                 Progress::Failed(Failure::OtherForm)
             }
             (Goal::Activate(shards), Scheme::Whole) => {

@@ -1,8 +1,4 @@
-//! The steps: each is one atomic operation on one record, and may be repeated.
-//!
-//! A bucket's record is *placed* first: described, and closed to readers and writers by a token. It is *opened* by those who
-//! knew its token when they found the root still at its epoch. So a writer that wakes up late, after the collection has been
-//! deleted, can leave a closed record at worst, and nothing is ever acknowledged into it.
+//! The steps on a store: each is one operation on one record, guarded by what the record must be.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,18 +8,23 @@ use std::time::{Duration, Instant};
 use spikelet_storage::EPOCH_UNIX_SECONDS;
 
 use super::calendar::Bucket;
-use super::layout::{Layout, Part, Phase, SUBKEYS_SPAN, Span};
-use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, lt, not, or};
-use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
-use crate::shard::companions::Companions;
-use crate::shard::route::text;
-use crate::shard::scheme::{
-    Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, not_understood,
+use super::layout::{Layout, Owner, Page, Part, Phase, Route};
+use super::protocol::{
+    CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Steps, Token,
 };
+use super::span::Span;
+use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
+use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
+use crate::record::BinName;
+use crate::shard::companions::Companions;
+use crate::shard::content::Collection;
+use crate::shard::description::{DESCRIPTION_BINS, Described, Description, Form, Keys};
+use crate::shard::route::text;
+use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS_SPAN};
 use crate::value::{ListOrder, Value};
 use crate::{
-    Error, Expiration, Expression, Key, OperateResult, Operation, RecordExistsAction, RecordSet,
-    Result, WritePolicy,
+    Error, Expiration, Expression, Key, ListReturnType, MAX_TIME_TO_LIVE, OperateResult, Operation,
+    RecordExistsAction, RecordSet, Result, WritePolicy,
 };
 
 /// How long to wait before a record that is fought over is tried again.
@@ -34,63 +35,30 @@ const TOKEN_BITS: u64 = (1 << 62) - 1;
 
 /// One collection, and how its records are operated on.
 #[derive(Debug)]
-pub(super) struct Steps<R> {
+pub(super) struct RecordSteps<R> {
     pub(super) records: R,
-    pub(super) key: Key<'static>,
-    pub(super) bin: Box<str>,
+    key: Key<'static>,
+    bin: BinName,
     pub(super) layout: Layout,
     pub(super) retention: Option<Duration>,
     policy: WritePolicy,
-    /// How the open parts are written, of each number the one that was written last.
-    open: Companions<(Bucket, Epoch)>,
+    /// How open buckets are written, of each shard the bucket that was written last.
+    open: Companions<(Bucket, Route)>,
     tokens: AtomicU64,
 }
 
-/// What a step has come to.
-#[derive(Debug)]
-pub(super) enum Did {
-    Done(OperateResult),
-    /// There is no record, and the step creates none.
-    NotFound,
-    /// Its guard does not hold.
-    FilteredOut,
-}
-
-/// What a root says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Root {
-    /// The number of the last transition; it stays when the collection is deleted.
-    pub(super) epoch: Epoch,
-    /// `None`: there is no collection.
-    pub(super) spread: Option<(Phase, Span)>,
-}
-
-/// Names one placing of a record, never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Token(i64);
-
-/// What the record of a part is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    Absent,
-    /// Of this epoch.
-    At(Epoch),
-    /// The same, and not open yet.
-    Placed(Epoch, Token),
-}
-
-impl<R: RecordSet> Steps<R> {
+impl<R: RecordSet> RecordSteps<R> {
     pub(super) fn new(
         records: R,
         key: Key<'static>,
-        bin: &str,
+        bin: BinName,
         layout: Layout,
         policy: &WritePolicy,
     ) -> Self {
         Self {
             records,
             key,
-            bin: bin.into(),
+            bin,
             layout,
             retention: None,
             policy: WritePolicy::default()
@@ -105,44 +73,54 @@ impl<R: RecordSet> Steps<R> {
     }
 
     /// Spreads each bucket over so many records.
-    pub(super) fn lay_out(&mut self, shards: u64) {
+    pub(super) fn set_shards(&mut self, shards: u64) {
         self.layout.shards = shards;
         self.open = Companions::default();
     }
 
-    /// The store's time in milliseconds since 1970.
-    pub(super) fn now_unix_ms(&self) -> i64 {
+    pub(super) fn bin(&self) -> &str {
+        self.bin.as_str()
+    }
+
+    pub(super) const fn policy(&self) -> &WritePolicy {
+        &self.policy
+    }
+
+    pub(super) fn key_of(&self, keys: Keys, part: Part) -> Key<'static> {
+        self.layout.key(self.owner(), keys, part)
+    }
+
+    const fn owner(&self) -> Owner<'_> {
+        Owner {
+            root: &self.key,
+            bin: self.bin,
+        }
+    }
+
+    /// Returns the store's time in milliseconds since 1970.
+    fn now_unix_ms(&self) -> i64 {
         (self.records.now_ms() + EPOCH_UNIX_SECONDS * 1000).cast_signed()
     }
 
-    /// For how much longer a bucket is kept; `None`: it is not, any more.
-    pub(super) fn kept_for(&self, bucket: Bucket, retention: Duration) -> Option<Duration> {
-        let end_ms = (bucket.0 + self.layout.width.seconds()) * 1000;
+    /// Returns for how much longer a part is kept: nothing if it is past the retention; `None`: for ever.
+    pub(super) fn kept_for(&self, part: Part) -> Option<Duration> {
+        let (retention, end) = (self.retention?, self.layout.end(part)?);
         let retention_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
-        let left_ms = end_ms
+        let left_ms = (end * 1000)
             .saturating_add(retention_ms)
             .saturating_sub(self.now_unix_ms());
-        u64::try_from(left_ms)
-            .ok()
-            .filter(|left| *left > 0)
-            .map(Duration::from_millis)
+        Some(Duration::from_millis(left_ms.max(0).unsigned_abs()))
     }
 
-    /// Whether a bucket is past the retention, and may have expired.
-    pub(super) fn is_past(&self, bucket: Bucket) -> bool {
-        self.retention
-            .is_some_and(|retention| self.kept_for(bucket, retention).is_none())
-    }
-
-    /// The first bucket that is kept; `None`: all are.
-    pub(super) fn horizon(&self) -> Option<Bucket> {
-        let retention_ms = i64::try_from(self.retention?.as_millis()).unwrap_or(i64::MAX);
-        let width_ms = self.layout.width.seconds() * 1000;
-        // Its end is the first one that is later than this.
-        let ended_ms = self.now_unix_ms().saturating_sub(retention_ms);
-        Some(Bucket(
-            ended_ms.div_euclid(width_ms) * self.layout.width.seconds(),
-        ))
+    /// Returns when a part expires that is written now.
+    fn expiration(&self, part: Part) -> Expiration {
+        match self.kept_for(part) {
+            // To the next second; one that is past by now was not when the call began.
+            Some(left) if left < MAX_TIME_TO_LIVE => {
+                Expiration::After(Duration::from_secs(left.as_secs() + 1))
+            }
+            _ => Expiration::Never,
+        }
     }
 
     fn token(&self) -> Token {
@@ -150,9 +128,14 @@ impl<R: RecordSet> Steps<R> {
         Token(1 + token.cast_signed())
     }
 
-    /// One operation, tried again within the policy's time where the record is fought over: for everything but what the
+    /// Does one operation, again within the policy's time where the record is fought over: for everything but what the
     /// caller wants to be written, which is refused at once.
-    fn run(&self, policy: &WritePolicy, key: &Key<'_>, operations: &[Operation]) -> Result<Did> {
+    fn run(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<StepOutcome<OperateResult>> {
         let begun = Instant::now();
         loop {
             match self.run_once(policy, key, operations) {
@@ -163,7 +146,7 @@ impl<R: RecordSet> Steps<R> {
                 {
                     std::thread::sleep(BUSY_PAUSE);
                 }
-                did => return did,
+                outcome => return outcome,
             }
         }
     }
@@ -173,21 +156,30 @@ impl<R: RecordSet> Steps<R> {
         policy: &WritePolicy,
         key: &Key<'_>,
         operations: &[Operation],
-    ) -> Result<Did> {
+    ) -> Result<StepOutcome<OperateResult>> {
         match self.records.operate_on(policy, key, operations) {
-            Ok(operated) => Ok(Did::Done(operated)),
-            Err(Error::NotFound { .. }) => Ok(Did::NotFound),
-            Err(Error::FilteredOut { .. }) => Ok(Did::FilteredOut),
+            Ok(operated) => Ok(StepOutcome::Done(operated)),
+            Err(Error::NotFound { .. }) => Ok(StepOutcome::NotFound),
+            Err(Error::FilteredOut { .. }) => Ok(StepOutcome::FilteredOut),
             Err(error) => Err(error),
         }
     }
 
-    /// A step on the root, or on a part of the collection, if it is there.
-    fn step(&self, key: &Key<'_>, guard: Expression, operations: &[Operation]) -> Result<Did> {
-        self.run(&self.existing(guard), key, operations)
+    /// Writes a record that is there already.
+    fn write_existing(
+        &self,
+        key: &Key<'_>,
+        guard: Expression,
+        operations: &[Operation],
+    ) -> Result<StepOutcome<()>> {
+        let policy = self.existing(guard);
+        Ok(match self.run(&policy, key, operations)? {
+            StepOutcome::Done(_) => StepOutcome::Done(()),
+            StepOutcome::NotFound => StepOutcome::NotFound,
+            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
+        })
     }
 
-    /// How a record is written that is there already.
     fn existing(&self, guard: Expression) -> WritePolicy {
         self.policy
             .clone()
@@ -196,237 +188,318 @@ impl<R: RecordSet> Steps<R> {
             .filter(guard)
     }
 
-    /// Reads the root.
-    ///
-    /// # Errors
-    /// [`Error::ShardScheme`] if it is not that of such a collection.
-    pub(super) fn root(&self) -> Result<Root> {
-        let read = [
-            get_bin(SUBKEYS),
-            get_bin(SUBKEYS_EPOCH),
-            get_bin(SUBKEYS_BIN),
-            get_bin(SUBKEYS_SPAN),
-            get_bin(SHARD_OF),
-        ];
-        let Did::Done(operated) = self.run(&self.policy, &self.key, &read)? else {
-            return Ok(Root::default());
-        };
-        // A companion of another collection.
-        if operated.value(4).is_some() {
-            return Err(Error::ShardKeyCollision {
-                key: text(&self.key),
-            });
-        }
-        let epoch = match operated.value(1) {
-            None => Epoch::default(),
-            Some(epoch) => Epoch::of(epoch).ok_or_else(|| Error::ShardScheme {
-                found: format!("{epoch:?}").into(),
-                why: "the bin subkeys_epoch holds no number of a transition",
-            })?,
-        };
-        let Some(subkeys) = operated.value(0) else {
-            let spread = None;
-            return Ok(Root { epoch, spread });
-        };
-        let is_own = operated.value(2) == Some(&(&*self.bin).into());
-        if !is_own || matches!(subkeys, Value::Map(_)) {
-            return Err(not_understood(
-                operated.value(2),
-                "other collections of the record are sharded, and time shards have to be the only ones: keep them under another key",
-            ));
-        }
-        let phase = self.layout.parse(subkeys)?;
-        let spread = Some((phase, Span::parse(operated.value(3))?));
-        Ok(Root { epoch, spread })
+    /// Returns the number of a transition that begins now.
+    fn next_epoch(&self, after: Epoch) -> Epoch {
+        after.after(self.records.now_ms().saturating_mul(1000))
     }
 
-    /// Makes the collection, with its first bucket.
-    pub(super) fn begin(&self, after: Epoch, bucket: Bucket) -> Result<Did> {
-        let epoch = after.after(self.records.now_ms().saturating_mul(1000));
-        let guard = and([
-            not(bin_exists(SUBKEYS)),
-            not(bin_exists(SHARD_OF)),
-            not(bin_exists(&self.bin)),
-            or([
-                not(bin_exists(SUBKEYS_EPOCH)),
-                lt(int_bin(SUBKEYS_EPOCH), epoch.value()),
-            ]),
-        ]);
-        let policy = self.policy.clone().filter(guard);
-        let operations = [
-            put(SUBKEYS, self.layout.value(Phase::Active)),
-            put(SUBKEYS_EPOCH, epoch.value()),
-            put(SUBKEYS_BIN, &*self.bin),
-            put(SUBKEYS_SPAN, Span::only(bucket).value()),
-        ];
-        self.run(&policy, &self.key, &operations)
+    /// Returns the description with this collection in a phase.
+    fn marked(&self, root: &RootState, phase: Phase, epoch: Epoch) -> Result<Description> {
+        let form = Form::of(&self.layout.value(phase))?;
+        Ok(root.description.marked(self.bin, form, epoch))
     }
 
-    /// Whether the root has a bin of the collection's name, which is none of ours.
-    pub(super) fn has_own_bin(&self) -> Result<bool> {
-        let read = [get_bin(&self.bin)];
-        Ok(match self.run(&self.policy, &self.key, &read)? {
-            Did::Done(operated) => operated.value(0).is_some(),
-            _ => false,
-        })
+    /// Returns the filter of an open part.
+    fn is_open(&self, route: Route, part: Part) -> Expression {
+        and([self.is_part(route, part), not(bin_exists(FROZEN))])
     }
 
-    /// Exchanges the span.
-    pub(super) fn widen(&self, epoch: Epoch, from: Span, to: Span) -> Result<Did> {
-        let guard = and([
-            self.layout.is_at(Phase::Active, epoch),
-            eq(list_bin(SUBKEYS_SPAN), from.value()),
-        ]);
-        self.step(&self.key, guard, &[put(SUBKEYS_SPAN, to.value())])
+    fn is_part(&self, route: Route, part: Part) -> Expression {
+        let shard_of = self.layout.shard_of(self.owner(), route, part);
+        eq(list_bin(SHARD_OF), shard_of)
     }
 
-    /// From here on nothing is written, and no bucket is added.
-    pub(super) fn mark_deleting(&self, epoch: Epoch) -> Result<Did> {
-        let next = epoch.after(self.records.now_ms().saturating_mul(1000));
-        let guard = self.layout.is_at(Phase::Active, epoch);
-        let operations = [
-            put(SUBKEYS, self.layout.value(Phase::Deleting)),
-            put(SUBKEYS_EPOCH, next.value()),
-        ];
-        self.step(&self.key, guard, &operations)
+    fn is_placed(&self, route: Route, part: Part, token: Token) -> Expression {
+        and([self.is_part(route, part), eq(int_bin(FROZEN), token.0)])
     }
 
-    /// Deletes a part that is older than a deletion.
-    pub(super) fn delete(&self, part: Part, deletion: Epoch) -> Result<Did> {
-        let guard = part.is_before(&self.key, deletion);
-        let key = self.layout.key(&self.key, part);
-        self.step(&key, guard, &[delete_all_bins()])
-    }
-
-    /// The deletion is done. The epoch stays, so that none is ever used again.
-    pub(super) fn clear(&self, deletion: Epoch) -> Result<Did> {
-        let guard = self.layout.is_at(Phase::Deleting, deletion);
-        let bins = [SUBKEYS, SUBKEYS_BIN, SUBKEYS_SPAN].map(delete_bin);
-        self.step(&self.key, guard, &bins)
-    }
-
-    /// Does what the caller wants with an open part.
-    pub(super) fn on_open(
-        &self,
-        part: Part,
-        epoch: Epoch,
-        operations: &[Operation],
-    ) -> Result<Did> {
-        let open = self.open.filter(part.shard, (part.bucket, epoch), || {
-            and([self.is_part(part, epoch), not(bin_exists(FROZEN))])
-        });
-        let policy = self.existing(open);
-        let key = self.layout.key(&self.key, part);
-        self.run_once(&policy, &key, operations)
-    }
-
-    /// Places the record of a part, where there is none or one that is older.
-    pub(super) fn place(&self, part: Part, epoch: Epoch) -> Result<Option<Token>> {
-        let token = self.token();
-        let expiration = match self.retention {
-            None => Expiration::Never,
-            // To the next second; one that is past by now was not when the call began.
-            Some(retention) => Expiration::After(Duration::from_secs(
-                self.kept_for(part.bucket, retention)
-                    .unwrap_or_default()
-                    .as_secs()
-                    + 1,
-            )),
-        };
-        let policy = self
-            .policy
-            .clone()
-            .record_exists_action(RecordExistsAction::Replace)
-            .expiration(expiration)
-            .filter(part.is_before(&self.key, epoch));
-        let operations = [
-            put(SHARD_OF, self.layout.shard_of(&self.key, part, epoch)),
-            put(FROZEN, token.0),
-        ];
-        let key = self.layout.key(&self.key, part);
-        Ok(match self.run(&policy, &key, &operations)? {
-            Did::Done(_) => Some(token),
-            Did::NotFound | Did::FilteredOut => None,
-        })
-    }
-
-    /// Opens what was placed under this token. The caller has found the root at this epoch since it learned the token.
-    pub(super) fn open(&self, part: Part, epoch: Epoch, token: Token) -> Result<Did> {
-        let operations = [
-            lists::create_persistent(&self.bin, ListOrder::Ordered),
-            delete_bin(FROZEN),
-        ];
-        let guard = self.is_placed(part, epoch, token);
-        self.step(&self.layout.key(&self.key, part), guard, &operations)
-    }
-
-    /// Takes away what was placed under this token, for a root that is not at this epoch any more.
-    pub(super) fn displace(&self, part: Part, epoch: Epoch, token: Token) -> Result<Did> {
-        let guard = self.is_placed(part, epoch, token);
-        let key = self.layout.key(&self.key, part);
-        self.step(&key, guard, &[delete_all_bins()])
-    }
-
-    /// What the record of a part is.
-    ///
-    /// # Errors
-    /// [`Error::ShardKeyCollision`] if it belongs to something else.
-    pub(super) fn look(&self, part: Part) -> Result<Found> {
-        let key = self.layout.key(&self.key, part);
-        match self.run(&self.policy, &key, &Self::description())? {
-            Did::Done(operated) => self.described(part, operated.value(0), operated.value(1)),
-            Did::NotFound | Did::FilteredOut => Ok(Found::Absent),
-        }
-    }
-
-    /// Reads what a part says of itself.
-    pub(super) fn description() -> [Operation; 2] {
+    /// Returns the operations that read what a part says of itself.
+    pub(super) fn read_state() -> [Operation; 2] {
         [get_bin(SHARD_OF), get_bin(FROZEN)]
     }
 
-    /// What the bins `shard_of` and `frozen` say.
+    /// Reads what a part says of itself from the results of [`RecordSteps::read_state`].
     ///
     /// # Errors
-    /// As for [`Steps::look`].
-    pub(super) fn described(
+    /// [`Error::ShardKeyCollision`] if the record belongs to something else.
+    pub(super) fn state(
         &self,
+        keys: Keys,
         part: Part,
-        shard_of: Option<&Value>,
-        frozen: Option<&Value>,
-    ) -> Result<Found> {
-        let epoch = shard_of.and_then(|shard_of| part.epoch_in(shard_of, &self.key));
-        match (epoch, frozen) {
-            (Some(epoch), None) => Ok(Found::At(epoch)),
-            (Some(epoch), Some(Value::Int(token))) => Ok(Found::Placed(epoch, Token(*token))),
+        operated: &OperateResult,
+    ) -> Result<PartState> {
+        let epoch = operated
+            .value(0)
+            .and_then(|shard_of| part.epoch_in(shard_of, self.layout, self.owner(), keys));
+        match (epoch, operated.value(1)) {
+            (Some(epoch), None) => Ok(PartState::Open(epoch)),
+            (Some(epoch), Some(Value::Int(token))) => Ok(PartState::Placed(epoch, Token(*token))),
             _ => Err(Error::ShardKeyCollision {
-                key: match self.layout.key(&self.key, part) {
-                    Key::Integer(value) => value.to_string().into(),
-                    Key::String(text) => text.into(),
-                    Key::Blob(bytes) => bytes.escape_ascii().to_string().into(),
-                },
+                key: text(&self.key_of(keys, part)),
             }),
         }
     }
 
-    /// Somebody starts transitions without end.
-    pub(super) fn restless(&self) -> Error {
+    fn collection(
+        &self,
+        description: &Description,
+        span: Option<&Value>,
+    ) -> Result<Option<CollectionState>> {
+        let Some(entry) = description.of(self.bin) else {
+            return Ok(None);
+        };
+        let keys = description.keys(self.bin);
+        // Whoever wrote that form was alone in its record.
+        let span = span.filter(|_| keys == Keys::Plain).map(Span::parse);
+        Ok(Some(CollectionState {
+            phase: self.layout.parse(&entry.form.value())?,
+            route: Route {
+                epoch: entry.epoch,
+                keys,
+            },
+            span: span.transpose()?,
+        }))
+    }
+}
+
+impl<R: RecordSet> Steps for RecordSteps<R> {
+    type Act = [Operation];
+    type Answer = OperateResult;
+
+    fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    fn lost_roots(&self) -> u64 {
+        self.records.lost_roots()
+    }
+
+    fn horizon(&self) -> Result<Option<Bucket>> {
+        let Some(retention) = self.retention else {
+            return Ok(None);
+        };
+        let retention_ms = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
+        let width = self.layout.width.seconds();
+        // Its end is the first one that is later than this.
+        let ended_ms = self.now_unix_ms().saturating_sub(retention_ms);
+        let horizon = Bucket(ended_ms.div_euclid(width * 1000) * width);
+        Ok(Some(horizon.max(Bucket::FIRST)))
+    }
+
+    fn root(&self) -> Result<RootState> {
+        let [subkeys, epoch, plain, epochs] = DESCRIPTION_BINS.map(get_bin);
+        let read = [
+            subkeys,
+            epoch,
+            plain,
+            epochs,
+            get_bin(SUBKEYS_SPAN),
+            get_bin(SHARD_OF),
+        ];
+        let StepOutcome::Done(operated) = self.run(&self.policy, &self.key, &read)? else {
+            return Ok(RootState::default());
+        };
+        // A companion of another collection.
+        if operated.value(5).is_some() {
+            return Err(Error::ShardKeyCollision {
+                key: text(&self.key),
+            });
+        }
+        let bins = [0, 1, 2, 3].map(|bin| operated.value(bin).cloned());
+        let description = Description::parse(&bins)?;
+        Ok(RootState {
+            keys: description.keys(self.bin),
+            collection: self.collection(&description, operated.value(4))?,
+            description: Described::from(description),
+        })
+    }
+
+    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>> {
+        let epoch = self.next_epoch(after.max(root.description.latest()));
+        let marked = self.marked(root, Phase::Active, epoch)?;
+        let guard = and([
+            root.description.is_borne(),
+            not(bin_exists(SHARD_OF)),
+            not(bin_exists(self.bin())),
+        ]);
+        let policy = self.policy.clone().filter(guard);
+        Ok(match self.run(&policy, &self.key, &marked.write())? {
+            StepOutcome::Done(_) => StepOutcome::Done(()),
+            StepOutcome::NotFound => StepOutcome::NotFound,
+            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
+        })
+    }
+
+    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>> {
+        let epoch = self.next_epoch(root.description.latest());
+        let marked = self.marked(root, Phase::Deleting, epoch)?;
+        self.write_existing(&self.key, root.description.is_borne(), &marked.write())
+    }
+
+    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
+        // The epoch stays, so that none is ever used again.
+        let mut operations = root.description.settled(self.bin, None).write();
+        if root.keys == Keys::Plain {
+            operations.push(delete_bin(SUBKEYS_SPAN));
+        }
+        self.write_existing(&self.key, root.description.is_borne(), &operations)
+    }
+
+    fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>> {
+        let guard = and([
+            root.description.is_borne(),
+            eq(list_bin(SUBKEYS_SPAN), span.value()),
+        ]);
+        self.write_existing(&self.key, guard, &[delete_bin(SUBKEYS_SPAN)])
+    }
+
+    fn look(&self, keys: Keys, part: Part) -> Result<PartState> {
+        let key = self.key_of(keys, part);
+        match self.run(&self.policy, &key, &Self::read_state())? {
+            StepOutcome::Done(operated) => self.state(keys, part, &operated),
+            StepOutcome::NotFound | StepOutcome::FilteredOut => Ok(PartState::Absent),
+        }
+    }
+
+    fn place(&self, route: Route, part: Part) -> Result<Option<Token>> {
+        let token = self.token();
+        let policy = self
+            .policy
+            .clone()
+            .record_exists_action(RecordExistsAction::Replace)
+            .expiration(self.expiration(part))
+            .filter(part.is_before(self.layout, self.owner(), route));
+        let operations = [
+            put(SHARD_OF, self.layout.shard_of(self.owner(), route, part)),
+            put(FROZEN, token.0),
+        ];
+        let key = self.key_of(route.keys, part);
+        Ok(match self.run(&policy, &key, &operations)? {
+            StepOutcome::Done(_) => Some(token),
+            StepOutcome::NotFound | StepOutcome::FilteredOut => None,
+        })
+    }
+
+    fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>> {
+        let operations = [
+            lists::create_persistent(self.bin(), ListOrder::Ordered),
+            delete_bin(FROZEN),
+        ];
+        let guard = self.is_placed(route, part, token);
+        self.write_existing(&self.key_of(route.keys, part), guard, &operations)
+    }
+
+    fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>> {
+        let guard = self.is_placed(route, part, token);
+        self.write_existing(&self.key_of(route.keys, part), guard, &[delete_all_bins()])
+    }
+
+    fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>> {
+        let guard = part.is_before(self.layout, self.owner(), route);
+        self.write_existing(&self.key_of(route.keys, part), guard, &[delete_all_bins()])
+    }
+
+    fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>> {
+        let part = Part::Page(page);
+        // A page lives as long as the last of what it lists may, by the retention of those who write it.
+        let policy = self
+            .existing(self.is_open(route, part))
+            .expiration(self.expiration(part));
+        let append = lists::append(&Collection::list_policy(), self.bin(), entry);
+        let key = self.key_of(route.keys, part);
+        Ok(match self.run(&policy, &key, &[append])? {
+            StepOutcome::Done(_) => StepOutcome::Done(()),
+            StepOutcome::NotFound => StepOutcome::NotFound,
+            StepOutcome::FilteredOut => StepOutcome::FilteredOut,
+        })
+    }
+
+    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Result<(PartState, Vec<i64>)> {
+        let part = Part::Page(page);
+        let [shard_of, frozen] = Self::read_state();
+        let entries = slice(self.bin(), range);
+        let read = [shard_of, frozen, entries];
+        let operated = match self.run(&self.policy, &self.key_of(keys, part), &read)? {
+            StepOutcome::Done(operated) => operated,
+            StepOutcome::NotFound | StepOutcome::FilteredOut => {
+                return Ok((PartState::Absent, Vec::new()));
+            }
+        };
+        let state = self.state(keys, part, &operated)?;
+        let entries = match operated.value(2) {
+            Some(Value::List(items)) => items.iter().filter_map(number).collect(),
+            _ => Vec::new(),
+        };
+        Ok((state, in_range(entries, range)))
+    }
+
+    fn act(
+        &self,
+        route: Route,
+        part: Part,
+        act: &[Operation],
+    ) -> Result<StepOutcome<OperateResult>> {
+        let open = match part {
+            Part::Shard(bucket, shard) => self
+                .open
+                .filter(shard, (bucket, route), || self.is_open(route, part)),
+            Part::Page(_) => self.is_open(route, part),
+        };
+        self.run_once(&self.existing(open), &self.key_of(route.keys, part), act)
+    }
+
+    fn obstacle(&self) -> Result<Option<Error>> {
+        let read = [get_bin(self.bin())];
+        let has_bin = match self.run(&self.policy, &self.key, &read)? {
+            StepOutcome::Done(operated) => operated.value(0).is_some(),
+            _ => false,
+        };
+        Ok(has_bin.then(|| {
+            let bin = self.bin();
+            let why = format!(
+                "the record has a bin {bin:?} of its own: time shards begin empty, take another name"
+            );
+            Error::not_applicable(why.into())
+        }))
+    }
+
+    fn restless(&self) -> Error {
         Error::Timeout {
             after: self.policy.total_timeout.unwrap_or_default(),
             in_doubt: false,
             record: None,
         }
     }
+}
 
-    pub(super) const fn policy(&self) -> &WritePolicy {
-        &self.policy
+/// Returns the operation that reads so many entries, from the end of the range at which reading begins.
+fn slice(bin: &str, range: EntryRange) -> Operation {
+    let values = ListReturnType::Values;
+    let limit = range.limit as u64;
+    let back = -(range.limit as i64);
+    match (range.direction, range.to.checked_add(1)) {
+        (Direction::OldestFirst, _) => {
+            lists::get_by_value_relative_rank_range_count(bin, range.from, 0, limit, values)
+        }
+        (Direction::NewestFirst, Some(end)) => {
+            lists::get_by_value_relative_rank_range_count(bin, end, back, limit, values)
+        }
+        (Direction::NewestFirst, None) => lists::get_by_rank_range_count(bin, back, limit, values),
     }
+}
 
-    fn is_part(&self, part: Part, epoch: Epoch) -> Expression {
-        let shard_of = self.layout.shard_of(&self.key, part, epoch);
-        eq(list_bin(SHARD_OF), shard_of)
+/// Brings entries into the direction of a range, without those outside of it.
+pub(super) fn in_range(mut entries: Vec<i64>, range: EntryRange) -> Vec<i64> {
+    entries.retain(|entry| (range.from..=range.to).contains(entry));
+    if range.direction == Direction::NewestFirst {
+        entries.reverse();
     }
+    entries
+}
 
-    fn is_placed(&self, part: Part, epoch: Epoch, token: Token) -> Expression {
-        and([self.is_part(part, epoch), eq(int_bin(FROZEN), token.0)])
+const fn number(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        _ => None,
     }
 }

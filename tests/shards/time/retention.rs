@@ -40,13 +40,6 @@ fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
         keys(&store),
         ["lobby", "lobby:2024-03-07", "lobby:2024-03-08"]
     );
-    // The span does not begin before what is kept.
-    let root = store.set("chats").unwrap().get("lobby").unwrap().unwrap();
-    let span = [7, 9].map(|day| Value::Int((FEBRUARY_28 + day * DAY) as i64));
-    assert_eq!(
-        root.get("subkeys_span"),
-        Some(Value::List(span.to_vec().into()))
-    );
     // A long silence leaves nothing, and a new beginning.
     clock.advance_ms(100 * DAY * 1000);
     assert_eq!(all(&said), 0);
@@ -55,6 +48,19 @@ fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
     assert_eq!(all(&said), 1);
     maintain(&store);
     assert_eq!(keys(&store), ["lobby", "lobby:2024-06-17"]);
+    // The directory of a year expires with its last day.
+    assert_eq!(
+        all_keys(&store)[1..],
+        ["lobby:2024-06-17", "lobby:2024:buckets", "lobby:buckets"]
+    );
+    clock.advance_ms(365 * DAY * 1000);
+    said.add(day(475), 1).unwrap();
+    maintain(&store);
+    assert_eq!(
+        all_keys(&store)[1..],
+        ["lobby:2025-06-17", "lobby:2025:buckets", "lobby:buckets"]
+    );
+    assert_eq!(said.latest(5).unwrap().len(), 1);
 }
 
 #[test]

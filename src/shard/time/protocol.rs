@@ -1,0 +1,642 @@
+//! The order of the steps: how buckets are made, found, read and deleted by many at once, any of whom may stop for ever.
+//!
+//! * A record of the collection is *placed* first: described, without content, closed by a token that is never used again.
+//!   It is *opened* only by those who knew its token when they found the root still at its epoch. So whoever wakes up after
+//!   the collection was deleted leaves a closed record at worst, and nothing is ever acknowledged into it.
+//! * It is entered into the directory before that look at the root: every open record is found from the top page, and
+//!   whoever deletes the collection sees its entry.
+//! * Pages are deleted behind all that they list.
+//!
+//! All of it is written against [`Steps`], each of which is one atomic operation on one record. `steps` does them on a store;
+//! the `model` does them on plain data, in every order.
+
+use std::collections::VecDeque;
+use std::sync::{PoisonError, RwLock};
+
+use super::calendar::Bucket;
+use super::layout::{Child, Layout, Page, Part, Phase, Route};
+use super::rules::{Rule, keeps};
+use super::span::Span;
+use crate::shard::description::{Described, Keys};
+use crate::shard::scheme::Epoch;
+use crate::{Error, Result};
+
+/// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
+/// collections without end.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// The number of entries that are read from a page at once.
+const ENTRIES: usize = 64;
+
+/// What a step has come to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum StepOutcome<T> {
+    Done(T),
+    /// There is no record, and the step creates none.
+    NotFound,
+    /// Its guard does not hold.
+    FilteredOut,
+}
+
+/// What a root says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct RootState {
+    /// All sharded collections of the record.
+    pub(super) description: Described,
+    /// How the companions of this one are called, or will be.
+    pub(super) keys: Keys,
+    /// This one; `None`: there is none.
+    pub(super) collection: Option<CollectionState>,
+}
+
+/// What a root says of the collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CollectionState {
+    pub(super) phase: Phase,
+    pub(super) route: Route,
+    /// The form of before there was a directory.
+    pub(super) span: Option<Span>,
+}
+
+/// Names one placing of a record, never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Token(pub(super) i64);
+
+/// The state of the record of a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum PartState {
+    Absent,
+    Open(Epoch),
+    /// Not open yet.
+    Placed(Epoch, Token),
+}
+
+/// Why records cannot be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// The collection was begun anew: read the root again.
+    Stale,
+    Failed(Error),
+}
+
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A read of several records.
+pub(super) type ReadResult<T> = std::result::Result<T, ReadError>;
+
+/// In which order buckets and elements are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Direction {
+    OldestFirst,
+    NewestFirst,
+}
+
+/// Entries of a page to read: so many at most, all of them between two, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct EntryRange {
+    pub(super) from: i64,
+    pub(super) to: i64,
+    pub(super) direction: Direction,
+    pub(super) limit: usize,
+}
+
+/// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
+pub(super) trait Steps {
+    /// What a caller does with a bucket's record, and what that answers.
+    type Act: ?Sized;
+    type Answer;
+
+    fn layout(&self) -> Layout;
+
+    /// Returns how many roots have lost their description since the store was opened.
+    fn lost_roots(&self) -> u64;
+
+    /// Returns the first bucket that is kept; `None`: all are.
+    fn horizon(&self) -> Result<Option<Bucket>>;
+
+    /// Reads the root.
+    fn root(&self) -> Result<RootState>;
+
+    /// Root, borne as read, without a collection: makes it, with an epoch later than this one.
+    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>>;
+
+    /// Root, borne as read: from here on nothing is opened.
+    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>>;
+
+    /// Root, borne as read: the deletion is done.
+    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>>;
+
+    /// Root, borne as read, with this span: the directory has all its buckets.
+    fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>>;
+
+    /// Returns the state of a part.
+    fn look(&self, keys: Keys, part: Part) -> Result<PartState>;
+
+    /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
+    fn place(&self, route: Route, part: Part) -> Result<Option<Token>>;
+
+    /// Opens what was placed under this token.
+    fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
+
+    /// Takes away what was placed under this token.
+    fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
+
+    /// Deletes a part of an epoch earlier than the route's.
+    fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>>;
+
+    /// Adds an entry to a page that is open.
+    fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>>;
+
+    /// Reads entries of a page, with its state.
+    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Result<(PartState, Vec<i64>)>;
+
+    /// Does what the caller wants with a bucket's record that is open.
+    fn act(&self, route: Route, part: Part, act: &Self::Act) -> Result<StepOutcome<Self::Answer>>;
+
+    /// Returns why there can be no collection: something else in the root is in the way, if there is.
+    fn obstacle(&self) -> Result<Option<Error>>;
+
+    /// Returns the error for a call that others have kept from its end.
+    fn restless(&self) -> Error;
+}
+
+/// One collection.
+#[derive(Debug)]
+pub(super) struct Protocol<S> {
+    pub(super) steps: S,
+    /// Where it was, and how many roots had been lost before the root was asked.
+    remembered: RwLock<(Option<Route>, u64)>,
+}
+
+impl<S: Steps> Protocol<S> {
+    pub(super) fn new(steps: S) -> Self {
+        Self {
+            steps,
+            remembered: RwLock::default(),
+        }
+    }
+
+    /// Does something with the record of a part that is made if need be.
+    pub(super) fn add(&self, part: Part, act: &S::Act) -> Result<S::Answer> {
+        for _ in 0..ATTEMPTS_MAX {
+            let route = self.route_to_add(part)?;
+            match self.steps.act(route, part, act)? {
+                StepOutcome::Done(answer) => return Ok(answer),
+                StepOutcome::NotFound => self.make(route, part)?,
+                StepOutcome::FilteredOut => self.resolve(route, part)?,
+            };
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Does something with the record of a part if there is one.
+    pub(super) fn remove(
+        &self,
+        bucket: Bucket,
+        part: Part,
+        act: &S::Act,
+    ) -> Result<Option<S::Answer>> {
+        for _ in 0..ATTEMPTS_MAX {
+            let remembered = self.recalled();
+            let Some(route) =
+                remembered.map_or_else(|| self.read_route(), |route| Ok(Some(route)))?
+            else {
+                return Ok(None);
+            };
+            if self
+                .steps
+                .horizon()?
+                .is_some_and(|horizon| bucket < horizon)
+            {
+                return Ok(None);
+            }
+            match self.steps.act(route, part, act)? {
+                StepOutcome::Done(answer) => return Ok(Some(answer)),
+                // By now it may be under other keys.
+                _ if remembered.is_some() && keeps(Rule::AbsentByFreshRoute) => self.forget(),
+                StepOutcome::NotFound => return Ok(None),
+                StepOutcome::FilteredOut => match self.steps.look(route.keys, part)? {
+                    PartState::Open(found) if found == route.epoch => {}
+                    PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+                        self.forget();
+                    }
+                    // Left over, or nothing was added yet.
+                    _ => return Ok(None),
+                },
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Reads buckets from one to another, both included, as far as they are kept. `read` is called again when the
+    /// collection was deleted and begun anew meanwhile.
+    pub(super) fn read<T: Default>(
+        &self,
+        (first, last): (Bucket, Bucket),
+        direction: Direction,
+        mut read: impl FnMut(&S, Route, &mut Buckets<'_, S>) -> ReadResult<T>,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(collection) = self.read_root()?.1 else {
+                return Ok(T::default());
+            };
+            let kept = self.steps.horizon()?;
+            let first = kept.map_or(first, |horizon| first.max(horizon));
+            if first > last {
+                return Ok(T::default());
+            }
+            let mut buckets = Buckets::new(&self.steps, collection, (first, last), direction);
+            match read(&self.steps, collection.route, &mut buckets) {
+                Ok(read) => return Ok(read),
+                Err(ReadError::Failed(error)) => return Err(error),
+                Err(ReadError::Stale) => {}
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Deletes the collection.
+    pub(super) fn delete(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS_MAX {
+            let (root, Some(_)) = self.read_root()? else {
+                return Ok(());
+            };
+            if let StepOutcome::Done(()) = self.steps.mark_deleting(&root)? {
+                // To its end, by this call or by another one.
+                return self.read_root().map(drop);
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Returns the route to a collection that buckets can be added to: begun, or brought into the present form, if need be.
+    fn route_to_add(&self, part: Part) -> Result<Route> {
+        if let Some(route) = self.recalled() {
+            return Ok(route);
+        }
+        for _ in 0..ATTEMPTS_MAX {
+            match self.read_root()? {
+                (root, None) => self.begin(&root, part)?,
+                (root, Some(collection)) => match collection.span {
+                    None => return Ok(collection.route),
+                    Some(span) => self.convert(&root, collection.route, span)?,
+                },
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Makes the collection. Its epoch is behind those of what lies about there: a root that was deleted by hand has left
+    /// no number to begin after.
+    fn begin(&self, root: &RootState, first: Part) -> Result<()> {
+        let mut after = Epoch::default();
+        // Every generation of the present form has a top page.
+        for part in [Part::Page(Page::Top), first] {
+            match self.steps.look(root.keys, part)? {
+                PartState::Open(found) | PartState::Placed(found, _) => after = after.max(found),
+                PartState::Absent => {}
+            }
+        }
+        if let StepOutcome::FilteredOut = self.steps.begin(root, after)?
+            && let Some(obstacle) = self.steps.obstacle()?
+        {
+            return Err(obstacle);
+        }
+        Ok(())
+    }
+
+    /// Enters the buckets of a span into the directory, and removes the span.
+    fn convert(&self, root: &RootState, route: Route, span: Span) -> Result<()> {
+        let kept = match self.steps.horizon()? {
+            None => Some(span),
+            Some(horizon) => span.intersection(horizon, span.last),
+        };
+        let layout = self.steps.layout();
+        let buckets = kept.map(|kept| layout.buckets(kept.first, kept.last));
+        for bucket in buckets.into_iter().flatten() {
+            for part in layout.parts(bucket) {
+                let is_there = match self.steps.look(route.keys, part)? {
+                    PartState::Open(found) | PartState::Placed(found, _) => found == route.epoch,
+                    PartState::Absent => false,
+                };
+                if is_there {
+                    if !self.enter(route, part)? {
+                        return Ok(());
+                    }
+                    break;
+                }
+            }
+        }
+        // The top page is there from now on, whatever the span had.
+        if let PartState::Absent = self.steps.look(route.keys, Part::Page(Page::Top))?
+            && !self.make(route, Part::Page(Page::Top))?
+        {
+            return Ok(());
+        }
+        self.steps.remove_span(root, span).map(drop)
+    }
+
+    /// Makes a part that was not there. Returns whether the route still holds, as far as is known.
+    fn make(&self, route: Route, part: Part) -> Result<bool> {
+        if keeps(Rule::EnterBeforeEvidence) && !self.enter(route, part)? {
+            return Ok(false);
+        }
+        match self.steps.place(route, part)? {
+            Some(token) => self.open(route, part, token),
+            None => Ok(true),
+        }
+    }
+
+    /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
+    fn resolve(&self, route: Route, part: Part) -> Result<bool> {
+        match self.steps.look(route.keys, part)? {
+            // Whoever has placed it may have been of the old form.
+            PartState::Placed(found, token) if found == route.epoch => {
+                Ok(self.enter(route, part)? && self.open(route, part, token)?)
+            }
+            PartState::Open(found) | PartState::Placed(found, _) if found < route.epoch => {
+                self.make(route, part)
+            }
+            PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+                self.forget();
+                Ok(false)
+            }
+            // It was opened, or taken away, a moment ago.
+            _ => Ok(true),
+        }
+    }
+
+    /// Opens what was placed, if the collection is still the one for which it was. Returns as [`Protocol::make`].
+    fn open(&self, route: Route, part: Part, token: Token) -> Result<bool> {
+        let is_current = !keeps(Rule::Evidence)
+            || self.steps.root()?.collection.is_some_and(|collection| {
+                collection.phase == Phase::Active && collection.route == route
+            });
+        if is_current {
+            self.steps.open(route, part, token)?;
+        } else {
+            self.steps.displace(route, part, token)?;
+            self.forget();
+        }
+        Ok(is_current)
+    }
+
+    /// Enters a part into the page that lists it, which is made if need be. Returns as [`Protocol::make`].
+    fn enter(&self, route: Route, part: Part) -> Result<bool> {
+        let Some((page, entry)) = self.steps.layout().listing(part) else {
+            return Ok(true);
+        };
+        for _ in 0..ATTEMPTS_MAX {
+            let holds = match self.steps.enter(route, page, entry)? {
+                StepOutcome::Done(()) => return Ok(true),
+                StepOutcome::NotFound => self.make(route, Part::Page(page))?,
+                StepOutcome::FilteredOut => self.resolve(route, Part::Page(page))?,
+            };
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Reads the root, and carries a deletion to its end. `None`: there is no collection.
+    fn read_root(&self) -> Result<(RootState, Option<CollectionState>)> {
+        for _ in 0..ATTEMPTS_MAX {
+            let lost_roots = self.steps.lost_roots();
+            let root = self.steps.root()?;
+            match root.collection {
+                Some(collection)
+                    if collection.phase == Phase::Deleting && keeps(Rule::HelpDeleting) =>
+                {
+                    self.finish_deletion(&root, collection)?;
+                }
+                collection => {
+                    // In the old form it has to be looked at again, and converted.
+                    let route = collection.filter(|it| it.span.is_none()).map(|it| it.route);
+                    self.remember(route, lost_roots);
+                    return Ok((root, collection));
+                }
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    fn read_route(&self) -> Result<Option<Route>> {
+        Ok(self.read_root()?.1.map(|collection| collection.route))
+    }
+
+    fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {
+        let layout = self.steps.layout();
+        if let Some(span) = collection.span {
+            for bucket in layout.buckets(span.first, span.last) {
+                self.delete_bucket(collection.route, bucket)?;
+            }
+        }
+        self.delete_page(collection.route, Page::Top)?;
+        self.steps.clear(root).map(drop)
+    }
+
+    /// Deletes all that a page lists, and then the page.
+    fn delete_page(&self, route: Route, page: Page) -> Result<()> {
+        if !keeps(Rule::PageBehindChildren) {
+            self.steps.delete(route, Part::Page(page))?;
+        }
+        let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
+        while let Some(entry) = entries.next(&self.steps, route.keys, |state| -> Result<bool> {
+            // What is newer belongs to a collection that was begun since.
+            Ok(matches!(state, PartState::Open(found) if found < route.epoch))
+        })? {
+            match self.steps.layout().child(page, entry) {
+                Child::Page(page) => self.delete_page(route, page)?,
+                Child::Bucket(bucket) => self.delete_bucket(route, bucket)?,
+            }
+        }
+        self.steps.delete(route, Part::Page(page)).map(drop)
+    }
+
+    fn delete_bucket(&self, route: Route, bucket: Bucket) -> Result<()> {
+        for part in self.steps.layout().parts(bucket) {
+            self.steps.delete(route, part)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the remembered route.
+    pub(super) fn recalled(&self) -> Option<Route> {
+        let lost_roots = self.steps.lost_roots();
+        let remembered = self.remembered.read();
+        let (route, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
+        // The root that has been lost since may have been this one.
+        route.filter(|_| as_of == lost_roots)
+    }
+
+    fn remember(&self, route: Option<Route>, lost_roots: u64) {
+        if self.recalled() == route && route.is_some() {
+            return;
+        }
+        let remembered = self.remembered.write();
+        let mut remembered = remembered.unwrap_or_else(PoisonError::into_inner);
+        if lost_roots >= remembered.1 {
+            *remembered = (route, lost_roots);
+        }
+    }
+
+    /// Looks at the root next time.
+    pub(super) fn forget(&self) {
+        self.remember(None, self.steps.lost_roots());
+    }
+}
+
+/// The entries of a page, read a few at a time.
+#[derive(Debug)]
+struct Entries {
+    page: Page,
+    /// What is not read yet.
+    range: EntryRange,
+    read: VecDeque<i64>,
+    ended: bool,
+}
+
+impl Entries {
+    fn new(page: Page, (from, to): (i64, i64), direction: Direction) -> Self {
+        Self {
+            page,
+            range: EntryRange {
+                from,
+                to,
+                direction,
+                limit: ENTRIES,
+            },
+            read: VecDeque::new(),
+            ended: from > to,
+        }
+    }
+
+    /// Returns the next entry. `accept`: whether a page in this state has entries that count.
+    fn next<S: Steps, E: From<Error>>(
+        &mut self,
+        steps: &S,
+        keys: Keys,
+        accept: impl Fn(PartState) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<Option<i64>, E> {
+        if self.read.is_empty() && !self.ended {
+            let (state, entries) = steps.entries(keys, self.page, self.range)?;
+            let entries = if accept(state)? { entries } else { Vec::new() };
+            self.ended = entries.len() < self.range.limit;
+            if let Some(last) = entries.last() {
+                match self.range.direction {
+                    Direction::OldestFirst => self.range.from = last.saturating_add(1),
+                    Direction::NewestFirst => self.range.to = last.saturating_sub(1),
+                }
+            }
+            self.read = entries.into();
+        }
+        Ok(self.read.pop_front())
+    }
+}
+
+/// The buckets in use of a range, in order, as the directory tells them.
+pub(super) struct Buckets<'a, S> {
+    steps: &'a S,
+    route: Route,
+    range: (Bucket, Bucket),
+    direction: Direction,
+    /// The old form: all of a span.
+    dense: Option<Span>,
+    /// Pages that are being read, the top page first.
+    pages: Vec<Entries>,
+}
+
+impl<'a, S: Steps> Buckets<'a, S> {
+    fn new(
+        steps: &'a S,
+        collection: CollectionState,
+        range: (Bucket, Bucket),
+        direction: Direction,
+    ) -> Self {
+        let mut buckets = Self {
+            steps,
+            route: collection.route,
+            range,
+            direction,
+            dense: collection
+                .span
+                .and_then(|span| span.intersection(range.0, range.1)),
+            pages: Vec::new(),
+        };
+        if collection.span.is_none() {
+            buckets.descend(Page::Top);
+        }
+        buckets
+    }
+
+    fn descend(&mut self, page: Page) {
+        let entry = |bucket| self.steps.layout().entry(page, bucket);
+        let range = (entry(self.range.0), entry(self.range.1));
+        self.pages.push(Entries::new(page, range, self.direction));
+    }
+
+    /// Returns at most so many of the next buckets.
+    pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<Bucket>> {
+        let mut batch = Vec::new();
+        while batch.len() < limit
+            && let Some(bucket) = self.next()?
+        {
+            batch.push(bucket);
+        }
+        Ok(batch)
+    }
+
+    /// Returns the next bucket.
+    pub(super) fn next(&mut self) -> ReadResult<Option<Bucket>> {
+        if let Some(span) = self.dense {
+            let (bucket, rest) = self.split(span);
+            self.dense = rest;
+            return Ok(Some(bucket));
+        }
+        let epoch = self.route.epoch;
+        while let Some(entries) = self.pages.last_mut() {
+            let page = entries.page;
+            let entry = entries.next(self.steps, self.route.keys, |state| match state {
+                PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
+                    Err(ReadError::Stale)
+                }
+                // Left over, or nothing was entered yet.
+                state => Ok(state == PartState::Open(epoch)),
+            })?;
+            match entry.map(|entry| self.steps.layout().child(page, entry)) {
+                None => drop(self.pages.pop()),
+                Some(Child::Page(page)) => self.descend(page),
+                Some(Child::Bucket(bucket)) => return Ok(Some(bucket)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the bucket at which a span begins, and the rest of it.
+    fn split(&self, span: Span) -> (Bucket, Option<Span>) {
+        let width = self.steps.layout().width.seconds();
+        let Span { first, last } = span;
+        let (bucket, rest) = match self.direction {
+            Direction::OldestFirst => (
+                first,
+                Span {
+                    first: Bucket(first.0 + width),
+                    last,
+                },
+            ),
+            Direction::NewestFirst => (
+                last,
+                Span {
+                    first,
+                    last: Bucket(last.0 - width),
+                },
+            ),
+        };
+        (bucket, (rest.first <= rest.last).then_some(rest))
+    }
+}
