@@ -8,6 +8,8 @@
 
 mod calendar;
 mod layout;
+#[cfg(test)]
+mod model;
 mod protocol;
 mod range;
 mod read;

@@ -12,7 +12,7 @@ pub(crate) mod begin;
 pub(crate) mod find;
 pub(crate) mod help;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 pub(crate) mod rules;
 pub(crate) mod view;
 pub(crate) mod write;

@@ -58,6 +58,24 @@ pub(super) struct CollectionState {
     pub(super) span: Option<Span>,
 }
 
+/// What a look at the root has come to.
+#[derive(Debug)]
+enum Seen {
+    Root(RootState, Option<CollectionState>),
+    /// There was a deletion, which was carried to its end: look again.
+    Deletion,
+}
+
+/// What the entering of a part into the directory has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entering {
+    Done,
+    /// The page was missing, and has been made, or one that is to list it.
+    Again,
+    /// The route does not hold any more.
+    Stale,
+}
+
 /// Names one placing of a record, never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Token(pub(super) i64);
@@ -162,6 +180,9 @@ pub(super) trait Steps {
 
     /// Returns the error for a call that others have kept from its end.
     fn restless(&self) -> Error;
+
+    /// Notes that a call begins, or begins again, with this route.
+    fn begin_attempt(&self, _remembered: Option<Route>) {}
 }
 
 /// One collection.
@@ -180,10 +201,23 @@ impl<S: Steps> Protocol<S> {
         }
     }
 
+    /// A caller that remembers a route.
+    #[cfg(test)]
+    pub(super) fn with_route(steps: S, route: Option<Route>) -> Self {
+        let lost_roots = steps.lost_roots();
+        Self {
+            steps,
+            remembered: RwLock::new((route, lost_roots)),
+        }
+    }
+
     /// Does something with the record of a part that is made if need be.
     pub(super) fn add(&self, part: Part, act: &S::Act) -> Result<S::Answer> {
         for _ in 0..ATTEMPTS_MAX {
-            let route = self.route_to_add(part)?;
+            self.begin_attempt();
+            let Some(route) = self.route_to_add(part)? else {
+                continue;
+            };
             match self.steps.act(route, part, act)? {
                 StepOutcome::Done(answer) => return Ok(answer),
                 StepOutcome::NotFound => self.make(route, part)?,
@@ -201,17 +235,18 @@ impl<S: Steps> Protocol<S> {
         act: &S::Act,
     ) -> Result<Option<S::Answer>> {
         for _ in 0..ATTEMPTS_MAX {
+            self.begin_attempt();
             let remembered = self.recalled();
-            let Some(route) =
-                remembered.map_or_else(|| self.read_route(), |route| Ok(Some(route)))?
-            else {
-                return Ok(None);
+            let route = match remembered {
+                Some(route) => route,
+                None => match self.read_root()? {
+                    Seen::Root(_, Some(collection)) => collection.route,
+                    Seen::Root(_, None) => return Ok(None),
+                    Seen::Deletion => continue,
+                },
             };
-            if self
-                .steps
-                .horizon()?
-                .is_some_and(|horizon| bucket < horizon)
-            {
+            let horizon = self.steps.horizon()?;
+            if horizon.is_some_and(|horizon| bucket < horizon) {
                 return Ok(None);
             }
             match self.steps.act(route, part, act)? {
@@ -241,8 +276,11 @@ impl<S: Steps> Protocol<S> {
         mut read: impl FnMut(&S, Route, &mut Buckets<'_, S>) -> ReadResult<T>,
     ) -> Result<T> {
         for _ in 0..ATTEMPTS_MAX {
-            let Some(collection) = self.read_root()?.1 else {
-                return Ok(T::default());
+            self.begin_attempt();
+            let collection = match self.read_root()? {
+                Seen::Root(_, Some(collection)) => collection,
+                Seen::Root(_, None) => return Ok(T::default()),
+                Seen::Deletion => continue,
             };
             let kept = self.steps.horizon()?;
             let first = kept.map_or(first, |horizon| first.max(horizon));
@@ -262,8 +300,11 @@ impl<S: Steps> Protocol<S> {
     /// Deletes the collection.
     pub(super) fn delete(&self) -> Result<()> {
         for _ in 0..ATTEMPTS_MAX {
-            let (root, Some(_)) = self.read_root()? else {
-                return Ok(());
+            self.begin_attempt();
+            let root = match self.read_root()? {
+                Seen::Root(root, Some(_)) => root,
+                Seen::Root(_, None) => return Ok(()),
+                Seen::Deletion => continue,
             };
             if let StepOutcome::Done(()) = self.steps.mark_deleting(&root)? {
                 // To its end, by this call or by another one.
@@ -273,21 +314,20 @@ impl<S: Steps> Protocol<S> {
         Err(self.steps.restless())
     }
 
-    /// Returns the route to a collection that buckets can be added to: begun, or brought into the present form, if need be.
-    fn route_to_add(&self, part: Part) -> Result<Route> {
+    /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or brought into the present
+    /// form, or a deletion was ended; look again.
+    fn route_to_add(&self, part: Part) -> Result<Option<Route>> {
         if let Some(route) = self.recalled() {
-            return Ok(route);
+            return Ok(Some(route));
         }
-        for _ in 0..ATTEMPTS_MAX {
-            match self.read_root()? {
-                (root, None) => self.begin(&root, part)?,
-                (root, Some(collection)) => match collection.span {
-                    None => return Ok(collection.route),
-                    Some(span) => self.convert(&root, collection.route, span)?,
-                },
-            }
+        match self.read_root()? {
+            Seen::Deletion => Ok(None),
+            Seen::Root(root, None) => self.begin(&root, part).map(|()| None),
+            Seen::Root(root, Some(collection)) => match collection.span {
+                None => Ok(Some(collection.route)),
+                Some(span) => self.convert(&root, collection.route, span).map(|()| None),
+            },
         }
-        Err(self.steps.restless())
     }
 
     /// Makes the collection. Its epoch is behind those of what lies about there: a root that was deleted by hand has left
@@ -324,8 +364,12 @@ impl<S: Steps> Protocol<S> {
                     PartState::Absent => false,
                 };
                 if is_there {
-                    if !self.enter(route, part)? {
-                        return Ok(());
+                    loop {
+                        match self.enter(route, part)? {
+                            Entering::Done => break,
+                            Entering::Again => {}
+                            Entering::Stale => return Ok(()),
+                        }
                     }
                     break;
                 }
@@ -340,15 +384,24 @@ impl<S: Steps> Protocol<S> {
         self.steps.remove_span(root, span).map(drop)
     }
 
-    /// Makes a part that was not there. Returns whether the route still holds, as far as is known.
+    /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
+    /// known.
     fn make(&self, route: Route, part: Part) -> Result<bool> {
-        if keeps(Rule::EnterBeforeEvidence) && !self.enter(route, part)? {
-            return Ok(false);
+        if keeps(Rule::EnterBeforeEvidence) {
+            match self.enter(route, part)? {
+                Entering::Done => {}
+                Entering::Again => return Ok(true),
+                Entering::Stale => return Ok(false),
+            }
         }
-        match self.steps.place(route, part)? {
-            Some(token) => self.open(route, part, token),
-            None => Ok(true),
+        let holds = match self.steps.place(route, part)? {
+            Some(token) => self.open(route, part, token)?,
+            None => true,
+        };
+        if !keeps(Rule::EnterBeforeEvidence) {
+            self.enter(route, part)?;
         }
+        Ok(holds)
     }
 
     /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
@@ -356,7 +409,11 @@ impl<S: Steps> Protocol<S> {
         match self.steps.look(route.keys, part)? {
             // Whoever has placed it may have been of the old form.
             PartState::Placed(found, token) if found == route.epoch => {
-                Ok(self.enter(route, part)? && self.open(route, part, token)?)
+                match self.enter(route, part)? {
+                    Entering::Done => self.open(route, part, token),
+                    Entering::Again => Ok(true),
+                    Entering::Stale => Ok(false),
+                }
             }
             PartState::Open(found) | PartState::Placed(found, _) if found < route.epoch => {
                 self.make(route, part)
@@ -385,48 +442,46 @@ impl<S: Steps> Protocol<S> {
         Ok(is_current)
     }
 
-    /// Enters a part into the page that lists it, which is made if need be. Returns as [`Protocol::make`].
-    fn enter(&self, route: Route, part: Part) -> Result<bool> {
+    /// Enters a part into the page that lists it, or makes that page.
+    fn enter(&self, route: Route, part: Part) -> Result<Entering> {
         let Some((page, entry)) = self.steps.layout().listing(part) else {
-            return Ok(true);
+            return Ok(Entering::Done);
         };
-        for _ in 0..ATTEMPTS_MAX {
-            let holds = match self.steps.enter(route, page, entry)? {
-                StepOutcome::Done(()) => return Ok(true),
-                StepOutcome::NotFound => self.make(route, Part::Page(page))?,
-                StepOutcome::FilteredOut => self.resolve(route, Part::Page(page))?,
-            };
-            if !holds {
-                return Ok(false);
-            }
-        }
-        Err(self.steps.restless())
+        let holds = match self.steps.enter(route, page, entry)? {
+            StepOutcome::Done(()) => return Ok(Entering::Done),
+            StepOutcome::NotFound => self.make(route, Part::Page(page))?,
+            StepOutcome::FilteredOut => self.resolve(route, Part::Page(page))?,
+        };
+        Ok(if holds {
+            Entering::Again
+        } else {
+            Entering::Stale
+        })
     }
 
-    /// Reads the root, and carries a deletion to its end. `None`: there is no collection.
-    fn read_root(&self) -> Result<(RootState, Option<CollectionState>)> {
-        for _ in 0..ATTEMPTS_MAX {
-            let lost_roots = self.steps.lost_roots();
-            let root = self.steps.root()?;
-            match root.collection {
-                Some(collection)
-                    if collection.phase == Phase::Deleting && keeps(Rule::HelpDeleting) =>
-                {
-                    self.finish_deletion(&root, collection)?;
-                }
-                collection => {
-                    // In the old form it has to be looked at again, and converted.
-                    let route = collection.filter(|it| it.span.is_none()).map(|it| it.route);
-                    self.remember(route, lost_roots);
-                    return Ok((root, collection));
-                }
+    /// Reads the root, and carries a deletion to its end.
+    fn read_root(&self) -> Result<Seen> {
+        let lost_roots = self.steps.lost_roots();
+        let root = self.steps.root()?;
+        match root.collection {
+            Some(collection)
+                if collection.phase == Phase::Deleting && keeps(Rule::HelpDeleting) =>
+            {
+                self.finish_deletion(&root, collection)?;
+                Ok(Seen::Deletion)
+            }
+            collection => {
+                // In the old form it has to be looked at again, and converted.
+                let route = collection.filter(|it| it.span.is_none()).map(|it| it.route);
+                self.remember(route, lost_roots);
+                Ok(Seen::Root(root, collection))
             }
         }
-        Err(self.steps.restless())
     }
 
-    fn read_route(&self) -> Result<Option<Route>> {
-        Ok(self.read_root()?.1.map(|collection| collection.route))
+    /// What the call has learned before is of no account from here on, but for the route.
+    fn begin_attempt(&self) {
+        self.steps.begin_attempt(self.recalled());
     }
 
     fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {

@@ -4,6 +4,7 @@ mod backwards;
 mod concurrent;
 mod deletion;
 mod old_form;
+mod random;
 mod reads;
 mod refused;
 mod retention;

@@ -79,26 +79,24 @@ fn a_span_is_read_as_it_is_and_changed_by_nobody_who_only_reads() {
 
 #[test]
 fn the_first_add_converts_a_span_whoever_stops_in_the_midst_of_it() {
-    let mut stopped = 0;
-    for steps in 0.. {
+    for stopped in 0.. {
         let (store, _) = store_at(FEBRUARY_28);
         let mut all = old_form(&store, &[0, 1, 5]);
         let calls = Calls::default();
         let watched = Watched::new(store, &calls);
-        calls.only(steps);
+        calls.only(stopped);
         let added = timed(FEBRUARY_28 + 400 * DAY, 7);
         let told = chat(&watched, TimeWidth::Daily).add(added.0, added.1.clone());
         let store = watched.into_inner();
         // As it was left.
         let said = chat(&store, TimeWidth::Daily);
         let read = said.page_after(None, 100).unwrap();
-        assert!(read.starts_with(&all), "{steps}: {read:?}");
+        assert!(read.starts_with(&all), "{stopped}: {read:?}");
         if told.is_ok() {
             assert!(stopped > 10, "{stopped}");
             assert!(!has_span(&store));
             return;
         }
-        stopped += 1;
         let is_new = said.add(added.0, added.1.clone()).unwrap();
         assert_eq!(is_new, read.len() == all.len());
         all.push(added);
