@@ -45,7 +45,8 @@ pub struct ShardRecord {
     pub key: Key<'static>,
     /// Its number.
     pub shard: u64,
-    /// The beginning of its bucket, in Unix seconds, where the collection is sharded by time.
+    /// The beginning of its bucket, or of the year or day of its page, in Unix seconds, where the collection is sharded by
+    /// time.
     pub bucket: Option<i64>,
     /// Whether it is a page of the directory of buckets, and holds no elements.
     pub is_page: bool,

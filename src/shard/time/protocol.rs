@@ -182,7 +182,7 @@ pub(super) trait Steps {
     fn restless(&self) -> Error;
 
     /// Notes that a call begins, or begins again, with this route.
-    fn begin_attempt(&self, _remembered: Option<Route>) {}
+    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<Route>) {}
 }
 
 /// One collection.
@@ -481,7 +481,7 @@ impl<S: Steps> Protocol<S> {
 
     /// What the call has learned before is of no account from here on, but for the route.
     fn begin_attempt(&self) {
-        self.steps.begin_attempt(self.recalled());
+        self.steps.begin_attempt(|| self.recalled());
     }
 
     fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {

@@ -266,7 +266,7 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
         let mut newest = Vec::new();
         while !dry.is_empty() {
             let missing = limit.saturating_sub(newest.len() as u64);
-            let share = merge::share(missing, self.parts.len());
+            let share = merge::share(missing, self.parts.len()).min(i64::MAX.unsigned_abs());
             let asked = dry
                 .iter()
                 .map(|tail| (tail.part, tail.ask(self.steps.bin(), share)));

@@ -53,7 +53,7 @@ fn time(number: usize) -> SystemTime {
 
 fn calls() -> impl Strategy<Value = Vec<Call>> {
     let (time, element) = (|| 0..24_usize, || 0..3_i64);
-    let limit = || prop::sample::select(vec![0, 1, 2, 5, 70]);
+    let limit = || prop::sample::select(vec![0, 1, 2, 5, 70, u64::MAX]);
     let cursor = prop::option::of((time(), element()));
     let call = prop_oneof![
         12 => (time(), element()).prop_map(|(time, element)| Call::Add(time, element)),
@@ -76,7 +76,7 @@ fn expected<'a>(
     limit: u64,
 ) -> Vec<(SystemTime, Value)> {
     let value = |(at, element): &(SystemTime, i64)| (*at, Value::Int(*element));
-    let limit = limit as usize;
+    let limit = usize::try_from(limit).unwrap();
     match forth {
         true => within.take(limit).map(value).collect(),
         false => within.rev().take(limit).map(value).collect(),

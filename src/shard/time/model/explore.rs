@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::Error;
@@ -223,10 +223,10 @@ impl Steps for Replay<'_> {
         panic!("it comes to no end");
     }
 
-    fn begin_attempt(&self, remembered: Option<Route>) {
+    fn begin_attempt(&self, remembered: impl FnOnce() -> Option<Route>) {
         self.attempt.set(Attempt {
             replies: self.next.get(),
-            remembered,
+            remembered: remembered(),
             token: self.token.get(),
         });
     }
@@ -433,6 +433,12 @@ impl World {
         Ok(remembered)
     }
 
+    /// Whether every process has come to its end.
+    fn has_ended(&self, scenario: &Scenario) -> bool {
+        let mut scripts = self.processes.iter().zip(&scenario.processes);
+        scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len())
+    }
+
     /// What must hold in every state, whoever dies in it.
     fn check(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
@@ -544,6 +550,33 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
     Ok(world)
 }
 
+/// Follows some interleavings, in which a process takes several steps before it is another one's turn: what goes wrong
+/// because somebody comes late is found sooner than by [`explore`].
+///
+/// # Errors
+/// What must not be.
+pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
+    let first = first_of(scenario)?;
+    let count = scenario.processes.len();
+    for run in 0..runs {
+        let mut world = first.clone();
+        let mut drawn = xxh3_64(&run.to_le_bytes());
+        let mut process = 0;
+        while !world.has_ended(scenario) {
+            drawn = xxh3_64(&drawn.to_le_bytes());
+            let op = scenario.processes[process].get(world.processes[process].begun);
+            if drawn.is_multiple_of(8) || !world.step(process, op.copied(), scenario.hole)? {
+                process = (drawn >> 8) as usize % count;
+                if (drawn >> 40).is_multiple_of(4) {
+                    world.check(scenario.hole)?;
+                }
+            }
+        }
+        world.check(scenario.hole)?;
+    }
+    Ok(())
+}
+
 /// Explores every interleaving.
 ///
 /// # Errors
@@ -558,9 +591,7 @@ pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
         if let Some(world) = next.take() {
             if visited.insert(digest(&world)) {
                 explored.states += 1;
-                let mut scripts = world.processes.iter().zip(&scenario.processes);
-                let ended = scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len());
-                explored.ends += usize::from(ended);
+                explored.ends += usize::from(world.has_ended(scenario));
                 // What those who are alone meet does not depend on how far the dead had come.
                 let routes: Vec<_> = world.processes.iter().map(|it| it.remembered).collect();
                 let is_new = checked.insert(digest(&(&world.store, &world.history, routes)));

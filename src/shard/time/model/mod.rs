@@ -2,17 +2,22 @@
 //!
 //! * [`store`]: a root and companions as plain data, and guards that can be left out.
 //! * [`explore`]: processes that run the protocol, in every order.
+//! * `real`: the abstract store answers as a real one.
 //! * Here: the scenarios, and that no guard and no rule can be left out.
 
 mod explore;
+mod real;
 mod store;
 
 use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
-use self::explore::{Op, Scenario, explore};
+use self::explore::{Op, Scenario, explore, sample};
 use self::store::{Hole, Store, bucket_of};
 use super::protocol::Direction::{NewestFirst, OldestFirst};
 use super::rules::{Rule, without};
 use super::span::Span;
+
+/// So many interleavings are followed until a guard is missed, before all of them are.
+const RUNS_MAX: u64 = 20_000;
 
 const FORTH: Op = ReadAll(OldestFirst);
 const BACK: Op = ReadAll(NewestFirst);
@@ -68,7 +73,7 @@ fn a_deletion_takes_what_was_there_once_and_nothing_that_comes_after() {
     holds(&[
         (of(&[Add(0)], &[&[Delete], &[Add(0)]], 0), 100),
         (of(&[Add(0)], &[&[Delete], &[Add(1)], &[BACK]], 0), 100),
-        (of(&[Add(0)], &[&[Delete], &[Delete], &[Add(1)]], 0), 100),
+        (of(&[Add(0)], &[&[Delete], &[Delete, Add(1)]], 0), 100),
         (
             of(&[Add(0), Add(2)], &[&[Delete], &[Remove(0)], &[BACK]], 0),
             100,
@@ -80,12 +85,11 @@ fn a_deletion_takes_what_was_there_once_and_nothing_that_comes_after() {
 #[test]
 #[ignore = "takes a minute"]
 fn a_deletion_while_buckets_are_made_loses_nothing() {
+    let deleted_twice = |add| of(&[Add(0)], &[&[Delete], &[Delete], &[add]], 0);
     holds(&[
         (of(&[Add(0)], &[&[Delete], &[Add(2)], &[FORTH]], 0), 150_000),
-        (
-            of(&[Add(0)], &[&[Delete], &[Delete], &[Add(2)]], 0),
-            2_000_000,
-        ),
+        (deleted_twice(Add(1)), 1_000_000),
+        (deleted_twice(Add(2)), 2_000_000),
     ]);
 }
 
@@ -163,7 +167,8 @@ fn no_guard_can_be_left_out() {
             hole: Some(hole),
             ..scenario.clone()
         };
-        match explore(&with_hole) {
+        sample(&scenario, 100).unwrap();
+        match sample(&with_hole, RUNS_MAX).and_then(|()| explore(&with_hole)) {
             Err(why) => println!("without {hole:?}: {}", why.lines().next().unwrap()),
             Ok(explored) => panic!("{hole:?} is not missed: {explored:?}"),
         }
