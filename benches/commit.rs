@@ -12,7 +12,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use spikelet::{Acknowledge, Durability, Namespace, NamespaceConfig, Set, Store, WritePolicy};
+use spikelet::policy::Acknowledge;
+use spikelet::{Durability, Namespace, NamespaceConfig, Set, Store, WritePolicy};
 use tokio::runtime::{Builder, Runtime};
 
 /// Tasks, and threads.

@@ -12,7 +12,8 @@ mod support;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use dashmap::DashMap;
-use spikelet::{KeyHash, Record};
+use spikelet::Record;
+use spikelet::record::KeyHash;
 use std::hint::black_box;
 use std::sync::Arc;
 use support::{BIN, Key, Random, fill, key, open, open_hashing, run};

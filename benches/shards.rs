@@ -13,9 +13,11 @@ use criterion::{BenchmarkId, Criterion};
 use hdrhistogram::Histogram;
 use spikelet::expressions::{and, bin_exists, eq, list_bin, not};
 use spikelet::operations::lists;
+use spikelet::policy::RecordExistsAction;
+use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Expiration, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, RecordExistsAction, Set,
-    ShardPolicy, ShardedList, Store, Value, WritePolicy,
+    Expiration, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Set, ShardedList, Store,
+    Value, WritePolicy,
 };
 use std::hint::black_box;
 use std::ops::Bound;

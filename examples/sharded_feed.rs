@@ -4,7 +4,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use spikelet::{ShardedList, Store, TimeShards, TimeWidth};
+use spikelet::shard::TimeWidth;
+use spikelet::{ShardedList, Store, TimeShards};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 

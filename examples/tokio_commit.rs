@@ -4,7 +4,8 @@
 
 use std::time::Instant;
 
-use spikelet::{Acknowledge, Durability, Error, Namespace, NamespaceConfig, Store, WritePolicy};
+use spikelet::policy::Acknowledge;
+use spikelet::{Durability, Error, Namespace, NamespaceConfig, Store, WritePolicy};
 
 const TASKS: i64 = 200;
 

@@ -1,4 +1,19 @@
-//! The one error type of the public API.
+//! The one error type of the public API: [`Error`], what it names, and why a store refused.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::{Error, RetryPolicy};
+//!
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! let error = users.touch("nobody").unwrap_err();
+//! assert!(matches!(error, Error::NotFound { .. }));
+//! assert_eq!(error.to_string(), "record \"nobody\" of set \"users\" was not found");
+//! assert_eq!((error.result_code(), error.is_retryable()), (2, false));
+//! // What may succeed when it is tried again, such as KEY_BUSY, can be repeated.
+//! RetryPolicy::default().retry(|| users.put("alice", [("age", 42)]))?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod causes;
 mod from_storage;
@@ -15,6 +30,29 @@ use crate::value::{CodecError, ConversionError};
 pub use causes::{ShardLoss, StoreHolder, WriteStop};
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
+
+/// The pattern of the errors that name a record.
+macro_rules! about_record {
+    ($record:ident) => {
+        Self::Malformed { $record, .. }
+            | Self::NotStorable { $record, .. }
+            | Self::NotFound { $record }
+            | Self::Generation { $record, .. }
+            | Self::RecordExists { $record }
+            | Self::BinExists { $record, .. }
+            | Self::Timeout { $record, .. }
+            | Self::IncompatibleType { $record, .. }
+            | Self::RecordTooBig { $record, .. }
+            | Self::KeyBusy { $record, .. }
+            | Self::BinNotFound { $record, .. }
+            | Self::KeyMismatch { $record }
+            | Self::ElementNotFound { $record, .. }
+            | Self::ElementExists { $record, .. }
+            | Self::OpNotApplicable { $record, .. }
+            | Self::FilteredOut { $record }
+            | Self::Damaged { $record, .. }
+    };
+}
 
 /// Everything that can go wrong, with what a person needs to act on it.
 ///
@@ -305,8 +343,8 @@ pub enum Error {
     /// Stored bytes of the record are lost, or may be out of date (code 1). See [`Error::is_damage`].
     #[error("{}: {source}", Subject(record))]
     Damaged {
-        /// What was found: [`StorageError::Damaged`](crate::StorageError::Damaged) or
-        /// [`StorageError::MaybeStale`](crate::StorageError::MaybeStale).
+        /// What was found: [`StorageError::Damaged`] or
+        /// [`StorageError::MaybeStale`].
         #[source]
         source: Box<StorageError>,
         /// The record, if it is known.
@@ -405,7 +443,7 @@ impl Error {
 
     /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
     /// ([`Error::KeyBusy`], [`Error::Timeout`]), defragmentation has to catch up
-    /// ([`StorageError::NoSpace`](crate::StorageError::NoSpace)), or another process has the store open ([`Error::InUse`]).
+    /// ([`StorageError::NoSpace`]), or another process has the store open ([`Error::InUse`]).
     ///
     /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
     /// or file system needs room ([`Error::StopWrites`] comes after the wait of
@@ -451,23 +489,7 @@ impl Error {
     #[must_use]
     pub fn record(&self) -> Option<&RecordId> {
         match self {
-            Self::Malformed { record, .. }
-            | Self::NotStorable { record, .. }
-            | Self::NotFound { record }
-            | Self::Generation { record, .. }
-            | Self::RecordExists { record }
-            | Self::BinExists { record, .. }
-            | Self::Timeout { record, .. }
-            | Self::IncompatibleType { record, .. }
-            | Self::RecordTooBig { record, .. }
-            | Self::KeyBusy { record, .. }
-            | Self::BinNotFound { record, .. }
-            | Self::KeyMismatch { record }
-            | Self::ElementNotFound { record, .. }
-            | Self::ElementExists { record, .. }
-            | Self::OpNotApplicable { record, .. }
-            | Self::FilteredOut { record }
-            | Self::Damaged { record, .. } => record.as_deref(),
+            about_record!(record) => record.as_deref(),
             _ => None,
         }
     }
@@ -475,24 +497,7 @@ impl Error {
     /// The error with the record that it is about, unless it names one already.
     #[cold]
     pub(crate) fn about(mut self, set: &str, key: &Key<'_>) -> Self {
-        if let Self::Malformed { record, .. }
-        | Self::NotStorable { record, .. }
-        | Self::NotFound { record }
-        | Self::Generation { record, .. }
-        | Self::RecordExists { record }
-        | Self::BinExists { record, .. }
-        | Self::Timeout { record, .. }
-        | Self::IncompatibleType { record, .. }
-        | Self::RecordTooBig { record, .. }
-        | Self::KeyBusy { record, .. }
-        | Self::BinNotFound { record, .. }
-        | Self::KeyMismatch { record }
-        | Self::ElementNotFound { record, .. }
-        | Self::ElementExists { record, .. }
-        | Self::OpNotApplicable { record, .. }
-        | Self::FilteredOut { record }
-        | Self::Damaged { record, .. } = &mut self
-        {
+        if let about_record!(record) = &mut self {
             record.get_or_insert_with(|| Box::new(RecordId::new(set, key)));
         }
         self

@@ -105,62 +105,74 @@ mod bits;
 mod call;
 mod cdt;
 mod engine;
-mod error;
+pub mod error;
 mod expression;
 #[cfg(all(fuzzing, feature = "server"))]
 pub mod fuzzing;
 mod geo;
 mod hll;
 mod operation;
-mod record;
+pub mod record;
 mod retry;
 #[cfg(feature = "server")]
-mod server;
-mod shard;
+pub mod server;
+pub mod shard;
 mod store;
-mod value;
+pub mod value;
 
-pub use bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
 pub use cdt::{
-    ListPolicy, ListReturn, ListReturnType, ListSortFlags, ListWriteFlags, MapPolicy, MapReturn,
-    MapReturnType, MapWriteFlags,
+    ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
 };
 pub use engine::{
-    Acknowledge, DEFAULT_NAMESPACE, Expiration, GenerationPolicy, HotRecord, MAX_TIME_TO_LIVE,
-    Namespace, NamespaceConfig, OperateResult, RecordCall, RecordExistsAction, ScannedRecord, Set,
-    Store, StoreBuilder, WritePolicy,
+    DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
+    ScannedRecord, Set, Store, StoreBuilder, WritePolicy,
 };
-pub use error::{Error, RecordId, ShardLoss, StoreHolder, WriteStop};
-pub use expression::{
-    Definition, ExpReadFlags, ExpType, ExpWriteFlags, Expression, LoopVariable, PathFlags,
-    PathResult, RegexFlags, Step, expressions,
-};
-pub use hll::{HllPolicy, HllWriteFlags};
-pub use operation::{MAX_OPERATIONS, Operation, OperationResult, operations};
-pub use record::{
-    BinName, Bins, Key, KeyHash, MAX_BINS, MAX_SET_NAME_BYTES, Metadata, Record, RecordBins,
-    RecordView, from_bins, to_bins,
-};
+#[doc(inline)]
+pub use error::Error;
+pub use expression::{Expression, expressions};
+pub use operation::{Operation, operations};
+#[doc(inline)]
+pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
-#[cfg(feature = "server")]
-pub use server::{Server, ServerBuilder, ServerConfig, ServerHandle};
-pub use shard::arithmetic;
-pub use shard::{
-    MinuteWidth, ShardPolicy, ShardProgress, ShardRecord, ShardStanding, ShardState,
-    ShardTransition, ShardedCollection, ShardedCounter, ShardedList, ShardedMap, TimeRange,
-    TimeShards, TimeWidth, sharded_collections,
-};
+#[doc(inline)]
+pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
 pub use store::{RecordSet, RecordStore};
-pub use value::{
-    CodecError, ConversionError, List, ListElement, ListItems, ListOrder, ListRef, Map, MapEntries,
-    MapOrder, MapRef, ParticleType, Value, ValueRef,
-};
+#[doc(inline)]
+pub use value::{ListOrder, MapOrder, Value, ValueRef};
 
-pub use spikelet_storage::{
-    Clock, Damage, DeviceError, Digest, Durability, Error as StorageError, FullCause, Lsn,
-    MaintenanceReport, ManualClock, Opening, OpeningStep, SetUsage, Stats, SystemClock, Traffic,
-    Verification,
-};
+pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
+
+/// The choices that a [`WritePolicy`] has.
+pub mod policy {
+    pub use crate::engine::{Acknowledge, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction};
+}
+
+/// What a store tells of itself: statistics, contended records, maintenance, verification, damage; and the clocks that it
+/// can be given.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::storage::{Clock, ManualClock};
+/// use spikelet::{Expiration, Store, WritePolicy};
+/// use std::{sync::Arc, time::Duration};
+///
+/// // Tests of what expires need not wait.
+/// let clock = Arc::new(ManualClock::at(1_900_000_000_000));
+/// let sessions = Store::builder().clock(clock.clone()).open()?.set("sessions")?;
+/// let minute = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
+/// sessions.put_with(&minute, "token", [("user", "alice")])?;
+/// clock.advance_ms(62_000);
+/// assert!(sessions.get("token")?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+pub mod storage {
+    pub use crate::engine::HotRecord;
+    pub use spikelet_storage::{
+        Clock, Damage, DeviceError, FullCause, MaintenanceReport, ManualClock, Opening,
+        OpeningStep, SetUsage, Stats, SystemClock, Traffic, Verification,
+    };
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -11,6 +11,22 @@ use crate::record::{Key, Record};
 use crate::{Error, Result};
 
 /// A place that keeps records in sets.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{RecordSet, RecordStore, Store, WritePolicy, operations};
+///
+/// // Runs on any store that does single-record operations: this one, or a cluster's client.
+/// fn visit<S: RecordStore>(store: &S, page: &str) -> spikelet::Result<u16> {
+///     let pages = store.records("pages")?;
+///     let visit = [operations::add("visits", 1)];
+///     Ok(pages.operate_on(&WritePolicy::default(), &page.into(), &visit)?.generation)
+/// }
+///
+/// assert_eq!(visit(&Store::in_memory()?, "home")?, 1);
+/// # Ok(())
+/// # }
+/// ```
 pub trait RecordStore {
     /// A set of it.
     type Records: RecordSet;
@@ -27,7 +43,7 @@ pub trait RecordSet {
     /// Does several operations on one record, in order, atomically, by a policy: as [`Set::operate_with`].
     ///
     /// [`OperateResult::record_bytes`] must say what the record takes then: policies by size
-    /// ([`ShardPolicy::by_size`](crate::ShardPolicy::by_size)), and whether one record can hold what is to be brought together, are
+    /// ([`ShardPolicy::by_size`](crate::shard::ShardPolicy::by_size)), and whether one record can hold what is to be brought together, are
     /// judged by it alone. Where it is 0, a collection is spread for its size only once a write was refused as too large.
     ///
     /// # Errors

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
-use spikelet::{KeyHash, NamespaceConfig, Store};
+use spikelet::record::KeyHash;
+use spikelet::{NamespaceConfig, Store};
 use tempfile::TempDir;
 
 /// Runs the program.

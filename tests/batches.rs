@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use spikelet::record::KeyHash;
+use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, Expiration, Key, KeyHash, ManualClock, NamespaceConfig, Record, RecordCall, RecordSet,
-    Set, Store, WritePolicy, operations,
+    Error, Expiration, Key, NamespaceConfig, Record, RecordCall, RecordSet, Set, Store,
+    WritePolicy, operations,
 };
 
 const HASHES: [KeyHash; 2] = [KeyHash::Xxh3, KeyHash::Ripemd160];

@@ -7,8 +7,11 @@
 
 mod support;
 
+use spikelet::Value;
+use spikelet::operations::bits::{
+    BitOverflow as Overflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags,
+};
 use spikelet::operations::{bits, ctx, get_bin, put};
-use spikelet::{BitOverflow as Overflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags, Value};
 use support::{
     BIN, MISSING, NOT_APPLICABLE, NOT_FOUND, PARAMETER, Rule, WRONG_TYPE, check, empty_set, list,
     results, rule, text,

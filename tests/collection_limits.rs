@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use spikelet::expressions::blob_val;
+use spikelet::expressions::{PathFlags, Step};
 use spikelet::operations::{ctx, lists, paths};
-use spikelet::{
-    List, ListOrder, ListPolicy, ListReturnType, Operation, PathFlags, Set, Step, Store, Value,
-};
+use spikelet::value::List;
+use spikelet::{ListOrder, ListPolicy, ListReturnType, Operation, Set, Store, Value};
 
 const PARAMETER: u8 = 4;
 const TOO_BIG: u8 = 13;

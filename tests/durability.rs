@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 use spikelet::operations::{get_bin, put};
-use spikelet::{Acknowledge, Durability, Lsn, Namespace, NamespaceConfig, Set, Store, WritePolicy};
+use spikelet::policy::Acknowledge;
+use spikelet::{Durability, Lsn, Namespace, NamespaceConfig, Set, Store, WritePolicy};
 
 /// A store in memory, and its namespace and a set of it.
 fn open(durability: Durability, background: bool) -> (Store, Namespace, Set) {

@@ -5,10 +5,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use spikelet::error::{StoreHolder, WriteStop};
 use spikelet::operations::{get_bin, lists};
+use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::{
-    Error, Expiration, GenerationPolicy, Key, ListPolicy, NamespaceConfig, RecordExistsAction, Set,
-    Store, StoreHolder, WritePolicy, WriteStop, expressions,
+    Error, Expiration, Key, ListPolicy, NamespaceConfig, Set, Store, WritePolicy, expressions,
 };
 
 fn set() -> Set {

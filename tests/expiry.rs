@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::operations::add;
-use spikelet::{Expiration, ManualClock, NamespaceConfig, Set, Store, WritePolicy};
+use spikelet::storage::ManualClock;
+use spikelet::{Expiration, NamespaceConfig, Set, Store, WritePolicy};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -37,7 +38,7 @@ fn keep() -> WritePolicy {
 fn left(set: &Set, clock: &ManualClock) -> Option<Duration> {
     let metadata = set.get_header("alice").unwrap().unwrap();
     let expires_at = metadata.expires_at()?;
-    let now = spikelet::Clock::now_ms(clock);
+    let now = spikelet::storage::Clock::now_ms(clock);
     let now =
         std::time::UNIX_EPOCH + Duration::from_secs(1_262_304_000) + Duration::from_millis(now);
     expires_at.duration_since(now).ok()

@@ -10,10 +10,9 @@ use spikelet::expressions::{
     and, bin_exists, eq, ge, gt, int_bin, int_val, key_exists, lt, not, num_add, string_bin,
     string_val, ttl, unknown,
 };
-use spikelet::{
-    Error, Expiration, Expression, GenerationPolicy, ManualClock, Set, Store, WritePolicy,
-    operations,
-};
+use spikelet::policy::GenerationPolicy;
+use spikelet::storage::ManualClock;
+use spikelet::{Error, Expiration, Expression, Set, Store, WritePolicy, operations};
 
 fn people() -> Set {
     let set = Store::in_memory().unwrap().set("people").unwrap();
@@ -171,7 +170,7 @@ fn a_filter_sees_the_record_before_the_write_and_its_operations_see_it_after() {
     clock.advance_ms(60_000);
     let soon = live(1000).filter(lt(ttl(), int_val(50)));
     let read = [
-        operations::exp::read("left", ttl(), spikelet::ExpReadFlags::empty()),
+        operations::exp::read("left", ttl(), spikelet::expressions::ExpReadFlags::empty()),
         operations::add("n", 1),
     ];
     let operated = set.operate_with(&soon, 1, &read).unwrap();

@@ -7,7 +7,8 @@
 mod support;
 
 use spikelet::operations::{self, lists, put, put_encoded};
-use spikelet::{ListPolicy, ParticleType, Set, Value};
+use spikelet::value::ParticleType;
+use spikelet::{ListPolicy, Set, Value};
 use support::{BIN, WRONG_TYPE, check, empty_set, rule};
 
 const GEO_INVALID: u8 = 160;

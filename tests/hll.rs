@@ -6,8 +6,10 @@
 
 mod support;
 
+use spikelet::operations::hll::{HllPolicy, HllWriteFlags};
 use spikelet::operations::{ctx, get_bin, hll, put};
-use spikelet::{HllPolicy, HllWriteFlags, ParticleType, Store, Value, operations};
+use spikelet::value::ParticleType;
+use spikelet::{Store, Value, operations};
 use support::{
     BIN, MALFORMED, MISSING, NIL, NOT_APPLICABLE, NOT_FOUND, PARAMETER, WRONG_TYPE, check,
     empty_set, items, list, results, rule, text,

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use spikelet::operations::{delete_all_bins, get_bin, put};
-use spikelet::{
-    Error, ManualClock, NamespaceConfig, RecordExistsAction, Set, Store, Value, WritePolicy,
-};
+use spikelet::policy::RecordExistsAction;
+use spikelet::storage::ManualClock;
+use spikelet::{Error, NamespaceConfig, Set, Store, Value, WritePolicy};
 
 #[test]
 fn the_default_namespace_stays_the_same_when_others_come() {

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server_client::*;
-use spikelet::{Durability, KeyHash, NamespaceConfig, Server, Store};
+use spikelet::record::KeyHash;
+use spikelet::server::Server;
+use spikelet::{Durability, NamespaceConfig, Store};
 
 /// Many small numbers from a seed.
 struct Random(u64);

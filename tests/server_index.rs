@@ -36,7 +36,7 @@ fn fill(set: &Set) {
     for number in 0..10_i64 {
         let list: Vec<Value> = vec![number.into(), format!("e{number}").as_str().into()];
         let map = [("n", Value::from(number)), ("t", "same".into())];
-        let map: spikelet::Map = map
+        let map: spikelet::value::Map = map
             .into_iter()
             .map(|(key, value)| (Value::from(key), value))
             .collect();

@@ -11,10 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use spikelet::{
-    Durability, NamespaceConfig, Set, Store, TimeShards, TimeWidth, Value, WritePolicy,
-    sharded_collections,
-};
+use spikelet::shard::{TimeWidth, sharded_collections};
+use spikelet::{Durability, NamespaceConfig, Set, Store, TimeShards, Value, WritePolicy};
 
 const CHILD_DIR: &str = "SPIKELET_TIME_SHARDS_KILL_TEST_DIR";
 const BEGINS: &str = "SPIKELET_TIME_SHARDS_KILL_TEST_BEGINS";

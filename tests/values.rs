@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use spikelet::operations::{get_bin, lists};
-use spikelet::{
-    Bins, ConversionError, Error, List, ListReturnType, Map, MapOrder, Set, Store, Value, bins,
-};
+use spikelet::value::{ConversionError, List, Map};
+use spikelet::{Bins, Error, ListReturnType, MapOrder, Set, Store, Value, bins};
 
 fn set() -> Set {
     Store::in_memory().unwrap().set("users").unwrap()

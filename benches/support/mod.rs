@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use criterion::Criterion;
-use spikelet::{Durability, KeyHash, Namespace, NamespaceConfig, Set, Store};
+use spikelet::record::KeyHash;
+use spikelet::{Durability, Namespace, NamespaceConfig, Set, Store};
 use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

@@ -5,7 +5,8 @@
 mod support;
 
 use libfuzzer_sys::fuzz_target;
-use spikelet::{ParticleType, RecordView};
+use spikelet::RecordView;
+use spikelet::value::ParticleType;
 use support::{BIN, check_stored, put_encoded, with_set};
 
 const KINDS: [ParticleType; 8] = [

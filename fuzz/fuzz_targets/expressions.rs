@@ -6,7 +6,9 @@ mod support;
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::operations::exp;
-use spikelet::{ExpReadFlags, ExpWriteFlags, Expression, List, ListOrder, Map, MapOrder, Value};
+use spikelet::{Expression, ListOrder, MapOrder, Value};
+use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
+use spikelet::value::{List, Map};
 use support::{BIN, check_stored, run, with_set};
 
 fuzz_target!(|data: &[u8]| {

@@ -7,7 +7,8 @@ mod support;
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::operations::lists;
-use spikelet::{ListOrder, ParticleType, Value, fuzzing};
+use spikelet::{ListOrder, Value, fuzzing};
+use spikelet::value::ParticleType;
 use support::{BIN, check_stored, piece, put_encoded, read, run, with_set};
 
 const INDEXED: &str = "indexed";

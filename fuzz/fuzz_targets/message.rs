@@ -8,7 +8,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::fuzzing::Target;
-use spikelet::{KeyHash, NamespaceConfig, Store};
+use spikelet::{NamespaceConfig, Store};
+use spikelet::record::KeyHash;
 
 const DIGEST: &[u8; 20] = &[7; 20];
 

@@ -2,7 +2,8 @@
 
 #![allow(dead_code)]
 
-use spikelet::{Error, Operation, ParticleType, Set, Store, Value, operations};
+use spikelet::{Error, Operation, Set, Store, Value, operations};
+use spikelet::value::ParticleType;
 
 pub const BIN: &str = "bin";
 

@@ -9,11 +9,10 @@ use proptest::prelude::*;
 use spikelet_storage::{Digest, ManualClock, PARTITIONS};
 
 use super::{BackupOptions, Blobs, Restore, RestoreOptions, save};
+use crate::hll::HllPolicy;
+use crate::record::KeyHash;
 use crate::value::testing::any_value;
-use crate::{
-    Expiration, HllPolicy, Key, KeyHash, Namespace, NamespaceConfig, Store, Value, WritePolicy,
-    operations,
-};
+use crate::{Expiration, Key, Namespace, NamespaceConfig, Store, Value, WritePolicy, operations};
 
 const POINT: &str = r#"{"type":"Point","coordinates":[15.4,47.1]}"#;
 

@@ -24,7 +24,7 @@ pub(super) struct ByteOffset(i64);
 
 /// What a call reads from its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadCall {
     Get,
     Count,
     LeftScan(bool),
@@ -129,19 +129,22 @@ impl ByteOffset {
 }
 
 /// Takes a call that reads apart.
-pub(super) fn read(call: &Call<'_>) -> Result<(Place, Read), CallError> {
+pub(super) fn read(call: &Call<'_>) -> Result<(Place, ReadCall), CallError> {
     let (operation, mut arguments) = begin(call)?;
     let arguments = &mut arguments;
     let (place, read) = match operation {
-        code::GET => (bit_place(arguments)?, Read::Get),
-        code::COUNT => (bit_place(arguments)?, Read::Count),
-        code::LSCAN => (bit_place(arguments)?, Read::LeftScan(arguments.bool()?)),
-        code::RSCAN => (bit_place(arguments)?, Read::RightScan(arguments.bool()?)),
+        code::GET => (bit_place(arguments)?, ReadCall::Get),
+        code::COUNT => (bit_place(arguments)?, ReadCall::Count),
+        code::LSCAN => (bit_place(arguments)?, ReadCall::LeftScan(arguments.bool()?)),
+        code::RSCAN => (
+            bit_place(arguments)?,
+            ReadCall::RightScan(arguments.bool()?),
+        ),
         code::GET_INT => {
             let place = integer_place(arguments)?;
             let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
             let sign = BitSign::from_bits(flags).ok_or_else(|| bad_flags("get_int", flags))?;
-            (place, Read::Integer(sign))
+            (place, ReadCall::Integer(sign))
         }
         _ => return Err(unknown(call.operation, "reads")),
     };

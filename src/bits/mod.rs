@@ -20,7 +20,7 @@ pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags}
 
 pub(crate) use window::{load as load_bits, store as store_bits};
 
-use self::arguments::{Modify, Overwrite, Place, Read, WindowModify};
+use self::arguments::{Modify, Overwrite, Place, ReadCall, WindowModify};
 use self::window::Window;
 use crate::call::{Call, CallError, Reply};
 use crate::value::ParticleType;
@@ -60,11 +60,11 @@ pub(crate) fn read<'a>(
     check_kind(kind)?;
     let window = place.within(blob)?;
     Ok(match read {
-        Read::Get => Reply::Stored(ParticleType::Blob, window::get(blob, window)),
-        Read::Count => Reply::Int(window::count(blob, window)),
-        Read::LeftScan(bit) => Reply::Int(window::left_scan(blob, window, bit)),
-        Read::RightScan(bit) => Reply::Int(window::right_scan(blob, window, bit)),
-        Read::Integer(sign) => Reply::Int(integer::get(blob, window, sign)),
+        ReadCall::Get => Reply::Stored(ParticleType::Blob, window::get(blob, window)),
+        ReadCall::Count => Reply::Int(window::count(blob, window)),
+        ReadCall::LeftScan(bit) => Reply::Int(window::left_scan(blob, window, bit)),
+        ReadCall::RightScan(bit) => Reply::Int(window::right_scan(blob, window, bit)),
+        ReadCall::Integer(sign) => Reply::Int(integer::get(blob, window, sign)),
     })
 }
 

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::elements::ByRank;
-use super::returns::{Returns, What};
-use super::select::{By, Places, Selector, select};
-use super::value_list::{Listed, by_value};
+use super::returns::{ReturnKind, Returns};
+use super::select::{Places, SelectedBy, Selector, select};
+use super::value_list::{ValueMatches, by_value};
 use super::view::{Segment, Shape, View};
 use crate::call::{CallError, Reply};
 use crate::value::msgpack::{
@@ -25,7 +25,7 @@ const NOT_SUPPORTED: CallError = CallError::NotApplicable(
 #[derive(Debug)]
 pub(super) struct Selection<'l, 'a> {
     view: &'l View<'a>,
-    by: By,
+    by: SelectedBy,
     single: bool,
     returns: Returns,
     places: Places,
@@ -66,21 +66,29 @@ impl<'l, 'a> Selection<'l, 'a> {
 
     /// The reply.
     pub(super) fn reply(&self) -> Result<Reply<'a>, CallError> {
-        let Returns { what, inverted } = self.returns;
+        let Returns {
+            kind: what,
+            inverted,
+        } = self.returns;
         let len = self.view.count;
         let count = self.count();
         let selected = if inverted { len - count } else { count };
         Ok(match what {
-            What::None => Reply::Nil,
-            What::Count => Reply::Int(i64::from(selected)),
+            ReturnKind::None => Reply::Nil,
+            ReturnKind::Count => Reply::Int(i64::from(selected)),
             // By one value or rank, inversion asks whether nothing is selected: not the same, if everything is.
-            What::Exists if inverted && matches!(self.by, By::Value | By::Rank) => {
+            ReturnKind::Exists
+                if inverted && matches!(self.by, SelectedBy::Value | SelectedBy::Rank) =>
+            {
                 Reply::Bool(count == 0)
             }
-            What::Exists => Reply::Bool(selected > 0),
-            What::Index | What::ReverseIndex | What::Rank | What::ReverseRank => {
+            ReturnKind::Exists => Reply::Bool(selected > 0),
+            ReturnKind::Index
+            | ReturnKind::ReverseIndex
+            | ReturnKind::Rank
+            | ReturnKind::ReverseRank => {
                 let numbers = match what {
-                    What::Index | What::ReverseIndex => self.indexes(),
+                    ReturnKind::Index | ReturnKind::ReverseIndex => self.indexes(),
                     _ => self.ranks(selected)?,
                 };
                 match numbers.first() {
@@ -89,11 +97,14 @@ impl<'l, 'a> Selection<'l, 'a> {
                     _ => int_list(numbers.iter().map(|number| i64::from(*number))),
                 }
             }
-            What::IndexRange
-            | What::ReverseIndexRange
-            | What::RankRange
-            | What::ReverseRankRange => {
-                let from_end = matches!(what, What::ReverseIndexRange | What::ReverseRankRange);
+            ReturnKind::IndexRange
+            | ReturnKind::ReverseIndexRange
+            | ReturnKind::RankRange
+            | ReturnKind::ReverseRankRange => {
+                let from_end = matches!(
+                    what,
+                    ReturnKind::ReverseIndexRange | ReturnKind::ReverseRankRange
+                );
                 let start = i64::from(self.first());
                 let start = match count {
                     0 if self.is_nowhere() => -1,
@@ -103,13 +114,15 @@ impl<'l, 'a> Selection<'l, 'a> {
                 };
                 int_list([start, i64::from(count)].into_iter())
             }
-            What::Key | What::Value if self.single => match self.segments()?.first() {
+            ReturnKind::Key | ReturnKind::Value if self.single => match self.segments()?.first() {
                 Some(item) => Reply::Element(Cow::Borrowed(self.part(*item, what)?)),
                 None => Reply::Nil,
             },
-            What::Key | What::Value | What::KeyValue | What::UnorderedMap | What::OrderedMap => {
-                self.content(what)?
-            }
+            ReturnKind::Key
+            | ReturnKind::Value
+            | ReturnKind::KeyValue
+            | ReturnKind::UnorderedMap
+            | ReturnKind::OrderedMap => self.content(what)?,
         })
     }
 
@@ -139,8 +152,8 @@ impl<'l, 'a> Selection<'l, 'a> {
     fn is_nowhere(&self) -> bool {
         self.view.shape == Shape::Map
             && match self.by {
-                By::Index => self.single,
-                By::Value => self.view.count == 0,
+                SelectedBy::Index => self.single,
+                SelectedBy::Value => self.view.count == 0,
                 _ => false,
             }
     }
@@ -168,7 +181,7 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Positions, in the order in which they are replied.
     fn indexes(&self) -> Vec<u32> {
         let len = self.view.count;
-        let from_end = self.returns.what == What::ReverseIndex;
+        let from_end = self.returns.kind == ReturnKind::ReverseIndex;
         let mirror = |at: u32| if from_end { len - 1 - at } else { at };
         if self.returns.inverted {
             return self.others().map(mirror).collect();
@@ -182,7 +195,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 }
                 positions.into_iter().map(mirror).collect()
             }
-            Places::Listed(Listed {
+            Places::Listed(ValueMatches {
                 ranks,
                 in_order: true,
                 ..
@@ -190,7 +203,7 @@ impl<'l, 'a> Selection<'l, 'a> {
                 .iter()
                 .flat_map(|(at, count)| mirrored(len, *at, *count, from_end))
                 .collect(),
-            Places::Scattered { items, .. } | Places::Listed(Listed { items, .. }) => {
+            Places::Scattered { items, .. } | Places::Listed(ValueMatches { items, .. }) => {
                 items.iter().map(|item| mirror(item.at)).collect()
             }
         }
@@ -202,7 +215,9 @@ impl<'l, 'a> Selection<'l, 'a> {
             Places::Row { at, count, .. } => (*at..*at + *count).collect(),
             Places::Ranked { items, .. }
             | Places::Scattered { items, .. }
-            | Places::Listed(Listed { items, .. }) => items.iter().map(|item| item.at).collect(),
+            | Places::Listed(ValueMatches { items, .. }) => {
+                items.iter().map(|item| item.at).collect()
+            }
         };
         selected.sort_unstable();
         (0..self.view.count).filter(move |at| selected.binary_search(at).is_err())
@@ -211,8 +226,11 @@ impl<'l, 'a> Selection<'l, 'a> {
     /// Ranks, in the order in which they are replied. `selected`: how many they are.
     fn ranks(&self, selected: u32) -> Result<Vec<u32>, CallError> {
         let len = self.view.count;
-        let Returns { what, inverted } = self.returns;
-        let from_end = what == What::ReverseRank;
+        let Returns {
+            kind: what,
+            inverted,
+        } = self.returns;
+        let from_end = what == ReturnKind::ReverseRank;
         let mirror = |rank: u32| if from_end { len - 1 - rank } else { rank };
         if let Places::Row { .. } = self.places
             && selected == len
@@ -281,10 +299,10 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 
     /// Keys, values or both: a list or map of what is selected, in the order in which it is replied.
-    fn content(&self, what: What) -> Result<Reply<'a>, CallError> {
+    fn content(&self, what: ReturnKind) -> Result<Reply<'a>, CallError> {
         let mut segments = match &self.places {
-            Places::Ranked { items, .. } | Places::Listed(Listed { items, .. })
-                if !self.returns.inverted && what != What::OrderedMap =>
+            Places::Ranked { items, .. } | Places::Listed(ValueMatches { items, .. })
+                if !self.returns.inverted && what != ReturnKind::OrderedMap =>
             {
                 joined(items)
             }
@@ -305,10 +323,10 @@ impl<'l, 'a> Selection<'l, 'a> {
         let bytes: usize = segments.iter().map(|s| s.end - s.start).sum();
         let mut out = Vec::with_capacity(bytes + 16);
         match what {
-            What::UnorderedMap => write_map_header(&mut out, count),
-            What::KeyValue | What::OrderedMap => {
+            ReturnKind::UnorderedMap => write_map_header(&mut out, count),
+            ReturnKind::KeyValue | ReturnKind::OrderedMap => {
                 write_map_header(&mut out, count + 1);
-                let flags = if what == What::OrderedMap {
+                let flags = if what == ReturnKind::OrderedMap {
                     FLAG_ORDERED
                 } else {
                     FLAG_PRESERVE_ORDER
@@ -318,7 +336,8 @@ impl<'l, 'a> Selection<'l, 'a> {
             }
             _ => write_array_header(&mut out, count),
         }
-        let whole = self.view.shape == Shape::List || !matches!(what, What::Key | What::Value);
+        let whole =
+            self.view.shape == Shape::List || !matches!(what, ReturnKind::Key | ReturnKind::Value);
         for segment in segments {
             if whole {
                 super::cost::visits(segment.count);
@@ -345,7 +364,7 @@ impl<'l, 'a> Selection<'l, 'a> {
     }
 
     /// The key or the value of one item.
-    fn part(&self, item: Segment, what: What) -> Result<&'a [u8], CallError> {
+    fn part(&self, item: Segment, what: ReturnKind) -> Result<&'a [u8], CallError> {
         let bytes = self.view.bytes(item);
         let key = match self.view.shape {
             Shape::List => 0,
@@ -354,14 +373,17 @@ impl<'l, 'a> Selection<'l, 'a> {
         let (key, value) = bytes
             .split_at_checked(key)
             .ok_or(CallError::Stored(CodecError::Truncated))?;
-        Ok(if what == What::Key { key } else { value })
+        Ok(if what == ReturnKind::Key { key } else { value })
     }
 }
 
 /// Whether something can be said about what is selected.
-fn is_supported(view: &View<'_>, by: By, single: bool, returns: Returns) -> bool {
-    use What as W;
-    let Returns { what, inverted } = returns;
+fn is_supported(view: &View<'_>, by: SelectedBy, single: bool, returns: Returns) -> bool {
+    use ReturnKind as W;
+    let Returns {
+        kind: what,
+        inverted,
+    } = returns;
     let index_range = matches!(what, W::IndexRange | W::ReverseIndexRange);
     let rank_range = matches!(what, W::RankRange | W::ReverseRankRange);
     let range = index_range || rank_range;
@@ -374,16 +396,16 @@ fn is_supported(view: &View<'_>, by: By, single: bool, returns: Returns) -> bool
             let ordered = view.is_ordered_list();
             !of_maps
                 && match by {
-                    By::Index => ordered || !rank_range,
-                    By::Rank | By::Value => ordered || !index_range,
-                    By::Values | By::Keys => !range,
+                    SelectedBy::Index => ordered || !rank_range,
+                    SelectedBy::Rank | SelectedBy::Value => ordered || !index_range,
+                    SelectedBy::Values | SelectedBy::Keys => !range,
                 }
         }
         Shape::Map => match by {
-            By::Index => !rank_range,
-            By::Keys => !range && !matches!(what, W::Rank | W::ReverseRank),
-            By::Rank | By::Value => !index_range,
-            By::Values => !range,
+            SelectedBy::Index => !rank_range,
+            SelectedBy::Keys => !range && !matches!(what, W::Rank | W::ReverseRank),
+            SelectedBy::Rank | SelectedBy::Value => !index_range,
+            SelectedBy::Values => !range,
         },
     }
 }

@@ -6,14 +6,14 @@
 
 use std::borrow::Cow;
 
-use super::act::{Act, Acted};
+use super::dispatch::{ActionResult, UnreadCall};
 use super::edit::{Edit, Splice};
 use super::elements::{Elements, find_key};
 use super::insert;
 use super::policy::ListWriteFlags;
 use super::put::check_key;
 use super::select::{Selector, locate};
-use super::view::{Segment, Shape, View};
+use super::view::{Segment, Shape, View, wrong_type};
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
 use crate::value::msgpack::{MAX_NESTING, Reader, Token, element_len};
 use crate::value::{
@@ -89,8 +89,8 @@ impl<'a> Level<'a> {
         let selector = match kind & SELECTOR {
             BY_INDEX => Selector::Index(number()?),
             BY_RANK => Selector::Rank(number()?),
-            BY_KEY => Selector::Key(normal(value, Purpose::Lookup, trust)?),
-            BY_VALUE => Selector::FirstValue(normal(value, Purpose::Lookup, trust)?),
+            BY_KEY => Selector::Key(normal(value, Purpose::Lookup, trust)?.into()),
+            BY_VALUE => Selector::FirstValue(normal(value, Purpose::Lookup, trust)?.into()),
             _ => return Err(unknown()),
         };
         let creates = match kind & CREATES {
@@ -288,16 +288,16 @@ fn descend<'a>(view: View<'a>, levels: &[Level<'_>]) -> Result<Descent<'a>, Call
 
 /// An operation that reads what a path leads to.
 pub(super) fn read<'a>(
-    act: Act<'a>,
+    call: UnreadCall<'a>,
     kind: ParticleType,
     bin: &'a [u8],
     path: Path<'a>,
-) -> Acted<'a> {
+) -> ActionResult<'a> {
     let levels = levels(path)?;
     match descend(top(kind, bin)?, &levels)?.end {
         End::Element(element) => {
-            let target = target(act.shape(), element)?;
-            act.on(target, true)
+            let target = target(call.shape(), element)?;
+            call.on(target, true)
         }
         End::Missing(_) => Err(NOT_FOUND),
     }
@@ -305,19 +305,19 @@ pub(super) fn read<'a>(
 
 /// An operation that changes what a path leads to, perhaps after creating it.
 pub(super) fn modify<'a>(
-    act: Act<'a>,
+    call: UnreadCall<'a>,
     current: Option<(ParticleType, &'a [u8])>,
     path: Path<'a>,
-) -> Acted<'a> {
+) -> ActionResult<'a> {
     let levels = levels(path)?;
     let Some((kind, bin)) = current else {
-        return create(act, None, &levels, &[]);
+        return create(call, None, &levels, &[]);
     };
     let Descent { parents, end } = descend(top(kind, bin)?, &levels)?;
     match end {
         End::Element(element) => {
-            let target = target(act.shape(), element)?;
-            let (edit, reply) = act.on(target, true)?;
+            let target = target(call.shape(), element)?;
+            let (edit, reply) = call.on(target, true)?;
             match edit {
                 Some(edit) => Ok((Some(ascend(&parents, edit)?), reply)),
                 None => Ok((None, reply)),
@@ -325,7 +325,7 @@ pub(super) fn modify<'a>(
         }
         End::Missing(view) => {
             let missing = levels.get(parents.len()..).unwrap_or_default();
-            create(act, Some(view), missing, &parents)
+            create(call, Some(view), missing, &parents)
         }
     }
 }
@@ -333,11 +333,11 @@ pub(super) fn modify<'a>(
 /// Creates what `levels` lead to and puts it into `view` below `parents`, or into a new bin. Nothing is created unless the
 /// operation creates something itself.
 fn create<'a>(
-    act: Act<'a>,
+    call: UnreadCall<'a>,
     view: Option<View<'a>>,
     levels: &[Level<'a>],
     parents: &[(View<'a>, Segment)],
-) -> Acted<'a> {
+) -> ActionResult<'a> {
     let mut steps = Vec::with_capacity(levels.len());
     for (at, level) in levels.iter().enumerate() {
         let nested = at > 0 || !parents.is_empty();
@@ -350,7 +350,7 @@ fn create<'a>(
         };
         steps.push((level, view, place));
     }
-    let (created, reply) = act.on_nothing(true)?;
+    let (created, reply) = call.on_nothing(true)?;
     let Some(mut edit) = created else {
         return Ok((None, reply));
     };
@@ -400,13 +400,4 @@ fn target(shape: Shape, element: &[u8]) -> Result<View<'_>, CallError> {
     }
     let (found, _) = element_to_stored(element).map_err(CallError::Stored)?;
     Err(wrong_type(shape, found))
-}
-
-/// The error of an operation on something that is not of its shape.
-pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
-    let operation = match shape {
-        Shape::List => "a list operation",
-        Shape::Map => "a map operation",
-    };
-    CallError::WrongType { found, operation }
 }

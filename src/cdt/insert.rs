@@ -12,7 +12,7 @@ use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::order::{compare, compare_total};
 
 /// Encoded items of an argument, one behind the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Items<'a> {
     pub(super) bytes: Cow<'a, [u8]>,
     pub(super) count: u32,

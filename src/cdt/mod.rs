@@ -2,7 +2,8 @@
 //!
 //! Nothing here decodes a list or map to read or edit a part of it. A call goes through these steps:
 //!
-//! 1. `act` reads the call: which operation it is (`table`, `code`), and its arguments.
+//! 1. `dispatch` reads the call: which operation it is (`table`, `code`), and its arguments (`action`). Operations that this
+//!    program builds have theirs read already.
 //! 2. `context` goes down a path into nested lists and maps, if the call has one.
 //! 3. [`View`] reads the head of the list or map: count, flags, index data, where the items begin. Lists and maps are both
 //!    rows of items; an item of a map is a key with its value.
@@ -16,11 +17,12 @@
 //! Data comes in as the bytes of a bin's value and of an encoded call, and goes out as edits and replies. This layer knows
 //! values and calls, but neither records nor bins.
 
-mod act;
+mod action;
 mod answer;
 mod context;
 mod convert;
 mod cost;
+mod dispatch;
 mod edit;
 mod elements;
 mod index;
@@ -32,6 +34,7 @@ mod range;
 mod ranks;
 mod returns;
 mod select;
+mod sought;
 mod table;
 mod value_list;
 mod view;
@@ -48,11 +51,17 @@ pub(crate) mod code;
 pub use policy::{ListPolicy, ListSortFlags, ListWriteFlags, MapPolicy, MapWriteFlags};
 pub use returns::{ListReturn, ListReturnType, MapReturn, MapReturnType};
 
+pub(crate) use action::Action;
+pub(crate) use dispatch::PreparedCall;
 pub(crate) use edit::Edit;
-pub(crate) use returns::Returns;
+pub(crate) use insert::Items;
+pub(crate) use number::Number;
+pub(crate) use returns::{ReturnKind, Returns};
+pub(crate) use select::Selector;
+pub(crate) use sought::Sought;
 
-use act::Act;
-use view::{Shape, View};
+use dispatch::UnreadCall;
+use view::View;
 
 use crate::call::{Call, CallError, Payload, Reply};
 use crate::value::msgpack::MAX_NESTING;
@@ -65,12 +74,12 @@ pub(crate) fn read<'a>(
 ) -> Result<Reply<'a>, CallError> {
     let call = plain(payload)?;
     let (kind, bin) = current;
-    let act = Act::parse(call, false)?;
+    let unread = UnreadCall::parse(call, false)?;
     let (_, reply) = if call.path.levels() > 0 {
-        context::read(act, kind, bin, call.path)?
+        context::read(unread, kind, bin, call.path)?
     } else {
-        let view = view_of(act.shape(), kind, bin)?;
-        act.on(view, false)?
+        let view = View::of_bin(unread.shape(), kind, bin)?;
+        unread.on(view, false)?
     };
     Ok(reply)
 }
@@ -82,7 +91,7 @@ pub(crate) fn modify<'a>(
     payload: &Payload<'a>,
 ) -> Result<(Option<Edit<'a>>, Reply<'a>), CallError> {
     let call = plain(payload)?;
-    let act = Act::parse(call, true)?;
+    let unread = UnreadCall::parse(call, true)?;
     let levels = call.path.levels();
     if levels > 0 {
         if call
@@ -91,15 +100,20 @@ pub(crate) fn modify<'a>(
         {
             return Err(CallError::Argument(CodecError::TooDeep));
         }
-        return context::modify(act, current, call.path);
+        return context::modify(unread, current, call.path);
     }
     match current {
         Some((kind, bin)) => {
-            let view = view_of(act.shape(), kind, bin)?;
-            act.on(view, false)
+            let view = View::of_bin(unread.shape(), kind, bin)?;
+            unread.on(view, false)
         }
-        None => act.on_nothing(false),
+        None => unread.on_nothing(false),
     }
+}
+
+/// Whether the operation of a number changes a list or map.
+pub(crate) fn writes(code: u8) -> bool {
+    table::find(i64::from(code)).is_some_and(|spec| spec.writes)
 }
 
 fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p Call<'a>, CallError> {
@@ -108,13 +122,5 @@ fn plain<'p, 'a>(payload: &'p Payload<'a>) -> Result<&'p Call<'a>, CallError> {
         Payload::Select { .. } => Err(CallError::NotApplicable(
             "selections by path expressions are not supported",
         )),
-    }
-}
-
-fn view_of(shape: Shape, kind: ParticleType, bin: &[u8]) -> Result<View<'_>, CallError> {
-    if kind == shape.kind() {
-        View::parse(shape, bin)
-    } else {
-        Err(context::wrong_type(shape, kind))
     }
 }

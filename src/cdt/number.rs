@@ -36,7 +36,7 @@ impl Number {
         })
     }
 
-    pub(super) fn negated(self) -> Self {
+    pub(crate) fn negated(self) -> Self {
         match self {
             Self::Int(value) => Self::Int(value.wrapping_neg()),
             Self::Float(value) => Self::Float(-value),

@@ -48,6 +48,15 @@ bitflags! {
 /// How a list is created when its bin does not exist yet, and what writes to it refuse.
 ///
 /// Order and persisted index count at creation only: they never convert a list that is there.
+///
+/// ```
+/// use spikelet::{ListOrder, ListPolicy, ListWriteFlags};
+///
+/// // A sorted set that finds its elements in O(log N).
+/// let set = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL)
+///     .persist_index(true);
+/// # let _ = set;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListPolicy {
     order: ListOrder,
@@ -92,6 +101,14 @@ impl ListPolicy {
 /// How a map is created when its bin does not exist yet, and what writes to it refuse.
 ///
 /// Order and persisted index count at creation only: they never convert a map that is there.
+///
+/// ```
+/// use spikelet::{MapOrder, MapPolicy, MapWriteFlags};
+///
+/// // A leaderboard: found by name and by score in O(log N).
+/// let scores = MapPolicy::new(MapOrder::KeyValueOrdered, MapWriteFlags::empty()).persist_index(true);
+/// # let _ = scores;
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapPolicy {
     order: MapOrder,

@@ -78,20 +78,20 @@ impl ListReturnType {
         }
     }
 
-    const fn what(self) -> What {
+    const fn return_kind(self) -> ReturnKind {
         match self {
-            Self::None => What::None,
-            Self::Index => What::Index,
-            Self::ReverseIndex => What::ReverseIndex,
-            Self::Rank => What::Rank,
-            Self::ReverseRank => What::ReverseRank,
-            Self::Count => What::Count,
-            Self::Values => What::Value,
-            Self::IndexRange => What::IndexRange,
-            Self::ReverseIndexRange => What::ReverseIndexRange,
-            Self::RankRange => What::RankRange,
-            Self::ReverseRankRange => What::ReverseRankRange,
-            Self::Exists => What::Exists,
+            Self::None => ReturnKind::None,
+            Self::Index => ReturnKind::Index,
+            Self::ReverseIndex => ReturnKind::ReverseIndex,
+            Self::Rank => ReturnKind::Rank,
+            Self::ReverseRank => ReturnKind::ReverseRank,
+            Self::Count => ReturnKind::Count,
+            Self::Values => ReturnKind::Value,
+            Self::IndexRange => ReturnKind::IndexRange,
+            Self::ReverseIndexRange => ReturnKind::ReverseIndexRange,
+            Self::RankRange => ReturnKind::RankRange,
+            Self::ReverseRankRange => ReturnKind::ReverseRankRange,
+            Self::Exists => ReturnKind::Exists,
         }
     }
 }
@@ -106,24 +106,24 @@ impl MapReturnType {
         }
     }
 
-    const fn what(self) -> What {
+    const fn return_kind(self) -> ReturnKind {
         match self {
-            Self::None => What::None,
-            Self::Index => What::Index,
-            Self::ReverseIndex => What::ReverseIndex,
-            Self::Rank => What::Rank,
-            Self::ReverseRank => What::ReverseRank,
-            Self::Count => What::Count,
-            Self::Key => What::Key,
-            Self::Value => What::Value,
-            Self::KeyValue => What::KeyValue,
-            Self::IndexRange => What::IndexRange,
-            Self::ReverseIndexRange => What::ReverseIndexRange,
-            Self::RankRange => What::RankRange,
-            Self::ReverseRankRange => What::ReverseRankRange,
-            Self::Exists => What::Exists,
-            Self::UnorderedMap => What::UnorderedMap,
-            Self::OrderedMap => What::OrderedMap,
+            Self::None => ReturnKind::None,
+            Self::Index => ReturnKind::Index,
+            Self::ReverseIndex => ReturnKind::ReverseIndex,
+            Self::Rank => ReturnKind::Rank,
+            Self::ReverseRank => ReturnKind::ReverseRank,
+            Self::Count => ReturnKind::Count,
+            Self::Key => ReturnKind::Key,
+            Self::Value => ReturnKind::Value,
+            Self::KeyValue => ReturnKind::KeyValue,
+            Self::IndexRange => ReturnKind::IndexRange,
+            Self::ReverseIndexRange => ReturnKind::ReverseIndexRange,
+            Self::RankRange => ReturnKind::RankRange,
+            Self::ReverseRankRange => ReturnKind::ReverseRankRange,
+            Self::Exists => ReturnKind::Exists,
+            Self::UnorderedMap => ReturnKind::UnorderedMap,
+            Self::OrderedMap => ReturnKind::OrderedMap,
         }
     }
 }
@@ -163,7 +163,7 @@ impl From<MapReturnType> for MapReturn {
 /// What is returned, by Aerospike's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum What {
+pub(crate) enum ReturnKind {
     None = 0,
     Index = 1,
     ReverseIndex = 2,
@@ -185,7 +185,7 @@ pub(crate) enum What {
 /// What is returned about what was selected, or about everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Returns {
-    pub(crate) what: What,
+    pub(crate) kind: ReturnKind,
     pub(crate) inverted: bool,
 }
 
@@ -193,41 +193,41 @@ pub(crate) struct Returns {
 const INVERTED: u64 = 0x1_0000;
 
 impl Returns {
-    pub(crate) const fn new(what: What) -> Self {
+    pub(crate) const fn new(kind: ReturnKind) -> Self {
         Self {
-            what,
+            kind,
             inverted: false,
         }
     }
 
     /// The encoded form: the number in the low 16 bits, inversion in the next one.
     pub(crate) const fn code(self) -> u64 {
-        self.what as u64 | if self.inverted { INVERTED } else { 0 }
+        self.kind as u64 | if self.inverted { INVERTED } else { 0 }
     }
 
     /// What an encoded return type means; `None` for a number without a meaning.
     pub(crate) const fn of_code(code: u64) -> Option<Self> {
-        let what = match code & 0xffff {
-            0 => What::None,
-            1 => What::Index,
-            2 => What::ReverseIndex,
-            3 => What::Rank,
-            4 => What::ReverseRank,
-            5 => What::Count,
-            6 => What::Key,
-            7 => What::Value,
-            8 => What::KeyValue,
-            9 => What::IndexRange,
-            10 => What::ReverseIndexRange,
-            11 => What::RankRange,
-            12 => What::ReverseRankRange,
-            13 => What::Exists,
-            16 => What::UnorderedMap,
-            17 => What::OrderedMap,
+        let kind = match code & 0xffff {
+            0 => ReturnKind::None,
+            1 => ReturnKind::Index,
+            2 => ReturnKind::ReverseIndex,
+            3 => ReturnKind::Rank,
+            4 => ReturnKind::ReverseRank,
+            5 => ReturnKind::Count,
+            6 => ReturnKind::Key,
+            7 => ReturnKind::Value,
+            8 => ReturnKind::KeyValue,
+            9 => ReturnKind::IndexRange,
+            10 => ReturnKind::ReverseIndexRange,
+            11 => ReturnKind::RankRange,
+            12 => ReturnKind::ReverseRankRange,
+            13 => ReturnKind::Exists,
+            16 => ReturnKind::UnorderedMap,
+            17 => ReturnKind::OrderedMap,
             _ => return None,
         };
         Some(Self {
-            what,
+            kind,
             inverted: code & INVERTED != 0,
         })
     }
@@ -236,7 +236,7 @@ impl Returns {
 impl From<ListReturn> for Returns {
     fn from(ListReturn { kind, inverted }: ListReturn) -> Self {
         Self {
-            what: kind.what(),
+            kind: kind.return_kind(),
             inverted,
         }
     }
@@ -245,7 +245,7 @@ impl From<ListReturn> for Returns {
 impl From<MapReturn> for Returns {
     fn from(MapReturn { kind, inverted }: MapReturn) -> Self {
         Self {
-            what: kind.what(),
+            kind: kind.return_kind(),
             inverted,
         }
     }

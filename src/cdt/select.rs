@@ -4,22 +4,22 @@
 //! steps of a path. Which form it is depends on what is known of the order: a list that is ordered, and a map whose order
 //! of values is persisted, are searched; elsewhere values are looked at one by one.
 
-use std::borrow::Cow;
+use std::cmp::Ordering;
 
+use super::cost;
 use super::elements::{ByRank, Elements, Matcher, find_key, split};
 use super::index::Index;
 use super::range::{clip, clip_relative, resolve};
-use super::returns::{Returns, What};
+use super::returns::{ReturnKind, Returns};
+use super::sought::Sought;
 use super::value_list;
 use super::view::{Segment, Shape, View};
 use crate::call::CallError;
+use crate::value::msgpack::{element_len, front_int};
 use crate::value::order::{compare, compare_total};
 
-/// An encoded value that is looked for.
-pub(crate) type Sought<'a> = Cow<'a, [u8]>;
-
 /// Which items to select. Starts of ranges count from the end if they are negative, unless they are relative to a value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Selector<'a> {
     Index(i64),
     IndexRange {
@@ -58,7 +58,7 @@ pub(crate) enum Selector<'a> {
 
 /// What a selection was made by, as far as it decides what can be said about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum SelectedBy {
     Index,
     Keys,
     Rank,
@@ -75,17 +75,17 @@ impl Selector<'_> {
         )
     }
 
-    pub(super) const fn by(&self) -> By {
+    pub(super) const fn by(&self) -> SelectedBy {
         match self {
             Self::Index(_)
             | Self::IndexRange { .. }
             | Self::Key(_)
             | Self::KeyInterval(..)
-            | Self::KeyRelative { .. } => By::Index,
-            Self::Keys(_) => By::Keys,
-            Self::Rank(_) | Self::RankRange { .. } | Self::ValueRelative { .. } => By::Rank,
-            Self::FirstValue(_) | Self::Value(_) | Self::ValueInterval(..) => By::Value,
-            Self::Values(_) => By::Values,
+            | Self::KeyRelative { .. } => SelectedBy::Index,
+            Self::Keys(_) => SelectedBy::Keys,
+            Self::Rank(_) | Self::RankRange { .. } | Self::ValueRelative { .. } => SelectedBy::Rank,
+            Self::FirstValue(_) | Self::Value(_) | Self::ValueInterval(..) => SelectedBy::Value,
+            Self::Values(_) => SelectedBy::Values,
         }
     }
 }
@@ -104,7 +104,7 @@ pub(super) enum Places {
     /// Ascending positions. By value, their ranks are consecutive, from `rank` on if that was asked for.
     Scattered { rank: u32, items: Vec<Segment> },
     /// What the values of a list of values selected, one after the other.
-    Listed(value_list::Listed),
+    Listed(value_list::ValueMatches),
 }
 
 impl Places {
@@ -137,8 +137,11 @@ pub(super) fn select(
     returns: &mut Returns,
 ) -> Result<Places, CallError> {
     let rank_wanted = matches!(
-        returns.what,
-        What::Rank | What::ReverseRank | What::RankRange | What::ReverseRankRange
+        returns.kind,
+        ReturnKind::Rank
+            | ReturnKind::ReverseRank
+            | ReturnKind::RankRange
+            | ReturnKind::ReverseRankRange
     );
     match selector {
         Selector::Index(index) => {
@@ -210,11 +213,7 @@ pub(super) fn select(
                 .map(first_only),
             }
         }
-        Selector::Value(value) if is_short_and_sorted(view) => run_of(
-            view,
-            |item| compare_total(item, value).is_lt(),
-            |item| compare_total(item, value).is_le(),
-        ),
+        Selector::Value(value) if is_short_and_sorted(view) => run_of(view, value),
         Selector::Value(value) => {
             let matcher = Matcher::new(value);
             match ByRank::of(view)? {
@@ -275,7 +274,7 @@ pub(crate) fn locate(
             Some(rank) => by_rank(view, rank, 1)?,
             None => return Ok(None),
         },
-        _ => select(view, selector, &mut Returns::new(What::None))?,
+        _ => select(view, selector, &mut Returns::new(ReturnKind::None))?,
     };
     match places {
         Places::Row { count: 0, .. } => Ok(None),
@@ -321,30 +320,52 @@ fn is_short_and_sorted(view: &View<'_>) -> bool {
     view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, Index::None)
 }
 
-/// Selects the run of elements that are not `below` and still `within`, in one walk that ends behind it.
-fn run_of(
+/// Selects the run of elements that equal a value, in one walk that ends behind it.
+fn run_of(view: &View<'_>, value: &[u8]) -> Result<Places, CallError> {
+    let less = skip_while(view, view.content, 0, value, Ordering::Less)?;
+    let equal = skip_while(view, less.rest, less.at, value, Ordering::Equal)?;
+    Ok(Places::Row {
+        at: less.at,
+        count: equal.at - less.at,
+        segment: Some(Segment {
+            at: less.at,
+            count: equal.at - less.at,
+            start: view.content.len() - less.rest.len(),
+            end: view.content.len() - equal.rest.len(),
+        }),
+    })
+}
+
+/// A position, and the bytes from its element on.
+struct WalkPosition<'a> {
+    at: u32,
+    rest: &'a [u8],
+}
+
+/// Goes on from a position past all elements that compare so with a value.
+#[inline]
+fn skip_while<'a>(
     view: &View<'_>,
-    below: impl Fn(&[u8]) -> bool,
-    within: impl Fn(&[u8]) -> bool,
-) -> Result<Places, CallError> {
-    let mut run = Segment::gap(0, 0);
-    for item in view.walk() {
-        let item = item?;
-        let value = view.bytes(item);
-        if run.count == 0 && below(value) {
-            run = Segment::gap(item.at + 1, item.end);
-        } else if within(value) {
-            run.count += 1;
-            run.end = item.end;
-        } else {
+    mut rest: &'a [u8],
+    mut at: u32,
+    value: &[u8],
+    order: Ordering,
+) -> Result<WalkPosition<'a>, CallError> {
+    let sought = front_int(value);
+    while at < view.count {
+        cost::visit();
+        let len = element_len(rest).map_err(CallError::Stored)?;
+        let found = match (front_int(rest), sought) {
+            (Some(element), Some(sought)) => element.cmp(&sought),
+            _ => compare_total(rest, value),
+        };
+        if found != order {
             break;
         }
+        rest = rest.get(len..).unwrap_or_default();
+        at += 1;
     }
-    Ok(Places::Row {
-        at: run.at,
-        count: run.count,
-        segment: Some(run),
-    })
+    Ok(WalkPosition { at, rest })
 }
 
 fn row_of(elements: &Elements<'_>, at: u32, count: u32) -> Result<Places, CallError> {

@@ -2,33 +2,33 @@
 
 use super::code as c;
 use super::policy::MapWriteFlags;
-use super::returns::{Returns, What};
+use super::returns::{ReturnKind, Returns};
 use super::view::Shape;
 
-/// What an operation does, before its arguments are read.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Does {
+/// What an operation kind, before its arguments are read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum ActionKind {
     SetType,
     Size,
     Clear,
     Sort,
     /// Reads or removes what is selected. What is returned is the first argument, unless the operation fixes it.
-    Select(By, Option<Returns>),
+    Select(SelectorKind, Option<Returns>),
     /// One value or several, for the end of a list.
-    Append(Many),
+    Append(Arity),
     /// One value or several, for a position in a list.
-    Insert(Many),
+    Insert(Arity),
     Set,
     IncrementElement,
     /// One entry or several. The flags of the older operations are fixed.
-    Put(Many, Option<MapWriteFlags>),
+    Put(Arity, Option<MapWriteFlags>),
     /// Adds to the value of a key, or subtracts.
     IncrementValue(Sign),
 }
 
 /// The selectors, by the arguments that they need.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SelectorKind {
     Index,
     IndexRange,
     Rank,
@@ -45,7 +45,7 @@ pub(super) enum By {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Many {
+pub(super) enum Arity {
     One,
     Several,
 }
@@ -57,65 +57,71 @@ pub(super) enum Sign {
 }
 
 /// An operation.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct OpSpec {
     pub(super) code: u8,
     pub(super) shape: Shape,
     pub(super) writes: bool,
     /// How many arguments it needs, and how many it can have.
     pub(super) required: u32,
     pub(super) allowed: u32,
-    pub(super) does: Does,
+    pub(super) kind: ActionKind,
 }
 
 /// The operation of a number.
-pub(super) fn find(code: i64) -> Option<&'static Row> {
-    let code = u8::try_from(code).ok()?;
-    let at = TABLE.binary_search_by_key(&code, |row| row.code).ok()?;
-    TABLE.get(at)
+pub(super) fn find(code: i64) -> Option<&'static OpSpec> {
+    let at = PLACES.get(usize::try_from(code).ok()?)?;
+    TABLE.get(usize::from(*at))
 }
 
 /// All operations, for tests that try each of them.
 #[cfg(test)]
-pub(super) fn rows() -> &'static [Row] {
+pub(super) fn rows() -> &'static [OpSpec] {
     &TABLE
 }
 
-const fn list(code: u8, required: u32, allowed: u32, does: Does) -> Row {
-    row(Shape::List, true, code, required, allowed, does)
+const fn list(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
+    row(Shape::List, true, code, required, allowed, kind)
 }
 
-const fn list_read(code: u8, required: u32, allowed: u32, does: Does) -> Row {
-    row(Shape::List, false, code, required, allowed, does)
+const fn list_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
+    row(Shape::List, false, code, required, allowed, kind)
 }
 
-const fn map(code: u8, required: u32, allowed: u32, does: Does) -> Row {
-    row(Shape::Map, true, code, required, allowed, does)
+const fn map(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
+    row(Shape::Map, true, code, required, allowed, kind)
 }
 
-const fn map_read(code: u8, required: u32, allowed: u32, does: Does) -> Row {
-    row(Shape::Map, false, code, required, allowed, does)
+const fn map_read(code: u8, required: u32, allowed: u32, kind: ActionKind) -> OpSpec {
+    row(Shape::Map, false, code, required, allowed, kind)
 }
 
-const fn row(shape: Shape, writes: bool, code: u8, required: u32, allowed: u32, does: Does) -> Row {
-    Row {
+const fn row(
+    shape: Shape,
+    writes: bool,
+    code: u8,
+    required: u32,
+    allowed: u32,
+    kind: ActionKind,
+) -> OpSpec {
+    OpSpec {
         code,
         shape,
         writes,
         required,
         allowed,
-        does,
+        kind,
     }
 }
 
 /// Selects, and returns what the first argument says.
-const fn by(by: By) -> Does {
-    Does::Select(by, None)
+const fn by(by: SelectorKind) -> ActionKind {
+    ActionKind::Select(by, None)
 }
 
 /// Selects, and returns always the same.
-const fn fixed(by: By, what: What, inverted: bool) -> Does {
-    Does::Select(by, Some(Returns { what, inverted }))
+const fn fixed(by: SelectorKind, kind: ReturnKind, inverted: bool) -> ActionKind {
+    ActionKind::Select(by, Some(Returns { kind, inverted }))
 }
 
 const ADD: Option<MapWriteFlags> = Some(MapWriteFlags::CREATE_ONLY);
@@ -123,81 +129,98 @@ const REPLACE: Option<MapWriteFlags> = Some(MapWriteFlags::UPDATE_ONLY);
 
 /// All operations, by number.
 #[rustfmt::skip]
-static TABLE: [Row; 72] = [
-    list(c::LIST_SET_TYPE, 1, 1, Does::SetType),
-    list(c::LIST_APPEND, 1, 3, Does::Append(Many::One)),
-    list(c::LIST_APPEND_ITEMS, 1, 3, Does::Append(Many::Several)),
-    list(c::LIST_INSERT, 2, 3, Does::Insert(Many::One)),
-    list(c::LIST_INSERT_ITEMS, 2, 3, Does::Insert(Many::Several)),
-    list(c::LIST_POP, 1, 1, fixed(By::Index, What::Value, false)),
-    list(c::LIST_POP_RANGE, 1, 2, fixed(By::IndexRange, What::Value, false)),
-    list(c::LIST_REMOVE, 1, 1, fixed(By::Index, What::Count, false)),
-    list(c::LIST_REMOVE_RANGE, 1, 2, fixed(By::IndexRange, What::Count, false)),
-    list(c::LIST_SET, 2, 3, Does::Set),
-    list(c::LIST_TRIM, 2, 2, fixed(By::IndexRange, What::Count, true)),
-    list(c::LIST_CLEAR, 0, 0, Does::Clear),
-    list(c::LIST_INCREMENT, 1, 4, Does::IncrementElement),
-    list(c::LIST_SORT, 0, 1, Does::Sort),
-    list_read(c::LIST_SIZE, 0, 0, Does::Size),
-    list_read(c::LIST_GET, 1, 1, fixed(By::Index, What::Value, false)),
-    list_read(c::LIST_GET_RANGE, 1, 2, fixed(By::IndexRange, What::Value, false)),
-    list_read(c::LIST_GET_BY_INDEX, 2, 2, by(By::Index)),
-    list_read(c::LIST_GET_BY_VALUE, 2, 2, by(By::FirstValue)),
-    list_read(c::LIST_GET_BY_RANK, 2, 2, by(By::Rank)),
-    list_read(c::LIST_GET_ALL_BY_VALUE, 2, 2, by(By::Value)),
-    list_read(c::LIST_GET_BY_VALUE_LIST, 2, 2, by(By::Values)),
-    list_read(c::LIST_GET_BY_INDEX_RANGE, 2, 3, by(By::IndexRange)),
-    list_read(c::LIST_GET_BY_VALUE_INTERVAL, 2, 3, by(By::ValueInterval)),
-    list_read(c::LIST_GET_BY_RANK_RANGE, 2, 3, by(By::RankRange)),
-    list_read(c::LIST_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(By::ValueRelative)),
-    list(c::LIST_REMOVE_BY_INDEX, 2, 2, by(By::Index)),
-    list(c::LIST_REMOVE_BY_VALUE, 2, 2, by(By::FirstValue)),
-    list(c::LIST_REMOVE_BY_RANK, 2, 2, by(By::Rank)),
-    list(c::LIST_REMOVE_ALL_BY_VALUE, 2, 2, by(By::Value)),
-    list(c::LIST_REMOVE_BY_VALUE_LIST, 2, 2, by(By::Values)),
-    list(c::LIST_REMOVE_BY_INDEX_RANGE, 2, 3, by(By::IndexRange)),
-    list(c::LIST_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(By::ValueInterval)),
-    list(c::LIST_REMOVE_BY_RANK_RANGE, 2, 3, by(By::RankRange)),
-    list(c::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(By::ValueRelative)),
+static TABLE: [OpSpec; 72] = [
+    list(c::LIST_SET_TYPE, 1, 1, ActionKind::SetType),
+    list(c::LIST_APPEND, 1, 3, ActionKind::Append(Arity::One)),
+    list(c::LIST_APPEND_ITEMS, 1, 3, ActionKind::Append(Arity::Several)),
+    list(c::LIST_INSERT, 2, 3, ActionKind::Insert(Arity::One)),
+    list(c::LIST_INSERT_ITEMS, 2, 3, ActionKind::Insert(Arity::Several)),
+    list(c::LIST_POP, 1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false)),
+    list(c::LIST_POP_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false)),
+    list(c::LIST_REMOVE, 1, 1, fixed(SelectorKind::Index, ReturnKind::Count, false)),
+    list(c::LIST_REMOVE_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, false)),
+    list(c::LIST_SET, 2, 3, ActionKind::Set),
+    list(c::LIST_TRIM, 2, 2, fixed(SelectorKind::IndexRange, ReturnKind::Count, true)),
+    list(c::LIST_CLEAR, 0, 0, ActionKind::Clear),
+    list(c::LIST_INCREMENT, 1, 4, ActionKind::IncrementElement),
+    list(c::LIST_SORT, 0, 1, ActionKind::Sort),
+    list_read(c::LIST_SIZE, 0, 0, ActionKind::Size),
+    list_read(c::LIST_GET, 1, 1, fixed(SelectorKind::Index, ReturnKind::Value, false)),
+    list_read(c::LIST_GET_RANGE, 1, 2, fixed(SelectorKind::IndexRange, ReturnKind::Value, false)),
+    list_read(c::LIST_GET_BY_INDEX, 2, 2, by(SelectorKind::Index)),
+    list_read(c::LIST_GET_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
+    list_read(c::LIST_GET_BY_RANK, 2, 2, by(SelectorKind::Rank)),
+    list_read(c::LIST_GET_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
+    list_read(c::LIST_GET_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
+    list_read(c::LIST_GET_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
+    list_read(c::LIST_GET_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
+    list_read(c::LIST_GET_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
+    list_read(c::LIST_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
+    list(c::LIST_REMOVE_BY_INDEX, 2, 2, by(SelectorKind::Index)),
+    list(c::LIST_REMOVE_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
+    list(c::LIST_REMOVE_BY_RANK, 2, 2, by(SelectorKind::Rank)),
+    list(c::LIST_REMOVE_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
+    list(c::LIST_REMOVE_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
+    list(c::LIST_REMOVE_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
+    list(c::LIST_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
+    list(c::LIST_REMOVE_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
+    list(c::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
 
-    map(c::MAP_SET_TYPE, 1, 1, Does::SetType),
-    map(c::MAP_ADD, 2, 3, Does::Put(Many::One, ADD)),
-    map(c::MAP_ADD_ITEMS, 1, 2, Does::Put(Many::Several, ADD)),
-    map(c::MAP_PUT, 2, 4, Does::Put(Many::One, None)),
-    map(c::MAP_PUT_ITEMS, 1, 3, Does::Put(Many::Several, None)),
-    map(c::MAP_REPLACE, 2, 2, Does::Put(Many::One, REPLACE)),
-    map(c::MAP_REPLACE_ITEMS, 1, 1, Does::Put(Many::Several, REPLACE)),
-    map(c::MAP_INCREMENT, 1, 3, Does::IncrementValue(Sign::Plus)),
-    map(c::MAP_DECREMENT, 1, 3, Does::IncrementValue(Sign::Minus)),
-    map(c::MAP_CLEAR, 0, 0, Does::Clear),
-    map(c::MAP_REMOVE_BY_KEY, 2, 2, by(By::Key)),
-    map(c::MAP_REMOVE_BY_INDEX, 2, 2, by(By::Index)),
-    map(c::MAP_REMOVE_BY_VALUE, 2, 2, by(By::FirstValue)),
-    map(c::MAP_REMOVE_BY_RANK, 2, 2, by(By::Rank)),
-    map(c::MAP_REMOVE_BY_KEY_LIST, 2, 2, by(By::Keys)),
-    map(c::MAP_REMOVE_ALL_BY_VALUE, 2, 2, by(By::Value)),
-    map(c::MAP_REMOVE_BY_VALUE_LIST, 2, 2, by(By::Values)),
-    map(c::MAP_REMOVE_BY_KEY_INTERVAL, 2, 3, by(By::KeyInterval)),
-    map(c::MAP_REMOVE_BY_INDEX_RANGE, 2, 3, by(By::IndexRange)),
-    map(c::MAP_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(By::ValueInterval)),
-    map(c::MAP_REMOVE_BY_RANK_RANGE, 2, 3, by(By::RankRange)),
-    map(c::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE, 3, 4, by(By::KeyRelative)),
-    map(c::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(By::ValueRelative)),
-    map_read(c::MAP_SIZE, 0, 0, Does::Size),
-    map_read(c::MAP_GET_BY_KEY, 2, 2, by(By::Key)),
-    map_read(c::MAP_GET_BY_INDEX, 2, 2, by(By::Index)),
-    map_read(c::MAP_GET_BY_VALUE, 2, 2, by(By::FirstValue)),
-    map_read(c::MAP_GET_BY_RANK, 2, 2, by(By::Rank)),
-    map_read(c::MAP_GET_ALL_BY_VALUE, 2, 2, by(By::Value)),
-    map_read(c::MAP_GET_BY_KEY_INTERVAL, 2, 3, by(By::KeyInterval)),
-    map_read(c::MAP_GET_BY_INDEX_RANGE, 2, 3, by(By::IndexRange)),
-    map_read(c::MAP_GET_BY_VALUE_INTERVAL, 2, 3, by(By::ValueInterval)),
-    map_read(c::MAP_GET_BY_RANK_RANGE, 2, 3, by(By::RankRange)),
-    map_read(c::MAP_GET_BY_KEY_LIST, 2, 2, by(By::Keys)),
-    map_read(c::MAP_GET_BY_VALUE_LIST, 2, 2, by(By::Values)),
-    map_read(c::MAP_GET_BY_KEY_REL_INDEX_RANGE, 3, 4, by(By::KeyRelative)),
-    map_read(c::MAP_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(By::ValueRelative)),
+    map(c::MAP_SET_TYPE, 1, 1, ActionKind::SetType),
+    map(c::MAP_ADD, 2, 3, ActionKind::Put(Arity::One, ADD)),
+    map(c::MAP_ADD_ITEMS, 1, 2, ActionKind::Put(Arity::Several, ADD)),
+    map(c::MAP_PUT, 2, 4, ActionKind::Put(Arity::One, None)),
+    map(c::MAP_PUT_ITEMS, 1, 3, ActionKind::Put(Arity::Several, None)),
+    map(c::MAP_REPLACE, 2, 2, ActionKind::Put(Arity::One, REPLACE)),
+    map(c::MAP_REPLACE_ITEMS, 1, 1, ActionKind::Put(Arity::Several, REPLACE)),
+    map(c::MAP_INCREMENT, 1, 3, ActionKind::IncrementValue(Sign::Plus)),
+    map(c::MAP_DECREMENT, 1, 3, ActionKind::IncrementValue(Sign::Minus)),
+    map(c::MAP_CLEAR, 0, 0, ActionKind::Clear),
+    map(c::MAP_REMOVE_BY_KEY, 2, 2, by(SelectorKind::Key)),
+    map(c::MAP_REMOVE_BY_INDEX, 2, 2, by(SelectorKind::Index)),
+    map(c::MAP_REMOVE_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
+    map(c::MAP_REMOVE_BY_RANK, 2, 2, by(SelectorKind::Rank)),
+    map(c::MAP_REMOVE_BY_KEY_LIST, 2, 2, by(SelectorKind::Keys)),
+    map(c::MAP_REMOVE_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
+    map(c::MAP_REMOVE_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
+    map(c::MAP_REMOVE_BY_KEY_INTERVAL, 2, 3, by(SelectorKind::KeyInterval)),
+    map(c::MAP_REMOVE_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
+    map(c::MAP_REMOVE_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
+    map(c::MAP_REMOVE_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
+    map(c::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE, 3, 4, by(SelectorKind::KeyRelative)),
+    map(c::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
+    map_read(c::MAP_SIZE, 0, 0, ActionKind::Size),
+    map_read(c::MAP_GET_BY_KEY, 2, 2, by(SelectorKind::Key)),
+    map_read(c::MAP_GET_BY_INDEX, 2, 2, by(SelectorKind::Index)),
+    map_read(c::MAP_GET_BY_VALUE, 2, 2, by(SelectorKind::FirstValue)),
+    map_read(c::MAP_GET_BY_RANK, 2, 2, by(SelectorKind::Rank)),
+    map_read(c::MAP_GET_ALL_BY_VALUE, 2, 2, by(SelectorKind::Value)),
+    map_read(c::MAP_GET_BY_KEY_INTERVAL, 2, 3, by(SelectorKind::KeyInterval)),
+    map_read(c::MAP_GET_BY_INDEX_RANGE, 2, 3, by(SelectorKind::IndexRange)),
+    map_read(c::MAP_GET_BY_VALUE_INTERVAL, 2, 3, by(SelectorKind::ValueInterval)),
+    map_read(c::MAP_GET_BY_RANK_RANGE, 2, 3, by(SelectorKind::RankRange)),
+    map_read(c::MAP_GET_BY_KEY_LIST, 2, 2, by(SelectorKind::Keys)),
+    map_read(c::MAP_GET_BY_VALUE_LIST, 2, 2, by(SelectorKind::Values)),
+    map_read(c::MAP_GET_BY_KEY_REL_INDEX_RANGE, 3, 4, by(SelectorKind::KeyRelative)),
+    map_read(c::MAP_GET_BY_VALUE_REL_RANK_RANGE, 3, 4, by(SelectorKind::ValueRelative)),
 ];
+
+/// Where each number stands in the table; beyond its end for a number without an operation.
+static PLACES: [u8; 256] = {
+    let mut places = [u8::MAX; 256];
+    let mut at = 0;
+    while at < TABLE.len() {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "bounded by the lengths, at compile time"
+        )]
+        {
+            places[TABLE[at].code as usize] = at as u8;
+        }
+        at += 1;
+    }
+    places
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,8 @@
 //! Lists and maps in tests: calls, and what they do to encoded bytes.
 
+use super::dispatch::PreparedCall;
 use super::policy::MapWriteFlags;
-use super::table::{By, Does, Many, Row};
+use super::table::{ActionKind, Arity, OpSpec, SelectorKind};
 use super::view::{Shape, View};
 use super::{modify, read};
 use crate::call::{Call, CallError, CallWriter, Payload, Trust, below};
@@ -139,6 +140,24 @@ impl Bin {
         Ok(reply)
     }
 
+    /// Executes an operation whose arguments were read before; the bin changes unless it fails.
+    pub(super) fn run_prepared(&mut self, call: &PreparedCall) -> Result<Value, CallError> {
+        let current = self
+            .0
+            .as_ref()
+            .map(|(kind, bytes)| (*kind, bytes.as_slice()));
+        let (edit, reply) = match (current, call.writes()) {
+            (None, false) => return Ok(Value::Nil),
+            (Some((kind, bytes)), false) => (None, call.read(kind, bytes)?),
+            (current, true) => call.modify(current)?,
+        };
+        let reply = reply.to_value().map_err(CallError::Stored)?;
+        if let Some(edit) = edit {
+            self.0 = Some((edit.kind(), edit.to_bytes()));
+        }
+        Ok(reply)
+    }
+
     pub(super) fn value(&self) -> Value {
         decode(self.bytes()).unwrap()
     }
@@ -184,55 +203,55 @@ pub(super) enum Needs {
 }
 
 /// What the arguments of an operation are.
-pub(super) fn needs(row: &Row) -> Vec<Needs> {
+pub(super) fn needs(spec: &OpSpec) -> Vec<Needs> {
     use Needs as N;
-    let item = match row.shape {
+    let item = match spec.shape {
         Shape::List => vec![N::Value],
         Shape::Map => vec![N::Key, N::Value],
     };
-    let several = match row.shape {
+    let several = match spec.shape {
         Shape::List => vec![N::Values],
         Shape::Map => vec![N::Entries],
     };
     let items = |many| {
-        if many == Many::One {
+        if many == Arity::One {
             item.clone()
         } else {
             several.clone()
         }
     };
-    match row.does {
-        Does::SetType => vec![N::Create],
-        Does::Size | Does::Clear => vec![],
-        Does::Sort => vec![N::Flags],
-        Does::Select(by, fixed) => {
+    match spec.kind {
+        ActionKind::SetType => vec![N::Create],
+        ActionKind::Size | ActionKind::Clear => vec![],
+        ActionKind::Sort => vec![N::Flags],
+        ActionKind::Select(by, fixed) => {
             let mut needs = if fixed.is_some() {
                 vec![]
             } else {
                 vec![N::Returns]
             };
             needs.extend(match by {
-                By::Index | By::Rank => vec![N::Int],
-                By::IndexRange | By::RankRange => vec![N::Int, N::Count],
-                By::Key => vec![N::Key],
-                By::Keys => vec![N::Keys],
-                By::KeyInterval => vec![N::Key, N::Key],
-                By::KeyRelative => vec![N::Key, N::Int, N::Count],
-                By::FirstValue | By::Value => vec![N::Value],
-                By::Values => vec![N::Values],
-                By::ValueInterval => vec![N::Value, N::Value],
-                By::ValueRelative => vec![N::Value, N::Int, N::Count],
+                SelectorKind::Index | SelectorKind::Rank => vec![N::Int],
+                SelectorKind::IndexRange | SelectorKind::RankRange => vec![N::Int, N::Count],
+                SelectorKind::Key => vec![N::Key],
+                SelectorKind::Keys => vec![N::Keys],
+                SelectorKind::KeyInterval => vec![N::Key, N::Key],
+                SelectorKind::KeyRelative => vec![N::Key, N::Int, N::Count],
+                SelectorKind::FirstValue | SelectorKind::Value => vec![N::Value],
+                SelectorKind::Values => vec![N::Values],
+                SelectorKind::ValueInterval => vec![N::Value, N::Value],
+                SelectorKind::ValueRelative => vec![N::Value, N::Int, N::Count],
             });
             needs
         }
-        Does::Append(many) => [items(many), vec![N::Create, N::Flags]].concat(),
-        Does::Insert(many) => [vec![N::Int], items(many), vec![N::Flags]].concat(),
-        Does::Set => vec![N::Int, N::Value, N::Flags],
-        Does::IncrementElement => vec![N::Int, N::Number, N::Create, N::Flags],
-        Does::Put(many, None) => [items(many), vec![N::Create, N::Flags]].concat(),
-        Does::Put(many, Some(flags)) if flags == MapWriteFlags::UPDATE_ONLY => items(many),
-        Does::Put(many, Some(_)) => [items(many), vec![N::Create]].concat(),
-        Does::IncrementValue(_) => vec![N::Key, N::Number, N::Create],
+        ActionKind::Append(many) => [items(many), vec![N::Create, N::Flags]].concat(),
+        ActionKind::Insert(many) => [vec![N::Int], items(many), vec![N::Flags]].concat(),
+        ActionKind::Set => vec![N::Int, N::Value, N::Flags],
+        ActionKind::IncrementElement => vec![N::Int, N::Number, N::Create, N::Flags],
+        ActionKind::Put(many, None) => [items(many), vec![N::Create, N::Flags]].concat(),
+        ActionKind::Put(many, Some(flags)) if flags == MapWriteFlags::UPDATE_ONLY => items(many),
+        ActionKind::Put(many, Some(_)) => [items(many), vec![N::Create]].concat(),
+        ActionKind::IncrementValue(_) => vec![N::Key, N::Number, N::Create],
     }
 }
 

@@ -4,10 +4,11 @@
 use proptest::prelude::*;
 
 use super::code;
-use super::table::{Row, rows};
+use super::dispatch::PreparedCall;
+use super::table::{OpSpec, rows};
 use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses};
 use super::view::Shape;
-use crate::call::{CallError, Trust};
+use crate::call::{Call, CallError, Trust};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Value};
 
@@ -74,7 +75,7 @@ fn argument(needs: Needs, create: u8) -> BoxedStrategy<Arg> {
 
 /// A call of any operation on a shape, and whether it writes. Types are set to `flags`.
 fn any_call(shape: Shape, flags: u8) -> BoxedStrategy<(bool, Box<[u8]>)> {
-    let rows: Vec<&'static Row> = rows().iter().filter(|row| row.shape == shape).collect();
+    let rows: Vec<&'static OpSpec> = rows().iter().filter(|row| row.shape == shape).collect();
     prop::sample::select(rows)
         .prop_flat_map(move |row| {
             let arguments: Vec<_> = needs(row)
@@ -163,6 +164,36 @@ proptest! {
             indexed.check_index();
             let flags = plain.view().flags;
             prop_assert_eq!(stripped(&indexed, flags), plain.clone());
+        }
+    }
+
+    #[test]
+    fn a_call_whose_arguments_are_kept_does_what_its_encoded_form_does(
+        order in prop::sample::select(vec![0, ORDERED]),
+        items in prop::collection::vec(element(), 0..12),
+        of_lists in prop::collection::vec(any_call(Shape::List, ORDERED), 1..20),
+        of_maps in prop::collection::vec(any_call(Shape::Map, ORDERED), 1..20),
+    ) {
+        let entries: Vec<(Value, Value)> = (0..).map(Value::Int).zip(items.clone()).collect();
+        for (calls, made) in [
+            (of_lists, Bin::list(order, &items)),
+            (of_maps, Bin::map(order, &entries)),
+        ] {
+            for (writes, call) in calls {
+                let parsed = Call::parse(Box::leak(call.clone()), Trust::Normal).unwrap();
+                let Ok(Some(prepared)) = PreparedCall::of(&parsed, writes) else {
+                    continue;
+                };
+                let encoded = prepared.encode();
+                let again = Call::parse(Box::leak(encoded.clone().into()), Trust::Normal).unwrap();
+                prop_assert_eq!(&PreparedCall::of(&again, writes).unwrap(), &Some(prepared.clone()));
+                for bin in [made.clone(), Bin::default()] {
+                    let (mut by_encoded, mut by_prepared) = (bin.clone(), bin);
+                    let expected = by_encoded.run(writes, &encoded);
+                    prop_assert_eq!(by_prepared.run_prepared(&prepared), expected, "{:x?}", call);
+                    prop_assert_eq!(by_prepared, by_encoded, "{:x?}", call);
+                }
+            }
         }
     }
 

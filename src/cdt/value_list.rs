@@ -11,7 +11,7 @@ use crate::value::order::{compare, compare_total};
 
 /// What a list of values selected.
 #[derive(Debug)]
-pub(super) struct Listed {
+pub(super) struct ValueMatches {
     /// In the order of the values, with repetitions, where the order is known (`in_order`); elsewhere by position.
     pub(super) items: Vec<Segment>,
     /// The ranks that the values selected, in their order: the lowest of a row, and how many.
@@ -30,9 +30,9 @@ pub(super) fn select(
     view: &View<'_>,
     values: &[&[u8]],
     rank_wanted: bool,
-) -> Result<Listed, CallError> {
+) -> Result<ValueMatches, CallError> {
     if values.is_empty() {
-        return Ok(Listed {
+        return Ok(ValueMatches {
             items: Vec::new(),
             ranks: Vec::new(),
             in_order: true,
@@ -45,7 +45,7 @@ pub(super) fn select(
     }
 }
 
-fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
+fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
     let (mut items, mut ranks) = (Vec::new(), Vec::new());
     for value in values {
         let rank = order.lower_bound(value, 0);
@@ -61,7 +61,7 @@ fn ordered(order: &ByRank<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
         }
         ranks.push((rank, behind - rank));
     }
-    Ok(Listed {
+    Ok(ValueMatches {
         items,
         ranks,
         in_order: true,
@@ -76,7 +76,7 @@ fn may_match_several(value: &[u8]) -> bool {
 }
 
 /// Compares every item with every value.
-fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
+fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<ValueMatches, CallError> {
     let matchers: Vec<Matcher<'_>> = values.iter().map(|value| Matcher::new(value)).collect();
     let mut rows = vec![(0, 0); values.len()];
     let mut items = Vec::new();
@@ -104,7 +104,7 @@ fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
         .filter(|rank| seen.insert(*rank))
         .map(|rank| (rank, 1))
         .collect();
-    Ok(Listed {
+    Ok(ValueMatches {
         items,
         ranks,
         in_order: false,
@@ -112,7 +112,7 @@ fn one_by_one(view: &View<'_>, values: &[&[u8]]) -> Result<Listed, CallError> {
 }
 
 /// Looks every item up among the sorted values.
-fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<Listed, CallError> {
+fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<ValueMatches, CallError> {
     let value = |at: &usize| values.get(*at).copied().unwrap_or_default();
     let mut sorted: Vec<usize> = (0..values.len()).collect();
     // The sort is stable: of equal values the first one comes first, and selects what they all equal.
@@ -146,7 +146,7 @@ fn merged(view: &View<'_>, values: &[&[u8]], rank_wanted: bool) -> Result<Listed
         }
         rank += count;
     }
-    Ok(Listed {
+    Ok(ValueMatches {
         items,
         ranks,
         in_order: false,

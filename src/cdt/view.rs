@@ -141,6 +141,20 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Reads the head of the list or map that a bin of this type and value holds.
+    #[inline]
+    pub(crate) fn of_bin(
+        shape: Shape,
+        kind: ParticleType,
+        bin: &'a [u8],
+    ) -> Result<Self, CallError> {
+        if kind == shape.kind() {
+            Self::parse(shape, bin)
+        } else {
+            Err(wrong_type(shape, kind))
+        }
+    }
+
     /// A list or map without items.
     pub(crate) const fn empty(shape: Shape, flags: u8) -> Self {
         Self {
@@ -235,6 +249,15 @@ impl Segment {
             end: start,
         }
     }
+}
+
+/// The error of an operation on something that is not of its shape.
+pub(super) const fn wrong_type(shape: Shape, found: ParticleType) -> CallError {
+    let operation = match shape {
+        Shape::List => "a list operation",
+        Shape::Map => "a map operation",
+    };
+    CallError::WrongType { found, operation }
 }
 
 /// Walks over the items of a list or map. Ends after an item that cannot be read.

@@ -4,28 +4,28 @@
 //! `policy.rs`. Below it is `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by
 //! `record` and `operation`. Nothing here knows how bins are encoded or where entries lie.
 
+#[cfg(feature = "server")]
+mod by_digest;
 mod config;
+#[cfg(feature = "backup")]
+mod export;
 mod namespace;
 mod open_dirs;
 mod policy;
-#[cfg(feature = "server")]
-mod remote;
-#[cfg(feature = "backup")]
-mod saved;
 mod set;
 mod store;
 mod write;
 
+#[cfg(feature = "server")]
+pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
 pub use config::NamespaceConfig;
+#[cfg(feature = "backup")]
+pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 pub use namespace::{HotRecord, Namespace, ScannedRecord};
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
-#[cfg(feature = "server")]
-pub(crate) use remote::{Address, ReadTouch, RemoteRecord};
-#[cfg(feature = "backup")]
-pub(crate) use saved::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]
-pub(crate) use write::Refused;
+pub(crate) use write::WriteRefusal;

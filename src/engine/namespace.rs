@@ -256,7 +256,8 @@ impl Namespace {
     /// none (`NamespaceConfig::background` is false, or the store is closed), the poll itself syncs, and blocks meanwhile.
     ///
     /// ```
-    /// use spikelet::{Acknowledge, Durability, NamespaceConfig, Store, WritePolicy};
+    /// use spikelet::{Durability, NamespaceConfig, Store, WritePolicy};
+    /// use spikelet::policy::Acknowledge;
     ///
     /// async fn save(store: &Store, name: &str) -> spikelet::Result<()> {
     ///     // Returns as soon as readers see it, without waiting for the disk.

@@ -39,6 +39,21 @@ pub enum GenerationPolicy {
 }
 
 /// When a record expires, counted from the write. A record can be read during the whole second in which it expires.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{Expiration, WritePolicy};
+/// use std::time::Duration;
+///
+/// let sessions = spikelet::Store::in_memory()?.set("sessions")?;
+/// let hour = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(3600)));
+/// sessions.put_with(&hour, "token", [("user", "alice")])?;
+/// let kept = WritePolicy::default().expiration(Expiration::DontUpdate);
+/// sessions.put_with(&kept, "token", [("user", "bob")])?;
+/// assert!(sessions.get_header("token")?.and_then(|header| header.expires_at()).is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiration {
@@ -111,7 +126,8 @@ pub enum Acknowledge {
 /// How a write is done. All fields have sensible defaults; change what should differ:
 ///
 /// ```
-/// use spikelet::{Expiration, RecordExistsAction, WritePolicy};
+/// use spikelet::{Expiration, WritePolicy};
+/// use spikelet::policy::RecordExistsAction;
 /// use std::time::Duration;
 ///
 /// let policy = WritePolicy::default()
@@ -236,7 +252,7 @@ impl WritePolicy {
     /// refused with [`Error::ShardRoot`] or [`Error::ShardCompanion`].
     ///
     /// Companions whose root was taken away are orphans: `spikelet verify` and
-    /// [`sharded_collections`](crate::sharded_collections) find them. Handles look at the root again after such a write.
+    /// [`sharded_collections`](crate::shard::sharded_collections) find them. Handles look at the root again after such a write.
     #[must_use]
     pub fn override_shards(mut self, override_shards: bool) -> Self {
         self.override_shards = override_shards;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
-use crate::operation::OperationResult;
+use crate::operation::OperationResults;
 use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -58,6 +58,19 @@ impl SetCore {
 }
 
 /// What operations on a record have returned.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::{add, get_bin};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// let result = pages.operate("home", &[add("visits", 1), get_bin("visits")])?;
+/// assert_eq!(result.value(1), Some(&1.into())); // by the operation's position
+/// assert_eq!(result.bin("visits"), Some(&1.into())); // or by its bin
+/// assert_eq!((result.generation, result.lsn.is_some()), (1, true));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct OperateResult {
     /// The record's generation now; 0 if it was deleted.
@@ -69,7 +82,7 @@ pub struct OperateResult {
     /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
     pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.
-    pub results: Vec<OperationResult>,
+    pub results: OperationResults,
 }
 
 impl OperateResult {

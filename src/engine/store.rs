@@ -40,6 +40,20 @@ struct Core {
 }
 
 /// How a store is opened. From [`Store::builder`].
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{DEFAULT_NAMESPACE, Durability, NamespaceConfig, Store};
+///
+/// let dir = std::env::temp_dir().join(format!("spikelet-builder-{}", std::process::id()));
+/// let config = NamespaceConfig::new(DEFAULT_NAMESPACE).durability(Durability::Commit);
+/// let store = Store::builder().path(&dir).namespace(config).open()?;
+/// store.set("users")?.put("alice", [("age", 42)])?; // on the disk when it returns
+/// store.close()?;
+/// # std::fs::remove_dir_all(&dir).ok();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StoreBuilder {
     dir: Option<PathBuf>,

@@ -9,9 +9,10 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
+use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
-use crate::{Error, Result, ShardLoss};
+use crate::{Error, Result};
 
 use super::namespace::{Core, metadata_of};
 use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
@@ -39,7 +40,7 @@ pub(super) fn with_scratch<R>(run: impl FnOnce(&mut Vec<u8>) -> R) -> R {
 
 /// What an edit made of a record: the new body is in the buffer, or nothing is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Edited {
+pub(super) enum EditOutcome {
     /// The buffer holds the new body, of so many bins.
     Body(u32),
     /// No bins are left, and that there were none before is no error.
@@ -102,7 +103,7 @@ impl Target<'_> {
 
 /// What came of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wrote<R> {
+pub(crate) struct WriteOutcome<R> {
     /// 0 if the record is gone.
     pub(crate) generation: u16,
     /// When it expires, in seconds since 2010; 0: never.
@@ -116,7 +117,7 @@ pub(crate) struct Wrote<R> {
 
 /// Why a request was refused, and the record that it met.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct WriteRefusal {
     pub(crate) error: Error,
     #[cfg_attr(
         not(feature = "server"),
@@ -125,7 +126,7 @@ pub(crate) struct Refused {
     pub(crate) found: Option<Metadata>,
 }
 
-impl<E: Into<Error>> From<E> for Refused {
+impl<E: Into<Error>> From<E> for WriteRefusal {
     fn from(error: E) -> Self {
         Self {
             error: error.into(),
@@ -134,7 +135,7 @@ impl<E: Into<Error>> From<E> for Refused {
     }
 }
 
-impl Refused {
+impl WriteRefusal {
     pub(super) fn having_found(found: Option<Metadata>) -> impl Fn(Error) -> Self {
         move |error| Self { error, found }
     }
@@ -150,8 +151,12 @@ impl Core {
         target: &Target<'_>,
         policy: &WritePolicy,
         must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> std::result::Result<Wrote<R>, Refused> {
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
         let lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
@@ -172,7 +177,7 @@ impl Core {
         if must_exist && found.is_none() {
             return Err(Error::not_found().into());
         }
-        let refused = Refused::having_found(found);
+        let refused = WriteRefusal::having_found(found);
         policy
             .check(found.map(|found| found.generation))
             .map_err(&refused)?;
@@ -240,12 +245,12 @@ impl Core {
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
         let loses_shards = role == ShardRole::Root
             && live.is_some_and(|live| {
-                edited == Edited::Emptied || !keeps_description(live.payload(), body)
+                edited == EditOutcome::Emptied || !keeps_description(live.payload(), body)
             });
         if loses_shards {
             target.check_root(ShardLoss::Now).map_err(&refused)?;
         }
-        let gone = |lsn, results| Wrote {
+        let gone = |lsn, results| WriteOutcome {
             generation: 0,
             void_time: 0,
             record_bytes: 0,
@@ -254,15 +259,15 @@ impl Core {
         };
         match edited {
             // Without bins there is no record.
-            Edited::Body(0) if found.is_none() => return Err(Error::not_found().into()),
-            Edited::Emptied if found.is_none() => return Ok(gone(None, results)),
-            Edited::Body(0) | Edited::Emptied => {
+            EditOutcome::Body(0) if found.is_none() => return Err(Error::not_found().into()),
+            EditOutcome::Emptied if found.is_none() => return Ok(gone(None, results)),
+            EditOutcome::Body(0) | EditOutcome::Emptied => {
                 let lsn = write_change(lock, Change::Delete(now_ms), policy);
                 self.note_lost_root(loses_shards);
                 let lsn = lsn.map_err(|error| refused(self.not_written(error)))?;
                 return Ok(gone(lsn, results));
             }
-            Edited::Body(_) => {}
+            EditOutcome::Body(_) => {}
         }
         let record_bytes = self.check_size(key, body).map_err(&refused)?;
         let version = NewVersion {
@@ -275,7 +280,7 @@ impl Core {
         };
         let lsn = write_change(lock, Change::Put(version), policy);
         self.note_lost_root(loses_shards);
-        Ok(Wrote {
+        Ok(WriteOutcome {
             generation,
             void_time,
             record_bytes,
@@ -296,7 +301,7 @@ impl Core {
         &self,
         target: &Target<'_>,
         policy: &WritePolicy,
-    ) -> std::result::Result<Lsn, Refused> {
+    ) -> std::result::Result<Lsn, WriteRefusal> {
         let lock = self
             .storage
             .lock(&target.digest, policy.total_timeout)
@@ -312,7 +317,7 @@ impl Core {
                 let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
                     return Err(Error::not_found().into());
                 };
-                let refused = Refused::having_found(Some(metadata_of(&live)));
+                let refused = WriteRefusal::having_found(Some(metadata_of(&live)));
                 self.check_set(target.set_name, target.set_id, &live)
                     .and_then(|()| policy.check_generation(live.generation()))
                     .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))

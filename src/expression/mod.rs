@@ -42,17 +42,28 @@ use self::node::Program;
 use crate::call::CallError;
 use crate::{Error, Result, base64};
 
-pub use expressions::{Definition, LoopVariable, PathFlags, PathResult, RegexFlags, Step};
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 
-pub(crate) use operation::{Evaluation, Written};
-pub(crate) use path::{Selected, select};
+pub(crate) use operation::{EvaluatedWrite, Evaluation};
+pub(crate) use path::{Selection, select};
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
 /// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].
 ///
 /// Cheap to clone. It is checked when it is first used, or by [`Expression::check`]; all clones share the result.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::expressions::{ge, int_bin};
+///
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put("alice", [("age", 42)])?;
+/// let adults = users.filtered(ge(int_bin("age"), 18))?;
+/// assert!(adults.get("alice")?.is_some());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Expression {
     inner: Arc<Inner>,

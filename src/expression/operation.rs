@@ -45,7 +45,7 @@ pub(crate) struct Evaluation {
 
 /// What becomes of the bin.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Written<'a> {
+pub(crate) enum EvaluatedWrite<'a> {
     Same,
     Removed,
     Value(ParticleType, Cow<'a, [u8]>),
@@ -78,7 +78,7 @@ impl Evaluation {
         &'a self,
         exists: bool,
         scope: Scope<'a>,
-    ) -> Result<Written<'a>, CallError> {
+    ) -> Result<EvaluatedWrite<'a>, CallError> {
         self.check_flags(ExpWriteFlags::all().bits())?;
         let program = self.expression.checked()?;
         let refused = if exists && self.has(ExpWriteFlags::CREATE_ONLY) {
@@ -89,14 +89,14 @@ impl Evaluation {
             None
         };
         match refused {
-            Some(_) if self.has(ExpWriteFlags::POLICY_NO_FAIL) => return Ok(Written::Same),
+            Some(_) if self.has(ExpWriteFlags::POLICY_NO_FAIL) => return Ok(EvaluatedWrite::Same),
             Some(error) => return Err(error),
             None => {}
         }
         let value = match self.evaluate(scope)? {
             Some(ExpValue::Nil) => return self.write_nil(exists),
             Some(value) => value,
-            None if self.has(ExpWriteFlags::EVAL_NO_FAIL) => return Ok(Written::Same),
+            None if self.has(ExpWriteFlags::EVAL_NO_FAIL) => return Ok(EvaluatedWrite::Same),
             None => return Err(UNKNOWN),
         };
         let (kind, bytes) = value.into_stored().map_err(CallError::Argument)?;
@@ -105,19 +105,19 @@ impl Evaluation {
         if as_it_came && matches!(kind, ParticleType::List | ParticleType::Map) {
             let mut normal = Vec::with_capacity(bytes.len());
             from_wire(kind, &bytes, &mut normal).map_err(CallError::Argument)?;
-            return Ok(Written::Value(kind, Cow::Owned(normal)));
+            return Ok(EvaluatedWrite::Value(kind, Cow::Owned(normal)));
         }
-        Ok(Written::Value(kind, bytes))
+        Ok(EvaluatedWrite::Value(kind, bytes))
     }
 
     /// A missing bin stays missing. One that exists goes with `ALLOW_DELETE`, and stays with any other flag.
-    fn write_nil<'a>(&self, exists: bool) -> Result<Written<'a>, CallError> {
+    fn write_nil<'a>(&self, exists: bool) -> Result<EvaluatedWrite<'a>, CallError> {
         if !exists {
-            Ok(Written::Same)
+            Ok(EvaluatedWrite::Same)
         } else if self.has(ExpWriteFlags::ALLOW_DELETE) {
-            Ok(Written::Removed)
+            Ok(EvaluatedWrite::Removed)
         } else if self.flags != 0 {
-            Ok(Written::Same)
+            Ok(EvaluatedWrite::Same)
         } else {
             Err(CallError::NotApplicable(
                 "the expression is nil; ALLOW_DELETE removes the bin then",

@@ -42,7 +42,7 @@ const NO_FAIL: i64 = 0x10;
 
 /// What becomes of the elements that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum PathOutput {
     /// They are returned in their lists and maps.
     Tree,
     Values,
@@ -54,14 +54,14 @@ enum What {
 
 /// One level of a path.
 struct Level<'a> {
-    by: By<'a>,
+    by: StepSelector<'a>,
     /// For what it is; `None`: lists and maps.
     only: Option<ExpType>,
     and: Option<Program>,
 }
 
 /// How a level chooses elements.
-enum By<'a> {
+enum StepSelector<'a> {
     Index(i64),
     Rank(i64),
     Key(Cow<'a, [u8]>),
@@ -73,7 +73,7 @@ enum By<'a> {
 }
 
 /// What a selection comes to.
-pub(crate) enum Selected {
+pub(crate) enum Selection {
     Reply(Reply<'static>),
     /// The new list or map.
     Applied(ParticleType, Vec<u8>),
@@ -86,7 +86,7 @@ pub(crate) fn select(
     flags: i64,
     apply: Option<&[u8]>,
     writes: bool,
-) -> Result<Selected, CallError> {
+) -> Result<Selection, CallError> {
     if !matches!(kind, ParticleType::List | ParticleType::Map) {
         return Err(CallError::WrongType {
             found: kind,
@@ -95,11 +95,11 @@ pub(crate) fn select(
     }
     let levels = levels(path)?;
     let what = match flags & WHAT {
-        0 => What::Tree,
-        1 => What::Values,
-        2 => What::Keys,
-        3 => What::KeysAndValues,
-        4 if writes => What::Apply,
+        0 => PathOutput::Tree,
+        1 => PathOutput::Values,
+        2 => PathOutput::Keys,
+        3 => PathOutput::KeysAndValues,
+        4 if writes => PathOutput::Apply,
         4 => return Err(CallError::parameter("a read that changes what it selects")),
         other => {
             return Err(CallError::parameter(format!(
@@ -108,8 +108,8 @@ pub(crate) fn select(
         }
     };
     let apply = match (what, apply) {
-        (What::Apply, Some(apply)) => Some(compiled(apply)?),
-        (What::Apply, None) => {
+        (PathOutput::Apply, Some(apply)) => Some(compiled(apply)?),
+        (PathOutput::Apply, None) => {
             return Err(CallError::parameter(
                 "a selection that changes something needs an expression",
             ));
@@ -133,7 +133,7 @@ pub(crate) fn select(
         mut out, leaves, ..
     } = walk;
     match what {
-        What::Apply => {
+        PathOutput::Apply => {
             let mut normal = Vec::with_capacity(out.len());
             from_wire(kind, &out, &mut normal).map_err(|error| match error {
                 CodecError::NotStorable => CallError::WrongType {
@@ -142,12 +142,12 @@ pub(crate) fn select(
                 },
                 other => CallError::Stored(other),
             })?;
-            Ok(Selected::Applied(kind, normal))
+            Ok(Selection::Applied(kind, normal))
         }
-        What::Tree => Ok(Selected::Reply(Reply::Element(Cow::Owned(out)))),
+        PathOutput::Tree => Ok(Selection::Reply(Reply::Element(Cow::Owned(out)))),
         _ => {
             put_head(ExpType::List, leaves, 0, 0, &mut out);
-            Ok(Selected::Reply(Reply::Element(Cow::Owned(out))))
+            Ok(Selection::Reply(Reply::Element(Cow::Owned(out))))
         }
     }
 }
@@ -166,7 +166,7 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
             let previous = levels.last_mut().filter(|level| {
                 kind == AND | BY_EXPRESSION
                     && level.and.is_none()
-                    && !matches!(level.by, By::All | By::Matching(_))
+                    && !matches!(level.by, StepSelector::All | StepSelector::Matching(_))
             });
             let Some(previous) = previous else {
                 return Err(CallError::parameter(
@@ -180,14 +180,14 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
             continue;
         }
         let by = match kind & BASE {
-            BY_INDEX => By::Index(number(value)?),
-            BY_RANK => By::Rank(number(value)?),
-            BY_KEY => By::Key(normal(value, Purpose::Lookup, trust)?),
-            BY_VALUE => By::Value(normal(value, Purpose::Lookup, trust)?),
-            BY_KEYS => By::Keys(keys(value, trust)?),
+            BY_INDEX => StepSelector::Index(number(value)?),
+            BY_RANK => StepSelector::Rank(number(value)?),
+            BY_KEY => StepSelector::Key(normal(value, Purpose::Lookup, trust)?),
+            BY_VALUE => StepSelector::Value(normal(value, Purpose::Lookup, trust)?),
+            BY_KEYS => StepSelector::Keys(keys(value, trust)?),
             BY_EXPRESSION => match condition(value)? {
-                Condition::Always => By::All,
-                Condition::Program(program) => By::Matching(program),
+                Condition::Always => StepSelector::All,
+                Condition::Program(program) => StepSelector::Matching(program),
             },
             _ => return Err(unknown_level(kind)),
         };
@@ -259,7 +259,7 @@ fn compiled(bytes: &[u8]) -> Result<Program, CallError> {
 
 /// The walk over nested lists and maps.
 struct Walk<'p> {
-    what: What,
+    what: PathOutput,
     no_fail: bool,
     apply: Option<&'p Program>,
     out: Vec<u8>,
@@ -282,7 +282,7 @@ impl Walk<'_> {
                 kind.name()
             )));
         }
-        let keys_wanted = matches!(self.what, What::Keys | What::KeysAndValues);
+        let keys_wanted = matches!(self.what, PathOutput::Keys | PathOutput::KeysAndValues);
         if is_leaf && keys_wanted && kind == ExpType::List && head.count > 0 {
             return if self.no_fail {
                 Ok(())
@@ -296,8 +296,9 @@ impl Walk<'_> {
         let chosen = level.chosen(kind, &head)?;
         // Ends of the items of an ordered list whose elements may change.
         let mut ends = Vec::new();
-        let sorts =
-            self.what == What::Apply && kind == ExpType::List && head.flags & FLAG_ORDERED != 0;
+        let sorts = self.what == PathOutput::Apply
+            && kind == ExpType::List
+            && head.flags & FLAG_ORDERED != 0;
         let mut kept = 0;
         let mut items = Reader::new(head.content);
         for at in 0..head.count {
@@ -328,12 +329,12 @@ impl Walk<'_> {
         }
         match self.what {
             // What was selected is put together anew, without flags; where there was nothing, they stay.
-            What::Tree if head.count == 0 => {
+            PathOutput::Tree if head.count == 0 => {
                 let flags = head.flags & !FLAG_PERSIST_INDEX;
                 put_head(kind, 0, flags, start, &mut self.out);
             }
-            What::Tree => put_head(kind, kept, 0, start, &mut self.out),
-            What::Apply => {
+            PathOutput::Tree => put_head(kind, kept, 0, start, &mut self.out),
+            PathOutput::Apply => {
                 if sorts {
                     sort(&mut self.out, start, &ends);
                 }
@@ -356,12 +357,12 @@ impl Walk<'_> {
             element.key.unwrap_or_default(),
             element.value.unwrap_or_default(),
         );
-        let copies = matches!(self.what, What::Tree | What::Apply);
+        let copies = matches!(self.what, PathOutput::Tree | PathOutput::Apply);
         if !is_chosen {
-            if self.what == What::Apply {
+            if self.what == PathOutput::Apply {
                 self.copy(key, value);
             }
-            return Ok(self.what == What::Apply);
+            return Ok(self.what == PathOutput::Apply);
         }
         if !below.is_empty() {
             if is_container(value) {
@@ -375,14 +376,14 @@ impl Walk<'_> {
             return Ok(true);
         }
         match self.what {
-            What::Tree => self.copy(key, value),
-            What::Values => self.leaf(value),
-            What::Keys => self.leaf(key),
-            What::KeysAndValues => {
+            PathOutput::Tree => self.copy(key, value),
+            PathOutput::Values => self.leaf(value),
+            PathOutput::Keys => self.leaf(key),
+            PathOutput::KeysAndValues => {
                 self.leaf(key);
                 self.leaf(value);
             }
-            What::Apply => return self.replace(element),
+            PathOutput::Apply => return self.replace(element),
         }
         Ok(true)
     }
@@ -437,8 +438,8 @@ impl Level<'_> {
             u32::try_from(at).ok().filter(|at| *at < head.count)
         };
         match self.by {
-            By::Index(index) => Ok(resolve(index)),
-            By::Rank(rank) => match resolve(rank) {
+            StepSelector::Index(index) => Ok(resolve(index)),
+            StepSelector::Rank(rank) => match resolve(rank) {
                 Some(rank) => by_rank(kind, head, rank).map(Some),
                 None => Ok(None),
             },
@@ -450,16 +451,16 @@ impl Level<'_> {
     fn chooses(&self, at: u32, chosen: Option<u32>, element: &Element<'_>) -> Option<bool> {
         let value = element.value?;
         let is_chosen = match &self.by {
-            By::Index(_) | By::Rank(_) => chosen == Some(at),
-            By::Key(key) => compare(element.key?, key).is_eq(),
-            By::Keys(keys) => {
+            StepSelector::Index(_) | StepSelector::Rank(_) => chosen == Some(at),
+            StepSelector::Key(key) => compare(element.key?, key).is_eq(),
+            StepSelector::Keys(keys) => {
                 let key = element.key?;
                 keys.binary_search_by(|wanted| compare_lookups(wanted, key))
                     .is_ok()
             }
-            By::Value(wanted) => compare(value, wanted).is_eq(),
-            By::All => true,
-            By::Matching(program) => holds(program, element)?,
+            StepSelector::Value(wanted) => compare(value, wanted).is_eq(),
+            StepSelector::All => true,
+            StepSelector::Matching(program) => holds(program, element)?,
         };
         match &self.and {
             Some(program) if is_chosen => holds(program, element),

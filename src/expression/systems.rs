@@ -6,7 +6,7 @@ use super::arguments::Arguments;
 use super::code::{CALL_BELOW, CALL_MODIFIES, CALL_SELECT};
 use super::compile::{Compiler, Refusal, refuse};
 use super::node::{CallNode, Node};
-use super::path::{Selected, select};
+use super::path::{Selection, select};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::call::{CallSystem, Payload, Trust};
@@ -184,8 +184,8 @@ fn read<'a>(
     let reply = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select(current, path, flags, apply, false).ok()? {
-                Selected::Reply(reply) => Ok(reply),
-                Selected::Applied(..) => return None,
+                Selection::Reply(reply) => Ok(reply),
+                Selection::Applied(..) => return None,
             }
         }
         (CallSystem::Collections, payload) => cdt::read(current, &payload),
@@ -207,8 +207,8 @@ fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue
     let (kind, bytes) = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
             match select(current?, path, flags, apply, true).ok()? {
-                Selected::Applied(kind, bytes) => (kind, Some(bytes)),
-                Selected::Reply(_) => return Some(on),
+                Selection::Applied(kind, bytes) => (kind, Some(bytes)),
+                Selection::Reply(_) => return Some(on),
             }
         }
         (CallSystem::Collections, payload) => match cdt::modify(current, &payload).ok()?.0 {

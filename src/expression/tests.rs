@@ -423,7 +423,7 @@ impl Bool {
             Self::Xor(bools) => xor(all(bools)),
             Self::Not(bool) => exp::not(bool.expression(names)),
             Self::In(a, list) => {
-                let list: crate::List = list.iter().copied().collect();
+                let list: crate::value::List = list.iter().copied().collect();
                 in_list(a.expression(names), list_val(list))
             }
         }

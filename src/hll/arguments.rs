@@ -23,7 +23,7 @@ pub(super) struct Elements<'a>(Cow<'a, [u8]>);
 
 /// What a call reads.
 #[derive(Clone, Debug)]
-pub(super) enum Read<'a> {
+pub(super) enum ReadCall<'a> {
     Count,
     Union(Vec<Sketch<'a>>),
     UnionCount(Vec<Sketch<'a>>),
@@ -72,17 +72,17 @@ pub(super) fn check(
 }
 
 /// Takes a call that reads apart. Its number has been checked.
-pub(super) fn read<'a>(call: &Call<'a>) -> Result<Read<'a>, CallError> {
+pub(super) fn read<'a>(call: &Call<'a>) -> Result<ReadCall<'a>, CallError> {
     let mut arguments = call.arguments;
     let arguments = &mut arguments;
     let read = match call.operation as u8 {
-        code::GET_COUNT => Read::Count,
-        code::GET_UNION => Read::Union(sketches(arguments)?),
-        code::GET_UNION_COUNT => Read::UnionCount(sketches(arguments)?),
-        code::GET_INTERSECT_COUNT => Read::IntersectCount(comparable_sketches(arguments)?),
-        code::GET_SIMILARITY => Read::Similarity(comparable_sketches(arguments)?),
-        code::DESCRIBE => Read::Describe,
-        _ => Read::MayContain(elements(arguments)?),
+        code::GET_COUNT => ReadCall::Count,
+        code::GET_UNION => ReadCall::Union(sketches(arguments)?),
+        code::GET_UNION_COUNT => ReadCall::UnionCount(sketches(arguments)?),
+        code::GET_INTERSECT_COUNT => ReadCall::IntersectCount(comparable_sketches(arguments)?),
+        code::GET_SIMILARITY => ReadCall::Similarity(comparable_sketches(arguments)?),
+        code::DESCRIBE => ReadCall::Describe,
+        _ => ReadCall::MayContain(elements(arguments)?),
     };
     arguments.end()?;
     Ok(read)

@@ -20,7 +20,7 @@ pub use policy::{HllPolicy, HllWriteFlags};
 
 use std::borrow::Cow;
 
-use self::arguments::{Bits, Modify, Read};
+use self::arguments::{Bits, Modify, ReadCall};
 use self::geometry::Geometry;
 use self::sketch::{Sketch, SketchBuffer};
 use crate::call::{Call, CallError, Reply};
@@ -60,22 +60,22 @@ pub(crate) fn read(
     let sketch = stored(current)?;
     let read = arguments::read(call)?;
     Ok(match read {
-        Read::Count => int(estimate::count(&sketch)),
-        Read::Union(others) => {
+        ReadCall::Count => int(estimate::count(&sketch)),
+        ReadCall::Union(others) => {
             let union = estimate::union(sketch, &others).into_bytes();
             Reply::Stored(ParticleType::Hll, Cow::Owned(union))
         }
-        Read::UnionCount(others) => int(estimate::union_count(sketch, &others)),
-        Read::IntersectCount(others) => {
+        ReadCall::UnionCount(others) => int(estimate::union_count(sketch, &others)),
+        ReadCall::IntersectCount(others) => {
             check_comparable(&sketch, &others)?;
             int(estimate::intersect_count(sketch, &others))
         }
-        Read::Similarity(others) => {
+        ReadCall::Similarity(others) => {
             check_comparable(&sketch, &others)?;
             Reply::Float(estimate::similarity(sketch, &others))
         }
-        Read::Describe => Reply::Element(Cow::Owned(description(sketch.geometry()))),
-        Read::MayContain(elements) => {
+        ReadCall::Describe => Reply::Element(Cow::Owned(description(sketch.geometry()))),
+        ReadCall::MayContain(elements) => {
             let all = elements.iter().all(|element| sketch.may_contain(element));
             Reply::Int(i64::from(all))
         }

@@ -6,7 +6,8 @@ use super::{Action, Operation};
 use crate::call::{
     Call, CallError, CallSystem, Context, EncodedCall, Payload, Reply, Trust, below, encode_path,
 };
-use crate::expression::{Selected, select};
+use crate::cdt::PreparedCall;
+use crate::expression::{Selection, select};
 use crate::record::BinName;
 use crate::value::ParticleType;
 use crate::{Result, bits, cdt, hll};
@@ -37,6 +38,21 @@ impl Operation {
         )
     }
 
+    /// An operation on a list or map, or why its arguments are refused.
+    pub(super) fn on_collection(
+        bin: &str,
+        code: u8,
+        call: std::result::Result<PreparedCall, CallError>,
+    ) -> Self {
+        match call {
+            Ok(call) => Self::on_bin(bin, Action::Collection { call, creates: 0 }),
+            Err(error) => {
+                let writes = cdt::writes(code);
+                Self::on_call(bin, CallSystem::Collections, writes, Err(error))
+            }
+        }
+    }
+
     /// An operation that is a call as a client sent it.
     #[cfg(any(feature = "server", fuzzing))]
     pub(crate) fn encoded_call(
@@ -59,8 +75,8 @@ impl Operation {
 
     /// The same, and contexts added later create what the last one names.
     pub(super) fn creating(mut self, bits: i64) -> Self {
-        if let Action::Call(call) = &mut self.action {
-            call.creates = bits;
+        if let Action::Collection { creates, .. } = &mut self.action {
+            *creates = bits;
         }
         self
     }
@@ -70,6 +86,15 @@ impl Operation {
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
         let contexts: Vec<Context> = contexts.into_iter().collect();
+        if let Action::Collection { call, creates } = &self.action {
+            self.action = Action::Call(BinCall {
+                system: CallSystem::Collections,
+                writes: call.writes(),
+                trust: Trust::Normal,
+                call: Ok(call.encode().into()),
+                creates: *creates,
+            });
+        }
         match &mut self.action {
             Action::Call(call) if call.system == CallSystem::Collections => {
                 call.add_path(&contexts)
@@ -135,8 +160,8 @@ impl BinCall {
             CallSystem::Collections => match payload {
                 Payload::Select { path, flags, apply } => {
                     match select((kind, value), path, flags, apply, false)? {
-                        Selected::Reply(reply) => Ok(reply),
-                        Selected::Applied(..) => Ok(Reply::Nil),
+                        Selection::Reply(reply) => Ok(reply),
+                        Selection::Applied(..) => Ok(Reply::Nil),
                     }
                 }
                 payload => cdt::read((kind, value), &payload),
@@ -163,8 +188,10 @@ impl BinCall {
                 if let Payload::Select { path, flags, apply } = payload {
                     let current = current.unwrap_or((ParticleType::Null, &[]));
                     return Ok(match select(current, path, flags, apply, true)? {
-                        Selected::Reply(reply) => (Change::None, reply),
-                        Selected::Applied(kind, value) => (Change::Stored(kind, value), Reply::Nil),
+                        Selection::Reply(reply) => (Change::None, reply),
+                        Selection::Applied(kind, value) => {
+                            (Change::Stored(kind, value), Reply::Nil)
+                        }
                     });
                 }
                 let (edit, reply) = cdt::modify(current, &payload)?;
@@ -187,6 +214,36 @@ impl BinCall {
         };
         Ok((change, answer))
     }
+}
+
+/// Executes an operation that reads a list or map.
+pub(super) fn read_collection<'a>(
+    call: &'a PreparedCall,
+    bin: &BinName,
+    kind: ParticleType,
+    value: &'a [u8],
+) -> Result<Answer<'a>> {
+    match call.read(kind, value) {
+        Ok(reply) if reply.is_nil() => Ok(Answer::Null),
+        Ok(reply) => Ok(Answer::Value(reply)),
+        Err(error) => Err(error.in_bin(bin.as_str())),
+    }
+}
+
+/// Executes an operation that writes a list or map, as far as the change that it makes.
+pub(super) fn write_collection<'a>(
+    call: &'a PreparedCall,
+    bin: &BinName,
+    current: Option<(ParticleType, &'a [u8])>,
+) -> Result<(Change<'a>, Answer<'a>)> {
+    let written = call.modify(current);
+    let (edit, reply) = written.map_err(|error| error.in_bin(bin.as_str()))?;
+    let answer = if reply.is_nil() {
+        Answer::Nothing
+    } else {
+        Answer::Value(reply)
+    };
+    Ok((edit.map_or(Change::None, Change::Collection), answer))
 }
 
 /// The change to a new stored value, if there is one.

@@ -56,11 +56,11 @@ impl<'a> Change<'a> {
     }
 
     /// The change, written out, so that it borrows no more from the bin that it changes.
-    pub(super) fn settle(self) -> Result<Settled> {
+    pub(super) fn settle(self) -> Result<SettledChange> {
         let mut out = Vec::new();
         let kind = match self {
-            Self::None => return Ok(Settled::Same),
-            Self::Remove => return Ok(Settled::Removed),
+            Self::None => return Ok(SettledChange::Same),
+            Self::Remove => return Ok(SettledChange::Removed),
             Self::Value(value) => write_stored(&value, &mut out).map_err(not_storable)?,
             Self::Stored(kind, bytes) => {
                 out = bytes;
@@ -75,13 +75,13 @@ impl<'a> Change<'a> {
                 edit.kind()
             }
         };
-        Ok(Settled::Value(kind, out))
+        Ok(SettledChange::Value(kind, out))
     }
 }
 
 /// A [`Change`], written out.
 #[derive(Debug)]
-pub(super) enum Settled {
+pub(super) enum SettledChange {
     /// The bin stays as it is.
     Same,
     /// The bin goes.

@@ -2,7 +2,7 @@
 
 use bitflags::bitflags;
 
-use super::{Action, MAX_OPERATIONS, Operation, OperationResult};
+use super::{Action, MAX_OPERATIONS, Operation, OperationResults};
 use crate::expression::RecordFacts;
 use crate::{Error, Result};
 
@@ -26,13 +26,14 @@ pub(crate) struct Checked<'o> {
     pub(super) facts: Option<&'o RecordFacts<'o>>,
     is_write: bool,
     must_exist: bool,
+    evaluates: bool,
 }
 
 /// What came of operations that write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     /// The results, in the order of the operations.
-    pub(crate) results: Vec<OperationResult>,
+    pub(crate) results: OperationResults,
     /// How many bins the new record has; with none, it is to be deleted.
     pub(crate) bin_count: u32,
 }
@@ -50,6 +51,15 @@ impl<'o> Checked<'o> {
                 operations.len()
             )));
         }
+        let mut checked = Self {
+            operations,
+            mode,
+            facts: None,
+            is_write: false,
+            must_exist: false,
+            evaluates: false,
+        };
+        let (mut read_alls, mut has_result) = (0_u32, mode.contains(Mode::RESPOND_ALL));
         for operation in operations {
             operation.bin()?;
             if mode.contains(Mode::REPLACE) && operation.needs_old_bins() {
@@ -57,17 +67,22 @@ impl<'o> Checked<'o> {
                     "an operation that needs the old bins cannot be combined with replacing the record: write values, or update",
                 ));
             }
+            checked.is_write |= operation.is_write();
+            has_result |= operation.has_result();
+            match &operation.action {
+                Action::ReadAll => read_alls += 1,
+                Action::Touch => checked.must_exist = true,
+                Action::Evaluate { .. } => checked.evaluates = true,
+                _ => {}
+            }
         }
-        check_read_all(operations, mode)?;
-        Ok(Self {
-            operations,
-            mode,
-            facts: None,
-            is_write: operations.iter().any(Operation::is_write),
-            must_exist: operations
-                .iter()
-                .any(|operation| operation.action == Action::Touch),
-        })
+        // Reading all bins stands alone among what returns something.
+        if read_alls > 1 || read_alls == 1 && has_result {
+            return Err(Error::parameter(
+                "reading all bins cannot be combined with other operations that return something: read them by name",
+            ));
+        }
+        Ok(checked)
     }
 
     /// The same operations, on a record of which expressions can see this besides its bins: for those that write, as it
@@ -87,25 +102,13 @@ impl<'o> Checked<'o> {
         self.is_write
     }
 
+    /// True if any of the operations is an expression, which may ask for more of the record than its bins.
+    pub(crate) const fn evaluates(&self) -> bool {
+        self.evaluates
+    }
+
     /// True if the record must exist, whatever the policy says: a touch never creates it.
     pub(crate) const fn must_exist(&self) -> bool {
         self.must_exist
     }
-}
-
-/// Reading all bins stands alone among what returns something.
-fn check_read_all(operations: &[Operation], mode: Mode) -> Result<()> {
-    let read_alls = operations
-        .iter()
-        .filter(|operation| operation.action == Action::ReadAll)
-        .count();
-    let conflict = read_alls > 1
-        || mode.contains(Mode::RESPOND_ALL)
-        || operations.iter().any(Operation::has_result);
-    if read_alls > 0 && conflict {
-        return Err(Error::parameter(
-            "reading all bins cannot be combined with other operations that return something: read them by name",
-        ));
-    }
-    Ok(())
 }

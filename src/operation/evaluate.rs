@@ -5,7 +5,7 @@ use super::read::Answer;
 use super::{Action, Operation};
 use crate::Result;
 use crate::call::CallError;
-use crate::expression::{Evaluation, Expression, Scope, Written};
+use crate::expression::{EvaluatedWrite, Evaluation, Expression, Scope};
 use crate::record::BinName;
 
 /// An expression and its flags, or why there is none, to be told when the operation is executed.
@@ -54,9 +54,9 @@ pub(super) fn write<'a>(
         .and_then(|evaluation| evaluation.write(exists, scope))
         .map_err(|error| error.in_bin(bin.as_str()))?;
     Ok(match written {
-        Written::Same => Change::None,
-        Written::Removed => Change::Remove,
-        Written::Value(kind, value) => Change::Stored(kind, value.into_owned()),
+        EvaluatedWrite::Same => Change::None,
+        EvaluatedWrite::Removed => Change::Remove,
+        EvaluatedWrite::Value(kind, value) => Change::Stored(kind, value.into_owned()),
     })
 }
 

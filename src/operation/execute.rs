@@ -1,11 +1,12 @@
 //! The run of operations that write.
 
-use super::change::{Change, Settled, not_storable};
+use super::bin_value::{check_bin_value, check_stored_bin_value};
+use super::call::write_collection;
+use super::change::{Change, SettledChange, not_storable};
 use super::check::{Checked, Mode, Outcome};
 use super::read::{Answer, ResultSink, Results, read_all, read_bin};
 use super::slots::Slots;
-use super::whole::{check_whole, check_whole_stored};
-use super::{Action, Operation, evaluate, scalar};
+use super::{Action, Operation, OperationResults, evaluate, scalar};
 use crate::Result;
 use crate::expression::Scope;
 use crate::record::body::{checked_bin_count, write_varint};
@@ -26,7 +27,7 @@ impl Checked<'_> {
         old: Option<RecordView<'_>>,
         out: &mut Vec<u8>,
     ) -> Result<Outcome> {
-        let mut results = Vec::new();
+        let mut results = OperationResults::default();
         let bin_count = self.execute_into(old, out, &mut results)?;
         Ok(Outcome { results, bin_count })
     }
@@ -78,19 +79,19 @@ impl Checked<'_> {
             let current = old
                 .and_then(|old| old.find(bin.as_bytes()))
                 .map(|bin| (bin.kind, bin.value));
-            results.add(at, &bin, read_bin(operation, &bin, current, scope)?)?;
+            results.add(at, bin, read_bin(operation, bin, current, scope)?)?;
         }
         let bin = operation.bin()?;
         let located = old.and_then(|old| old.locate(bin.as_bytes()));
         let current = located.map(|located| (located.bin.kind, located.bin.value));
-        let (change, answer) = write_bin(operation, &bin, current, scope)?;
-        results.add(reads.len(), &bin, answer)?;
+        let (change, answer) = write_bin(operation, bin, current, scope)?;
+        results.add(reads.len(), bin, answer)?;
 
         let old_count = old.map_or(0, |old| old.len());
         match (change, located) {
             (Change::Remove, Some(_)) => {
                 let mut slots = Slots::of(old);
-                slots.apply(bin, Settled::Removed);
+                slots.apply(*bin, SettledChange::Removed);
                 slots.write(out)
             }
             (Change::None, _) | (Change::Remove, None) => {
@@ -102,7 +103,7 @@ impl Checked<'_> {
                 out.reserve(located.before.len() + located.after.len());
                 write_varint(out, count);
                 out.extend_from_slice(located.before);
-                change.write_bin(&bin, out)?;
+                change.write_bin(bin, out)?;
                 out.extend_from_slice(located.after);
                 Ok(count)
             }
@@ -110,7 +111,7 @@ impl Checked<'_> {
                 let count = checked_bin_count(old_count + 1)?;
                 write_varint(out, count);
                 out.extend_from_slice(old.map_or(&[], |old| old.bin_bytes()));
-                change.write_bin(&bin, out)?;
+                change.write_bin(bin, out)?;
                 Ok(count)
             }
         }
@@ -139,13 +140,13 @@ impl Checked<'_> {
                         bins: Some(&slots),
                     };
                     if operation.is_write() {
-                        let (change, answer) = write_bin(operation, &bin, slots.get(&bin), scope)?;
-                        results.add(at, &bin, answer)?;
+                        let (change, answer) = write_bin(operation, bin, slots.get(bin), scope)?;
+                        results.add(at, bin, answer)?;
                         let change = change.settle()?;
-                        slots.apply(bin, change);
+                        slots.apply(*bin, change);
                     } else {
-                        let answer = read_bin(operation, &bin, slots.get(&bin), scope)?;
-                        results.add(at, &bin, answer)?;
+                        let answer = read_bin(operation, bin, slots.get(bin), scope)?;
+                        results.add(at, bin, answer)?;
                     }
                 }
             }
@@ -164,18 +165,19 @@ fn write_bin<'a>(
     let change = match &operation.action {
         Action::Read | Action::ReadAll | Action::Touch | Action::DeleteAll => Change::None,
         Action::Write(value) => {
-            check_whole(value)?;
+            check_bin_value(value)?;
             Change::write(value)
         }
         Action::WriteEncoded(ParticleType::Null, _) => Change::Remove,
         Action::WriteEncoded(kind, value) => {
             let mut stored = Vec::with_capacity(value.len());
             from_wire(*kind, value, &mut stored).map_err(not_storable)?;
-            check_whole_stored(*kind, &stored)?;
+            check_stored_bin_value(*kind, &stored)?;
             Change::Stored(*kind, stored)
         }
         Action::Add(operand) => scalar::add(bin, current, operand)?,
         Action::Join(end, operand) => scalar::join(bin, current, operand, *end)?,
+        Action::Collection { call, .. } => return write_collection(call, bin, current),
         Action::Call(call) => return call.write(bin, current),
         Action::Evaluate { evaluation, .. } => {
             evaluate::write(evaluation, bin, current.is_some(), scope)?

@@ -1,8 +1,8 @@
 //! The common put: some bins written into a record, without operations.
 
+use super::bin_value::check_bin_value;
 use super::change::{Change, not_storable};
 use super::slots::Slots;
-use super::whole::check_whole;
 use crate::Result;
 use crate::record::body::{checked_bin_count, write_bin, write_varint};
 use crate::record::{BinName, Bins, RecordView};
@@ -17,7 +17,8 @@ const SEARCHED_BINS: usize = 16;
 /// # Errors
 /// [`crate::Error::NotStorable`] for a value, [`crate::Error::Parameter`] if there would be too many bins.
 pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>) -> Result<u32> {
-    bins.iter().try_for_each(|(_, value)| check_whole(value))?;
+    bins.iter()
+        .try_for_each(|(_, value)| check_bin_value(value))?;
     let Some(old) = old.filter(|old| !old.is_empty()) else {
         return Ok(bins.write_body(out)? as u32);
     };

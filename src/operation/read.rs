@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::call::read_collection;
 use super::check::{Checked, Mode};
-use super::{Action, Operation, OperationResult, evaluate};
+use super::{Action, Operation, OperationResult, OperationResults, evaluate};
 use crate::call::Reply;
+use crate::cdt::PreparedCall;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
@@ -28,7 +30,7 @@ pub(crate) trait ResultSink {
 }
 
 /// Results as users get them.
-impl ResultSink for Vec<OperationResult> {
+impl ResultSink for OperationResults {
     fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()> {
         let value = reply
             .to_value()
@@ -76,8 +78,8 @@ impl Checked<'_> {
     ///
     /// # Errors
     /// [`Error::Parameter`] if one of them writes; whatever the first failing operation fails with.
-    pub(crate) fn read(&self, record: RecordView<'_>) -> Result<Vec<OperationResult>> {
-        let mut results = Vec::new();
+    pub(crate) fn read(&self, record: RecordView<'_>) -> Result<OperationResults> {
+        let mut results = OperationResults::default();
         self.read_into(record, &mut results)?;
         Ok(results)
     }
@@ -102,7 +104,7 @@ impl Checked<'_> {
                     "an operation that writes in a call that only reads",
                 ));
             }
-            if operation.action == Action::ReadAll {
+            if let Action::ReadAll = operation.action {
                 read_all(
                     at,
                     record
@@ -114,13 +116,54 @@ impl Checked<'_> {
             }
             let bin = operation.bin()?;
             let current = record.find(bin.as_bytes()).map(|bin| (bin.kind, bin.value));
-            let answer = match read_bin(operation, &bin, current, scope)? {
+            let answer = match read_bin(operation, bin, current, scope)? {
                 Answer::Null => Answer::Nothing,
                 answer => answer,
             };
-            results.add(at, &bin, answer)?;
+            results.add(at, bin, answer)?;
         }
         Ok(())
+    }
+}
+
+/// The most common read of all: one operation on one list or map, without an expression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SingleRead<'o> {
+    bin: &'o BinName,
+    call: &'o PreparedCall,
+}
+
+impl<'o> SingleRead<'o> {
+    /// The operations, if they are one such read.
+    #[inline]
+    pub(crate) fn of(operations: &'o [Operation]) -> Option<Self> {
+        match operations {
+            [
+                Operation {
+                    bin: Ok(bin),
+                    action: Action::Collection { call, .. },
+                },
+            ] if !call.writes() => Some(Self { bin, call }),
+            _ => None,
+        }
+    }
+
+    /// Executes it on the body of a stored record.
+    ///
+    /// # Errors
+    /// Those of [`Checked::read`].
+    #[inline]
+    pub(crate) fn read(&self, body: &[u8]) -> Result<OperationResults> {
+        let mut results = OperationResults::default();
+        let Some(found) = RecordView::find_in(body, self.bin.as_bytes())? else {
+            return Ok(results);
+        };
+        let reply = self.call.read(found.kind, found.value);
+        let reply = reply.map_err(|error| error.in_bin(self.bin.as_str()))?;
+        if !reply.is_nil() {
+            results.add(0, self.bin, reply)?;
+        }
+        Ok(results)
     }
 }
 
@@ -150,6 +193,7 @@ pub(super) fn read_bin<'a>(
         return Ok(Answer::Nothing);
     };
     match &operation.action {
+        Action::Collection { call, .. } => read_collection(call, bin, kind, value),
         Action::Call(call) => call.read(bin, kind, value),
         _ => Ok(stored(kind, value)),
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::bin_value::{check_bin_value, check_stored_bin_value};
 use super::change::Change;
-use super::whole::{check_whole, check_whole_stored};
 use crate::record::BinName;
 use crate::value::{ParticleType, Value, ValueRef};
 use crate::{Error, Result};
@@ -68,11 +68,11 @@ impl Operand {
         match self {
             _ if self.is_nil() => Err(nil_operand(bin)),
             Self::Value(value) => {
-                check_whole(value)?;
+                check_bin_value(value)?;
                 Ok(Change::write(value))
             }
             Self::Stored(kind, bytes) => {
-                check_whole_stored(*kind, bytes)?;
+                check_stored_bin_value(*kind, bytes)?;
                 Ok(Change::Stored(*kind, bytes.clone()))
             }
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::change::{Settled, not_storable};
+use super::change::{SettledChange, not_storable};
 use crate::Result;
 use crate::expression::BinSource;
 use crate::record::body::{checked_bin_count, write_raw_bin, write_varint};
@@ -60,14 +60,14 @@ impl<'a> Slots<'a> {
     }
 
     /// Applies a change to a bin. A new bin goes to the end; where one is removed, the last one takes its place.
-    pub(super) fn apply(&mut self, name: BinName, change: Settled) {
+    pub(super) fn apply(&mut self, name: BinName, change: SettledChange) {
         let position = self.slots.iter().position(|slot| slot.name == name);
         match (change, position) {
-            (Settled::Same, _) | (Settled::Removed, None) => {}
-            (Settled::Removed, Some(position)) => {
+            (SettledChange::Same, _) | (SettledChange::Removed, None) => {}
+            (SettledChange::Removed, Some(position)) => {
                 self.slots.swap_remove(position);
             }
-            (Settled::Value(kind, value), position) => {
+            (SettledChange::Value(kind, value), position) => {
                 let value = Cow::Owned(value);
                 match position.and_then(|position| self.slots.get_mut(position)) {
                     Some(slot) => (slot.kind, slot.value) = (kind, value),

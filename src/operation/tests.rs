@@ -58,7 +58,7 @@ fn execute_in(
         RecordView::parse(&body).unwrap().len(),
         outcome.bin_count as usize
     );
-    Ok((body, outcome.results))
+    Ok((body, outcome.results.into()))
 }
 
 fn execute(old: Option<&Bins>, operations: &[Operation]) -> Result<(Bins, Vec<OperationResult>)> {
@@ -68,7 +68,8 @@ fn execute(old: Option<&Bins>, operations: &[Operation]) -> Result<(Bins, Vec<Op
 
 fn read(record: &Bins, operations: &[Operation], mode: Mode) -> Result<Vec<OperationResult>> {
     let body = body_of(record);
-    Checked::new(operations, mode)?.read(RecordView::parse(&body).unwrap())
+    let results = Checked::new(operations, mode)?.read(RecordView::parse(&body).unwrap())?;
+    Ok(results.into())
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T>) -> u8 {

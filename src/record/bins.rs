@@ -36,6 +36,18 @@ macro_rules! bins {
 ///
 /// Removing a bin moves the last one into its place, as in Aerospike. A bin set to [`Value::Nil`] is removed when the
 /// bins are written.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::{Bins, bins};
+///
+/// let mut alice = Bins::try_from(bins! { "name" => "Alice", "age" => 41 })?;
+/// alice.set("age", 42)?;
+/// assert_eq!(alice.get("age"), Some(&42.into()));
+/// assert_eq!(alice.iter().count(), 2);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Bins {
     entries: Vec<(BinName, Value)>,

@@ -14,6 +14,19 @@ use crate::{Error, Result};
 /// The key by which a user addresses a record inside a set: an integer, text, or bytes.
 ///
 /// Keys of different types are different keys: `1` is not `"1"`, and `"a"` is not `b"a"`.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::Key;
+///
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put(7, [("age", 42)])?;
+/// assert!(users.get("7")?.is_none());
+/// assert!(users.get(Key::Integer(7))?.is_some());
+/// users.put(&[0xca, 0xfe][..], [("age", 42)])?; // bytes: digests of other systems, for example
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key<'a> {
     /// An integer.

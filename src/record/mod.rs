@@ -1,32 +1,48 @@
-//! Records: keys and their digests, names of bins, the bytes of a stored record, and the forms in which users see them.
+//! Records: keys and their digests, names of bins, and the forms in which a record is read and written.
 //!
-//! * [`Key`], [`KeyHash`]: what users address a record by, and the 20 bytes that storage knows it by.
-//! * [`BinName`], [`Bins`]: the owned form of a record's content.
-//! * [`RecordView`] and the writers of `body`: the stored form, read and written in place.
-//! * [`Record`], [`Metadata`]: what a read returns.
-//! * [`to_bins`], [`from_bins`]: `serde`, a struct's fields being bins.
+//! A record is addressed by a [`Key`]. Its [`Bins`] are what is put; a [`Record`] or, lent where it lies, a [`RecordView`]
+//! is what a read gives, with the [`Metadata`]: generation, void-time, last update. [`to_bins`] and [`from_bins`] go by
+//! serde.
 //!
-//! Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing here does I/O.
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! users.put("alice", spikelet::bins! { "name" => "Alice", "age" => 42 })?;
+//! let alice = users.get("alice")?.expect("was put");
+//! assert_eq!(alice.get("age"), Some(42.into()));
+//! let length = users.read("alice", |record| record.bin("name").and_then(|name| Some(name.as_str()?.len())))?;
+//! assert_eq!(length.flatten(), Some(5));
+//! # Ok(())
+//! # }
+//! ```
+
+// * `Key`, `KeyHash`: what users address a record by, and the 20 bytes that storage knows it by.
+// * `BinName`, `Bins`: the owned form of a record's content.
+// * `RecordView` and the writers of `body`: the stored form, read and written in place.
+// * `Record`, `Metadata`: what a read returns.
+// * `to_bins`, `from_bins`: `serde`, a struct's fields being bins.
+//
+// Data comes in as bytes of a device or as users' values, and goes out as bytes or values; nothing here does I/O.
 
 mod bins;
-mod bridge;
 mod key;
 mod metadata;
 mod name;
 mod owned;
 mod ripemd160;
 mod serde;
+mod serde_struct;
 mod shard_role;
 mod view;
 
 pub(crate) mod body;
 
 pub use bins::Bins;
-pub use bridge::{from_bins, to_bins};
 pub use key::{Key, KeyHash};
 pub use metadata::Metadata;
 pub use name::BinName;
 pub use owned::Record;
+pub use serde_struct::{from_bins, to_bins};
 pub(crate) use shard_role::{
     SHARD_OF, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, SUBKEYS_SPAN, ShardRole,
     keeps_description,

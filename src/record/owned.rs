@@ -7,6 +7,18 @@ use crate::Result;
 use crate::value::{Value, ValueRef};
 
 /// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded when they are asked for.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put("alice", spikelet::bins! { "name" => "Alice", "age" => 42 })?;
+/// let alice = users.get("alice")?.expect("was put");
+/// assert_eq!(alice.get("name"), Some("Alice".into()));
+/// let names: Vec<&str> = alice.bins().map(|(name, _)| name).collect();
+/// assert_eq!(names, ["name", "age"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     metadata: Metadata,

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::body::{RawBin, check_bin, read_bin, read_varint, write_varint};
-use super::{Bins, bridge};
+use super::{Bins, serde_struct};
 use crate::value::{CodecError, ParticleType, ValueRef};
 use crate::{Error, Result};
 
@@ -91,7 +91,8 @@ impl<'a> RecordView<'a> {
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
-    /// use spikelet::{Bins, ParticleType, RecordView, bins};
+    /// use spikelet::{Bins, RecordView, bins};
+    /// use spikelet::value::ParticleType;
     /// let mut body = Vec::new();
     /// Bins::try_from(bins! { "age" => 36, "name" => "Ada" })?.write_body(&mut body)?;
     /// let view = RecordView::parse(&body)?;
@@ -137,12 +138,32 @@ impl<'a> RecordView<'a> {
     /// # Errors
     /// [`Error::Serde`] if the bins do not fit the type.
     pub fn decode<T: serde::de::DeserializeOwned>(&self) -> Result<T> {
-        bridge::from_map(self)
+        serde_struct::from_map(self)
     }
 
     #[inline]
     pub(crate) fn find(&self, name: &[u8]) -> Option<RawBin<'a>> {
         self.raw_bins().find(|bin| bin.name == name)
+    }
+
+    /// The bin of this name in the body of a stored record, of which nothing else is checked. O(bins before it).
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if the bytes up to the bin are not those of a record.
+    #[inline]
+    pub(crate) fn find_in(body: &'a [u8], name: &[u8]) -> Result<Option<RawBin<'a>>> {
+        let find = || {
+            let view = Self::unchecked(body)?;
+            let mut rest = view.bins;
+            for _ in 0..view.count {
+                let bin = read_bin(&mut rest)?;
+                if bin.name == name {
+                    return Ok(Some(bin));
+                }
+            }
+            Ok(None)
+        };
+        find().map_err(|source| Error::malformed("record", source))
     }
 
     /// A bin, and the bytes of the bins before and behind it.

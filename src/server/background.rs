@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::condition::Condition;
 use super::job::{End, Job};
-use super::pace::Pace;
 use super::query::{PARTITIONS, number_in_index};
-use super::served::Shared;
+use super::rate_limit::RateLimit;
+use super::shared::Shared;
 use crate::engine::Address;
-use crate::operation::{Checked, Mode, Operation};
+use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
 
 /// Operations to be done on all records of a set.
@@ -32,7 +32,7 @@ impl Background {
             self.job.finish(End::Aborted);
             return;
         };
-        let mut pace = Pace::new(self.job.records_per_second);
+        let mut pace = RateLimit::new(self.job.records_per_second);
         let mut scratch = Vec::new();
         let mut set_name = (0, String::new());
         for partition in 0..PARTITIONS {
@@ -89,7 +89,7 @@ impl Background {
             key: None,
         };
         // They only write; what they have to say is said to nobody.
-        let mut ignored = Vec::new();
+        let mut ignored = OperationResults::default();
         let counter = match self.namespace.write_at(
             &address,
             self.filter.as_ref(),

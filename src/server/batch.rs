@@ -15,9 +15,9 @@ use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
 use super::message::{Head, Info1, Info2, Info3, Message};
 use super::ops::Ops;
-use super::outbox::Outbox;
 use super::reply::Answer;
-use super::served::Shared;
+use super::response_buffer::ResponseBuffer;
+use super::shared::Shared;
 use crate::{Digest, Expression};
 
 /// Answers are sent when so many bytes of them are there.
@@ -179,7 +179,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Executes some rows and appends their answers to `out`. False: that was the last of it.
-    pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut Outbox<'_>) -> bool {
+    pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
         for _ in 0..CHUNK_ROWS {
@@ -210,7 +210,7 @@ impl<'a> Batch<'a> {
         false
     }
 
-    fn execute(&mut self, row: &Row<'a>, scratch: &mut Vec<u8>, out: &mut Outbox<'_>) {
+    fn execute(&mut self, row: &Row<'a>, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) {
         let Content {
             mut head,
             fields,

@@ -7,18 +7,16 @@ use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
-use super::outbox::Outbox;
 use super::reply::{Answer, Reply, Room};
+use super::response_buffer::ResponseBuffer;
 use super::results::Results;
-use super::served::Served;
-use crate::engine::{Address, ReadTouch, Refused, RemoteRecord};
+use super::shared::ServedNamespace;
+use crate::engine::{Address, ReadTouch, RemoteRecord, WriteRefusal};
 use crate::operation::{Checked, Mode};
+use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
 use crate::value::ParticleType;
-use crate::{
-    Digest, Error, Expiration, Expression, GenerationPolicy, RecordExistsAction, Result,
-    WritePolicy,
-};
+use crate::{Digest, Error, Expiration, Expression, Result, WritePolicy};
 
 /// Codes that answer requests and have no [`Error`].
 pub(crate) mod result_code {
@@ -81,9 +79,9 @@ impl Command<'_> {
     /// call. Returns the answer's code.
     pub(crate) fn execute(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         scratch: &mut Vec<u8>,
-        out: &mut Outbox<'_>,
+        out: &mut ResponseBuffer<'_>,
     ) -> u8 {
         let mut reply = Reply::begin(out);
         let answer = self.answer(served, scratch, &mut reply);
@@ -114,7 +112,7 @@ impl Command<'_> {
 
     fn answer(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         scratch: &mut Vec<u8>,
         reply: &mut Reply<'_, '_>,
     ) -> std::result::Result<Answer, Refusal> {
@@ -151,7 +149,7 @@ impl Command<'_> {
 
     fn read(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         address: &Address<'_>,
         reply: &mut Reply<'_, '_>,
     ) -> std::result::Result<Answer, Refusal> {
@@ -172,7 +170,7 @@ impl Command<'_> {
     /// Reads what the request asks for.
     fn read_bins(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         record: &RemoteRecord<'_>,
         reply: &mut Reply<'_, '_>,
     ) -> Result<()> {
@@ -209,7 +207,7 @@ impl Command<'_> {
 
     fn write(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         address: &Address<'_>,
         scratch: &mut Vec<u8>,
         reply: &mut Reply<'_, '_>,
@@ -235,7 +233,7 @@ impl Command<'_> {
 
     fn delete(
         &self,
-        served: &Served,
+        served: &ServedNamespace,
         address: &Address<'_>,
     ) -> std::result::Result<Answer, Refusal> {
         let policy = WritePolicy::default()
@@ -246,7 +244,7 @@ impl Command<'_> {
     }
 
     /// Calls no function: none is run here. Whether the record may be touched is told first, as by a server that runs them.
-    fn apply(&self, served: &Served, address: &Address<'_>) -> Refusal {
+    fn apply(&self, served: &ServedNamespace, address: &Address<'_>) -> Refusal {
         if !self.fields.has(Field::UdfFunction) || !self.fields.has(Field::UdfArguments) {
             return Refusal::Code(result_code::PARAMETER);
         }
@@ -307,7 +305,7 @@ impl Command<'_> {
     }
 
     /// How to write.
-    fn policy(&self, served: &Served) -> Result<WritePolicy> {
+    fn policy(&self, served: &ServedNamespace) -> Result<WritePolicy> {
         use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
         let head = &self.head;
         let action = if head.info2.contains(Info2::CREATE_ONLY) {
@@ -354,7 +352,7 @@ const MULTI_RECORD: u8 = 0x1f;
 #[derive(Debug)]
 pub(crate) enum Refusal {
     Code(u8),
-    Refused(Refused),
+    Refused(WriteRefusal),
 }
 
 impl Refusal {
@@ -362,7 +360,7 @@ impl Refusal {
     fn answer(&self) -> Answer {
         match self {
             Self::Code(code) => Answer::code(*code),
-            Self::Refused(Refused { error, found }) => {
+            Self::Refused(WriteRefusal { error, found }) => {
                 tracing::debug!(%error, "refused");
                 Answer {
                     code: error.result_code(),
@@ -373,7 +371,7 @@ impl Refusal {
     }
 }
 
-impl<E: Into<Refused>> From<E> for Refusal {
+impl<E: Into<WriteRefusal>> From<E> for Refusal {
     fn from(refused: E) -> Self {
         Self::Refused(refused.into())
     }
@@ -392,7 +390,9 @@ fn found(metadata: &Metadata) -> Answer {
 pub(crate) fn set_of<'a>(fields: &Fields<'a>) -> Result<&'a str> {
     let name = fields.get(Field::Set).unwrap_or_default();
     match std::str::from_utf8(name) {
-        Ok(name) if name.len() <= crate::MAX_SET_NAME_BYTES && !name.contains('\0') => Ok(name),
+        Ok(name) if name.len() <= crate::record::MAX_SET_NAME_BYTES && !name.contains('\0') => {
+            Ok(name)
+        }
         _ => Err(Error::parameter(
             "the name of a set has at most 63 bytes of UTF-8, none of them NUL",
         )),
@@ -409,14 +409,14 @@ fn is_key(key: &[u8]) -> bool {
 }
 
 /// What a write's time to live says.
-pub(crate) fn expiration(ttl: u32, served: &Served) -> Result<Expiration> {
+pub(crate) fn expiration(ttl: u32, served: &ServedNamespace) -> Result<Expiration> {
     let expiration = match ttl {
         TTL_DEFAULT => Expiration::NamespaceDefault,
         TTL_NEVER => Expiration::Never,
         TTL_DONT_UPDATE => Expiration::DontUpdate,
         seconds => Expiration::After(Duration::from_secs(u64::from(seconds))),
     };
-    if matches!(expiration, Expiration::After(live) if live <= crate::MAX_TIME_TO_LIVE)
+    if matches!(expiration, Expiration::After(live) if live <= crate::policy::MAX_TIME_TO_LIVE)
         && !served.expires
     {
         return Err(Error::Forbidden(

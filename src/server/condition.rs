@@ -15,14 +15,15 @@ use super::command::result_code;
 use super::fields::{Field, Fields};
 use super::index::{Definition, Index, IndexKind, IndexPart, IndexSubject, Indexes};
 use super::operation::bin_name;
+use crate::Result;
 use crate::call::{self, CallSystem};
 use crate::expression::RecordFacts;
 use crate::geo::Geometry;
 use crate::operation::{Checked, Mode, Operation, ResultSink};
+use crate::record::BinName;
 use crate::record::RecordView;
 use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_int};
 use crate::value::{Container, ParticleType, ValueRef, element_to_stored};
-use crate::{BinName, Result};
 
 /// The longest text or blob that can be asked for: one less than Aerospike's limit.
 const TEXT_BYTES_MAX: usize = 2047;

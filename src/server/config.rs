@@ -15,7 +15,8 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::{Durability, Error, KeyHash, NamespaceConfig, Result};
+use crate::record::KeyHash;
+use crate::{Durability, Error, NamespaceConfig, Result};
 
 /// Parts of the file that are about what one node in one process does not have, or does by itself.
 const PASSED_OVER: &[&str] = &[

@@ -13,17 +13,17 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::batch::Batch;
-use super::budget::{FREE_BYTES, Share};
 use super::command::{Command, Verb, result_code};
 use super::compression;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
+use super::memory_budget::{FREE_BYTES, Share};
 use super::message::{Info1, Message};
-use super::outbox::Outbox;
 use super::query::{self, Started, Step};
 use super::reply::Answer;
-use super::served::{Served, Shared};
+use super::response_buffer::ResponseBuffer;
+use super::shared::{ServedNamespace, Shared};
 use crate::{Digest, Durability, Expression};
 
 /// The buffer of requests begins with this, and returns to it after a large one.
@@ -68,7 +68,7 @@ struct Connection<'s> {
     /// What has arrived and is not executed yet begins at `read`.
     inbox: Vec<u8>,
     read: usize,
-    outbox: Outbox<'s>,
+    outbox: ResponseBuffer<'s>,
     /// Bodies of records under way.
     scratch: Vec<u8>,
     memory: Share<'s>,
@@ -91,7 +91,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, stopping: watc
                 },
                 inbox: Vec::with_capacity(BUFFER_BYTES),
                 read: 0,
-                outbox: Outbox::new(shared.budget.share()),
+                outbox: ResponseBuffer::new(shared.budget.share()),
                 scratch: Vec::new(),
                 memory: shared.budget.share(),
                 stopped: Box::pin(told_to_stop(stopping.clone())),
@@ -393,7 +393,11 @@ impl Connection<'_> {
         }
     }
 
-    async fn run_query(&mut self, served: &Served, message: &Message<'_>) -> Result<(), Closed> {
+    async fn run_query(
+        &mut self,
+        served: &ServedNamespace,
+        message: &Message<'_>,
+    ) -> Result<(), Closed> {
         let shared = self.shared;
         let mut query = match query::start(shared, served, message, &self.session.peer) {
             Ok(Started::Query(query)) => query,
@@ -455,10 +459,10 @@ async fn told_to_stop(mut stopping: watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
-/// Sends all of `outbox` and empties it.
+/// Sends all of `response_buffer` and empties it.
 async fn send(
     stream: &mut TcpStream,
-    outbox: &mut Outbox<'_>,
+    outbox: &mut ResponseBuffer<'_>,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Closed> {
     for chunk in outbox.chunks(STALL_BYTES) {
@@ -487,12 +491,12 @@ async fn send(
 }
 
 /// Whether writes wait for a device.
-fn waits_for_sync(served: &Served) -> bool {
+fn waits_for_sync(served: &ServedNamespace) -> bool {
     served.namespace.options().durability == Durability::Commit
 }
 
 /// Runs what may wait for a device where it does not hold up the other connections of this thread.
-fn may_wait<R>(served: &Served, verb: Verb, run: impl FnOnce() -> R) -> R {
+fn may_wait<R>(served: &ServedNamespace, verb: Verb, run: impl FnOnce() -> R) -> R {
     if verb != Verb::Read && waits_for_sync(served) {
         tokio::task::block_in_place(run)
     } else {

@@ -9,9 +9,9 @@ use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameKind};
 use super::info::{self, Session};
 use super::message::{Info1, Message};
-use super::outbox::Outbox;
 use super::query::{self, Started, Step};
-use super::served::{Limits, Shared};
+use super::response_buffer::ResponseBuffer;
+use super::shared::{Limits, Shared};
 use crate::{Digest, Expression, Result, Store};
 
 /// A server that nobody connects to.
@@ -73,7 +73,7 @@ impl Target {
     pub fn execute(&self, body: &[u8]) -> Option<Vec<u8>> {
         let message = Message::parse(body)?;
         let fields = &message.fields;
-        let mut out = Outbox::new(self.shared.budget.share());
+        let mut out = ResponseBuffer::new(self.shared.budget.share());
         let mut scratch = Vec::new();
         if message.head.info1.contains(Info1::BATCH) {
             let mut batch = Batch::start(&self.shared, &message).ok()?;

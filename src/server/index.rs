@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::BinName;
+use crate::record::BinName;
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;

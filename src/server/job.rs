@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::served::Served;
+use super::shared::ServedNamespace;
 use crate::Error;
 
 /// How many finished jobs are remembered: Aerospike's `query-max-done`.
@@ -69,7 +69,7 @@ pub(crate) struct Job {
 pub(crate) struct JobStart<'a> {
     pub(crate) id: u64,
     pub(crate) kind: JobKind,
-    pub(crate) served: &'a Served,
+    pub(crate) served: &'a ServedNamespace,
     pub(crate) set: &'a str,
     /// Empty: the query is not by an index.
     pub(crate) index: &'a str,

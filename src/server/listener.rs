@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::connection::{self, Open};
 use super::metrics;
-use super::served::{Limits, Shared};
+use super::shared::{Limits, Shared};
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.
@@ -57,10 +57,12 @@ impl Server {
     /// A server of a store, on a free port of 127.0.0.1 unless [`ServerBuilder::listen`] says otherwise.
     ///
     /// All namespaces that the store has when the server starts are served. They must hash keys as clients do, by
-    /// [`KeyHash::Ripemd160`](crate::KeyHash::Ripemd160).
+    /// [`KeyHash::Ripemd160`](crate::record::KeyHash::Ripemd160).
     ///
     /// ```
-    /// use spikelet::{KeyHash, NamespaceConfig, Server, Store};
+    /// use spikelet::{NamespaceConfig, Store};
+    /// use spikelet::record::KeyHash;
+    /// use spikelet::server::Server;
     ///
     /// # fn main() -> spikelet::Result<()> {
     /// let mut config = NamespaceConfig::new("test");

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
-use super::served::{Served, Shared};
+use super::shared::{ServedNamespace, Shared};
 
 /// How long a scraper may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -104,7 +104,7 @@ fn render(shared: &Shared) -> String {
     metrics.text
 }
 
-fn labels_of(node: &str, served: &Served) -> String {
+fn labels_of(node: &str, served: &ServedNamespace) -> String {
     format!("{node},ns=\"{}\"", escaped(served.namespace.name()))
 }
 
@@ -123,7 +123,11 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
             }
         }
     }
-    type Own = (&'static str, &'static str, fn(&crate::Stats) -> u64);
+    type Own = (
+        &'static str,
+        &'static str,
+        fn(&crate::storage::Stats) -> u64,
+    );
     let own: [Own; 11] = [
         ("waits", "counter", |stats| stats.waits),
         ("wait_timeouts", "counter", |stats| stats.timeouts),
@@ -181,7 +185,7 @@ fn render_sets(shared: &Shared, node: &str, metrics: &mut Metrics) {
 }
 
 fn render_latencies(shared: &Shared, node: &str, metrics: &mut Metrics) {
-    type Of = fn(&Served) -> &Latency;
+    type Of = fn(&ServedNamespace) -> &Latency;
     let all: [(&str, Of); 3] = [
         ("read", |served| &served.reads),
         ("write", |served| &served.writes),

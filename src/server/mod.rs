@@ -1,19 +1,20 @@
 //! The Aerospike wire protocol: unmodified Aerospike clients connect to a [`Store`] and work.
 //!
-//! * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//!   `compression`: the same, compressed. `reply`, `results`, `particle`, `outbox`: answers, put
-//!   together.
-//! * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `pace`:
-//!   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
-//! * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
-//! * `served`: what connections share. `counters`, `metrics`: what has happened. `budget`: memory for large messages.
-//! * `connection`: one client. `listener`: accepting and stopping.
-//!
-//! It asks the engine by digest (`engine::remote`), since digests are what clients send.
+//! [`Server`] says how to start one inside a program; the program `spikelet` has the command `serve`.
+
+// * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
+//   `compression`: the same, compressed. `reply`, `results`, `particle`, `response_buffer`: answers, put
+//   together.
+// * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
+//   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
+// * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
+// * `shared`: what connections share. `counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
+// * `connection`: one client. `listener`: accepting and stopping.
+//
+// It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
 
 mod background;
 mod batch;
-mod budget;
 mod bytes;
 mod command;
 mod compression;
@@ -29,18 +30,19 @@ mod index;
 mod info;
 mod job;
 mod listener;
+mod memory_budget;
 mod message;
 mod metrics;
 mod modules;
 mod operation;
 mod ops;
-mod outbox;
-mod pace;
 mod particle;
 mod query;
+mod rate_limit;
 mod reply;
+mod response_buffer;
 mod results;
-mod served;
+mod shared;
 
 pub use config::ServerConfig;
 pub use listener::{Server, ServerBuilder, ServerHandle};

@@ -4,8 +4,9 @@ use super::message::{Head, Info1};
 use super::ops::{Ops, WireOp, code};
 use crate::call::CallSystem;
 use crate::operation::{End, Operation, operations};
+use crate::record::BinName;
 use crate::value::{ParticleType, from_wire};
-use crate::{BinName, Error, Result};
+use crate::{Error, Result};
 
 /// The operations of a request that writes, or that reads by more than names.
 ///

@@ -15,16 +15,18 @@ use super::job::{End, Job, JobKind, JobStart};
 use super::message::{Head, Info1, Info2, Info3, Message};
 use super::operation::{bin_name, operations_of};
 use super::ops::code;
-use super::outbox::Outbox;
-use super::pace::Pace;
+use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
+use super::response_buffer::ResponseBuffer;
 use super::results::Results;
-use super::served::{Served, Shared};
+use super::shared::{ServedNamespace, Shared};
 use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
+use crate::policy::RecordExistsAction;
+use crate::record::BinName;
 use crate::value::ParticleType;
-use crate::{BinName, Digest, Error, Expression, RecordExistsAction, Result, WritePolicy};
+use crate::{Digest, Error, Expression, Result, WritePolicy};
 
 /// How many partitions there are.
 pub(super) const PARTITIONS: u16 = 4096;
@@ -78,7 +80,7 @@ enum Projection {
 #[derive(Debug)]
 pub(crate) struct Query<'a> {
     shared: &'a Shared,
-    served: &'a Served,
+    served: &'a ServedNamespace,
     set_id: Option<u16>,
     condition: Option<Condition>,
     filter: Option<Expression>,
@@ -92,7 +94,7 @@ pub(crate) struct Query<'a> {
     current: Vec<Digest>,
     /// How many more records may be returned.
     left: u64,
-    pace: Pace,
+    pace: RateLimit,
     /// The last set whose name was needed.
     set_name: (u16, String),
     /// When a short query ends, done or not. Others take as long as they need.
@@ -124,7 +126,7 @@ enum Visited {
 /// Begins what a message without a digest asks for. Otherwise the code of the answer.
 pub(crate) fn start<'a>(
     shared: &'a Shared,
-    served: &'a Served,
+    served: &'a ServedNamespace,
     message: &Message<'a>,
     client: &str,
 ) -> std::result::Result<Started<'a>, u8> {
@@ -241,7 +243,7 @@ pub(crate) fn start<'a>(
             None | Some(0) => u64::MAX,
             Some(most) => most,
         },
-        pace: Pace::new(rps),
+        pace: RateLimit::new(rps),
         set_name: (0, String::new()),
         deadline: short.then(|| Instant::now() + timeout),
         job,
@@ -328,7 +330,7 @@ fn names_of(list: &[u8]) -> Result<Vec<BinName>> {
 fn background_of(
     head: &Head,
     message: &Message<'_>,
-    served: &Served,
+    served: &ServedNamespace,
 ) -> Result<(Vec<Operation>, WritePolicy)> {
     let operations = operations_of(head, &message.ops)?;
     let reads = operations.iter().any(|operation| !operation.is_write());
@@ -350,7 +352,7 @@ fn background_of(
 
 impl Query<'_> {
     /// Appends some records to `out`.
-    pub(crate) fn step(&mut self, out: &mut Outbox<'_>) -> Step {
+    pub(crate) fn step(&mut self, out: &mut ResponseBuffer<'_>) -> Step {
         if self.job.is_aborted() || self.shared.is_closing() {
             return self.end(End::Aborted, ABORTED, out);
         }
@@ -427,7 +429,7 @@ impl Query<'_> {
         self.next += 1;
     }
 
-    fn end(&self, how: End, code: u8, out: &mut Outbox<'_>) -> Step {
+    fn end(&self, how: End, code: u8, out: &mut ResponseBuffer<'_>) -> Step {
         let frame = open_frame(out);
         Answer::last(code).write(out);
         close_frame(out, frame, FrameKind::Message);
@@ -445,7 +447,7 @@ impl Query<'_> {
     }
 
     /// Appends a record, if it is still there and holds something of what is asked for.
-    fn visit(&mut self, digest: &Digest, out: &mut Outbox<'_>) -> Visited {
+    fn visit(&mut self, digest: &Digest, out: &mut ResponseBuffer<'_>) -> Visited {
         let Self {
             served,
             set_name,

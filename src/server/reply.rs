@@ -4,8 +4,8 @@ use super::bytes::patch;
 use super::fields::Field;
 use super::frame::MESSAGE_BYTES_MAX;
 use super::message::{Info3, MESSAGE_HEADER_BYTES};
-use super::outbox::Outbox;
 use super::particle::write_wire;
+use super::response_buffer::ResponseBuffer;
 use crate::value::ParticleType;
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ impl Answer {
     }
 
     /// Appends the message that has a header only.
-    pub(crate) fn write(&self, out: &mut Outbox<'_>) {
+    pub(crate) fn write(&self, out: &mut ResponseBuffer<'_>) {
         Reply::begin(out).finish(self);
     }
 }
@@ -62,7 +62,7 @@ pub(crate) enum Room {
 /// A message under way at the end of a buffer.
 #[derive(Debug)]
 pub(crate) struct Reply<'o, 'b> {
-    out: &'o mut Outbox<'b>,
+    out: &'o mut ResponseBuffer<'b>,
     at: usize,
     fields: u16,
     ops: u16,
@@ -70,7 +70,7 @@ pub(crate) struct Reply<'o, 'b> {
 
 impl<'o, 'b> Reply<'o, 'b> {
     /// Begins a message.
-    pub(crate) fn begin(out: &'o mut Outbox<'b>) -> Self {
+    pub(crate) fn begin(out: &'o mut ResponseBuffer<'b>) -> Self {
         let at = out.len();
         out.extend_from_slice(&[0; MESSAGE_HEADER_BYTES]);
         Self {
@@ -184,13 +184,13 @@ impl<'o, 'b> Reply<'o, 'b> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::budget::Budget;
+    use crate::server::memory_budget::MemoryBudget;
     use crate::server::message::Message;
 
     #[test]
     fn a_reply_can_be_read_as_a_message() {
-        let budget = Budget::default();
-        let mut out = Outbox::new(budget.share());
+        let budget = MemoryBudget::default();
+        let mut out = ResponseBuffer::new(budget.share());
         out.push(1);
         let mut reply = Reply::begin(&mut out);
         reply.op(1, b"gone", ParticleType::Null, &[]).unwrap();

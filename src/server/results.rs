@@ -3,7 +3,8 @@
 use super::ops::{OpIter, code};
 use super::reply::Reply;
 use crate::operation::ResultSink;
-use crate::{BinName, Result, call};
+use crate::record::BinName;
+use crate::{Result, call};
 
 /// Takes results into an answer, in the order of the operations.
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub const SHARDS_MAX: u64 = 4096;
 /// The fewest shards so that each holds at most `shard_bytes` of `total_bytes`; at least 1.
 ///
 /// ```
-/// use spikelet::arithmetic::{SWEET_SPOT_BYTES, shards_by_size};
+/// use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, shards_by_size};
 /// assert_eq!(shards_by_size(300_000 * 15, SWEET_SPOT_BYTES), 35);
 /// ```
 #[must_use]
@@ -50,7 +50,7 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
-/// use spikelet::arithmetic::shard_of;
+/// use spikelet::shard::arithmetic::shard_of;
 /// assert_eq!(shard_of(&"alice".into(), 8)?, 4);
 /// # Ok(())
 /// # }

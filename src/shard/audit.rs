@@ -114,7 +114,7 @@ type Name = (Key<'static>, Option<String>);
 /// let list = spikelet::ShardedList::new(&store, "followers", "alice", "by")?;
 /// list.add(1)?;
 /// list.activate(2)?;
-/// let found = spikelet::sharded_collections(&store.set("followers")?)?;
+/// let found = spikelet::shard::sharded_collections(&store.set("followers")?)?;
 /// assert_eq!((found[0].scheme.as_str(), found[0].companions.len()), ("in 2 shards", 2));
 /// # Ok(())
 /// # }

@@ -56,9 +56,9 @@ macro_rules! constructors {
             }
 
             #[doc = concat!("When the ", $noun, " is spread without being asked to;")]
-            /// [`ShardPolicy::default`](crate::ShardPolicy::default) otherwise.
+            /// [`ShardPolicy::default`](crate::shard::ShardPolicy::default) otherwise.
             #[must_use]
-            pub fn policy(mut self, policy: $crate::ShardPolicy) -> Self {
+            pub fn policy(mut self, policy: $crate::shard::ShardPolicy) -> Self {
                 self.handle.set_policy(policy);
                 self
             }
@@ -82,7 +82,7 @@ macro_rules! transitions {
             #[doc = concat!("In the midst of it, what [`Self::", stringify!($write), "`] may be told, too. The transition stays")]
             /// under way then: the next writer, or [`Self::help`], goes on with it, and where it cannot be ended,
             /// [`Self::delete`] is the way out. The same goes for one that others have left, which is ended first.
-            pub fn activate(&self, shards: u64) -> $crate::Result<$crate::ShardState> {
+            pub fn activate(&self, shards: u64) -> $crate::Result<$crate::shard::ShardState> {
                 self.activate_with(shards, |_| std::ops::ControlFlow::Continue(()))
             }
 
@@ -94,8 +94,8 @@ macro_rules! transitions {
             pub fn activate_with(
                 &self,
                 shards: u64,
-                observe: impl FnMut($crate::ShardProgress) -> std::ops::ControlFlow<()>,
-            ) -> $crate::Result<$crate::ShardState> {
+                observe: impl FnMut($crate::shard::ShardProgress) -> std::ops::ControlFlow<()>,
+            ) -> $crate::Result<$crate::shard::ShardState> {
                 self.handle.activate(shards, observe)
             }
 
@@ -162,8 +162,8 @@ macro_rules! transitions {
             ///
             /// # Errors
             #[doc = concat!("As for [`Self::", stringify!($write), "`].")]
-            pub fn state(&self) -> $crate::Result<$crate::ShardState> {
-                Ok($crate::ShardState::of(&self.handle.root()?))
+            pub fn state(&self) -> $crate::Result<$crate::shard::ShardState> {
+                Ok($crate::shard::ShardState::of(&self.handle.root()?))
             }
         }
     };
@@ -173,7 +173,7 @@ macro_rules! transitions {
 macro_rules! change {
     ($(#[$doc:meta])* $call:ident, $watched:ident, $goal:ident) => {
         $(#[$doc])*
-        pub fn $call(&self) -> $crate::Result<$crate::ShardState> {
+        pub fn $call(&self) -> $crate::Result<$crate::shard::ShardState> {
             self.$watched(|_| std::ops::ControlFlow::Continue(()))
         }
 
@@ -183,8 +183,8 @@ macro_rules! change {
         #[doc = concat!("As for [`Self::", stringify!($call), "`].")]
         pub fn $watched(
             &self,
-            observe: impl FnMut($crate::ShardProgress) -> std::ops::ControlFlow<()>,
-        ) -> $crate::Result<$crate::ShardState> {
+            observe: impl FnMut($crate::shard::ShardProgress) -> std::ops::ControlFlow<()>,
+        ) -> $crate::Result<$crate::shard::ShardState> {
             self.handle
                 .change($crate::shard::protocol::begin::Goal::$goal, observe)
         }

@@ -13,15 +13,18 @@ use super::route::{companion_key, text};
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
 };
+use crate::expression::ExpType;
 use crate::expressions::{
     and, bin_exists, bin_type, eq, int_bin, list_bin, lists, lt, map_bin, maps, ne, not, or,
     string_bin, val,
 };
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
+use crate::policy::RecordExistsAction;
 use crate::record::BinName;
+use crate::value::ParticleType;
 use crate::{
-    Error, ExpType, Expiration, Expression, Key, ListReturnType, MapReturnType, OperateResult,
-    Operation, ParticleType, RecordExistsAction, Result, Value, WritePolicy,
+    Error, Expiration, Expression, Key, ListReturnType, MapReturnType, OperateResult, Operation,
+    Result, Value, WritePolicy,
 };
 
 /// What holds for a root none of whose collections is sharded: one for all, since it is compiled once.

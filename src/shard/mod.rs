@@ -1,14 +1,20 @@
-//! Shard-on-demand: a collection that outgrows its record, or whose record is too hot, spreads itself while in use.
+//! Sharding on demand: a collection that outgrows its record, or whose record is too hot, is spread over companion records
+//! while it is in use.
 //!
-//! * [`arithmetic`]: how many shards a size and a write rate ask for.
-//! * [`list`], [`map`], [`counter`], [`time`]: what can be sharded. [`handle`], [`common`]: what all handles have in
-//!   common. [`state`]: what they tell.
-//! * [`protocol`]: the machines that do it. [`lower`]: their requests as operations; [`companions`]: what it keeps from call to
-//!   call. [`content`]: what is moved.
-//! * [`merge`]: one order over all shards; [`sorted`] asks them. [`policy`]: when a collection is spread, and how far; [`watch`] tells it.
-//! * [`audit`]: what is sharded, and what should not be there.
-//! * [`description`]: what a root says of its sharded collections. [`scheme`]: where one of them is, and what a companion says of
-//!   itself. [`route_memory`]: where a handle has found it last. [`route`]: which shard a child lives in.
+//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and split by a [`ShardPolicy`], or
+//! when they are told to; [`TimeShards`] keeps elements by their time, in a record for each stretch of it.
+//! [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the formulas
+//! that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
+
+// * `arithmetic`: how many shards a size and a write rate ask for.
+// * `list`, `map`, `counter`, `time`: what can be sharded. `handle`, `common`: what all handles have in
+//   common. `state`: what they tell.
+// * `protocol`: the machines that do it. `lower`: their requests as operations; `companions`: what it keeps from call to
+//   call. `content`: what is moved.
+// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is spread, and how far; `watch` tells it.
+// * `audit`: what is sharded, and what should not be there.
+// * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
+//   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in.
 
 pub mod arithmetic;
 mod audit;

@@ -15,7 +15,7 @@ use super::arithmetic::{
 /// count: after those that add), by the record that was written: the root, or a shard of it.
 ///
 /// ```
-/// use spikelet::ShardPolicy;
+/// use spikelet::shard::ShardPolicy;
 ///
 /// // A record of more than 64 KiB, or one that is fought over.
 /// let policy = ShardPolicy::default().by_size(64 * 1024).by_contention(50.0);

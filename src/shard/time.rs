@@ -32,10 +32,10 @@ use super::content::Collection;
 use super::route;
 use super::scheme::check_bin;
 use crate::operations::lists;
+use crate::policy::MAX_TIME_TO_LIVE;
 use crate::record::BinName;
 use crate::{
-    Error, Key, ListReturnType, MAX_TIME_TO_LIVE, OperateResult, RecordSet, RecordStore, Result,
-    Value, WritePolicy,
+    Error, Key, ListReturnType, OperateResult, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
 /// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or some minutes.
@@ -58,7 +58,8 @@ use crate::{
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
-/// use spikelet::{Store, TimeShards, TimeWidth};
+/// use spikelet::shard::TimeWidth;
+/// use spikelet::{Store, TimeShards};
 /// use std::time::{Duration, SystemTime};
 ///
 /// let store = Store::in_memory()?;

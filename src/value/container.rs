@@ -24,7 +24,32 @@ pub(crate) struct Container<'a> {
 
 impl<'a> Container<'a> {
     /// The head of the list at the front of `bytes`.
+    #[inline]
     pub(crate) fn list(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        // Short, and without an index: most lists are.
+        match bytes {
+            [first @ 0x91..=0x9f, 0xc7, 0, flags, content @ ..] if *flags != EXT_SPECIAL => {
+                let count = u32::from(first & 0x0f) - 1;
+                Ok(Self::plain(count, *flags, content))
+            }
+            [first @ 0x91..=0x9f, content @ ..] if matches!(content, [0..=0xc0, ..]) => {
+                Ok(Self::plain(u32::from(first & 0x0f), 0, content))
+            }
+            _ => Self::any_list(bytes),
+        }
+    }
+
+    const fn plain(count: u32, flags: u8, content: &'a [u8]) -> Self {
+        Self {
+            count,
+            flags,
+            index: &[],
+            content,
+        }
+    }
+
+    #[inline(never)]
+    fn any_list(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
         match reader.token()? {
             Token::Array(count) => Self::of_list(count, reader),
@@ -33,7 +58,19 @@ impl<'a> Container<'a> {
     }
 
     /// The head of the map at the front of `bytes`.
+    #[inline]
     pub(crate) fn map(bytes: &'a [u8]) -> Result<Self, CodecError> {
+        match bytes {
+            [first @ 0x81..=0x8f, 0xc7, 0, flags, 0xc0, content @ ..] if *flags != EXT_SPECIAL => {
+                let count = u32::from(first & 0x0f) - 1;
+                Ok(Self::plain(count, *flags, content))
+            }
+            _ => Self::any_map(bytes),
+        }
+    }
+
+    #[inline(never)]
+    fn any_map(bytes: &'a [u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);
         match reader.token()? {
             Token::Map(count) => Self::of_map(count, reader),
@@ -118,6 +155,43 @@ mod tests {
             (map.count, map.flags, map.content),
             (1, FLAG_ORDERED, &[1, 2][..])
         );
+    }
+
+    #[test]
+    fn short_heads_are_read_as_long_ones_are() {
+        let lists: [&[u8]; 7] = [
+            &[0x90],
+            &[0x91, 0xc7, 0, 1],
+            &[0x93, 0xc7, 0, 1, 1, 2],
+            &[0x93, 0xc7, 0, 0xff, 1, 2],
+            &[0x92, 1, 2],
+            &[0x91, 0xd4, 0xff, 0],
+            &[0x92, 0xc7],
+        ];
+        let maps: [&[u8]; 4] = [
+            &[0x80],
+            &[0x81, 0xc7, 0, 1, 0xc0],
+            &[0x82, 0xc7, 0, 1, 0xc0, 1, 2],
+            &[0x82, 0xc7, 0, 1, 7, 1, 2],
+        ];
+        let parts = |head: Result<Container<'_>, CodecError>| {
+            head.map(|head| {
+                (
+                    head.count,
+                    head.flags,
+                    head.index.len(),
+                    head.content.to_vec(),
+                )
+            })
+        };
+        for bytes in lists {
+            let (short, long) = (Container::list(bytes), Container::any_list(bytes));
+            assert_eq!(parts(short), parts(long), "{bytes:x?}");
+        }
+        for bytes in maps {
+            let (short, long) = (Container::map(bytes), Container::any_map(bytes));
+            assert_eq!(parts(short), parts(long), "{bytes:x?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,8 @@ use super::{List, ListOrder, Map, MapOrder, Value};
 /// Implement it for a type of your own that converts to a value, and its vectors, slices and arrays convert, too:
 ///
 /// ```
-/// use spikelet::{ListElement, Value};
+/// use spikelet::Value;
+/// use spikelet::value::ListElement;
 ///
 /// struct Tag(&'static str);
 ///

@@ -13,7 +13,15 @@ const PREALLOCATED_ITEMS: usize = 256;
 ///
 /// Text that is not UTF-8 becomes a blob, as do raw values of subtypes unknown here; unsigned integers above
 /// `i64::MAX` wrap, as they do in Aerospike's clients.
+#[inline]
 pub(super) fn element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
+    match reader.small_int() {
+        Some(value) => Ok(Value::Int(value)),
+        None => any_element(reader, depth),
+    }
+}
+
+fn any_element(reader: &mut Reader<'_>, depth: u32) -> Result<Value, CodecError> {
     Ok(match reader.token()? {
         Token::Nil => Value::Nil,
         Token::Bool(value) => Value::Bool(value),

@@ -1,14 +1,29 @@
 //! Values: what a bin holds, how it is encoded, and how any two values compare.
 //!
-//! * [`Value`], [`List`], [`Map`]: the owned form that users build and get.
-//! * [`ValueRef`], [`ListRef`], [`MapRef`]: the borrowed form, read straight from a stored record.
-//! * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
-//! * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
-//! * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people, `Eq` and `Hash`.
-//! * `stored`: the form of a value inside a stored record, by [`ParticleType`].
-//! * `order`: the one order of values, on encoded bytes. Everything that sorts or searches uses it.
+//! [`Value`] is the owned form, which converts from and to Rust's own types; [`ValueRef`] borrows from a stored record.
+//! Lists and maps of either form are [`List`] and [`Map`], [`ListRef`] and [`MapRef`]. Values of all types have one order
+//! among them, by which ordered lists and maps sort.
 //!
-//! This layer knows nothing of records, bins or operations.
+//! ```
+//! # fn main() -> Result<(), spikelet::value::ConversionError> {
+//! use spikelet::Value;
+//! let tags = Value::from(vec!["storage", "rust"]);
+//! assert_eq!(tags.as_list().map(|tags| tags.len()), Some(2));
+//! let tags: Vec<String> = tags.try_into()?;
+//! assert_eq!(tags, ["storage", "rust"]);
+//! # Ok(())
+//! # }
+//! ```
+
+// * `Value`, `List`, `Map`: the owned form that users build and get.
+// * `ValueRef`, `ListRef`, `MapRef`: the borrowed form, read straight from a stored record.
+// * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
+// * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
+// * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people, `Eq` and `Hash`.
+// * `stored`: the form of a value inside a stored record, by `ParticleType`.
+// * `order`: the one order of values, on encoded bytes. Everything that sorts or searches uses it.
+//
+// This layer knows nothing of records, bins or operations.
 
 mod codec_error;
 mod container;
@@ -59,7 +74,7 @@ use std::ops::Deref;
 /// let age: u8 = Value::from(42).try_into()?;
 /// assert_eq!(age, 42);
 /// assert!(u8::try_from(Value::from(300)).is_err());
-/// # Ok::<(), spikelet::ConversionError>(())
+/// # Ok::<(), spikelet::value::ConversionError>(())
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]

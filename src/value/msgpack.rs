@@ -97,6 +97,18 @@ impl<'a> Reader<'a> {
         Ok(Token::Ext(kind, self.take(len)?))
     }
 
+    /// The next token, if it is an integer of one byte.
+    #[inline]
+    pub(crate) fn small_int(&mut self) -> Option<i64> {
+        match self.rest {
+            [first @ 0..=0x7f, rest @ ..] => {
+                self.rest = rest;
+                Some(i64::from(*first))
+            }
+            _ => None,
+        }
+    }
+
     /// The next token.
     pub(crate) fn token(&mut self) -> Result<Token<'a>, CodecError> {
         let first = self.u8()?;
@@ -274,8 +286,10 @@ fn be32(bytes: &[u8]) -> Result<u32, CodecError> {
 #[inline]
 pub(crate) fn front_int(bytes: &[u8]) -> Option<i64> {
     let (&first, tail) = bytes.split_first()?;
+    if first <= 0x7f {
+        return Some(i64::from(first));
+    }
     Some(match first {
-        0x00..=0x7f => i64::from(first),
         0xe0..=0xff => i64::from(first.cast_signed()),
         0xcc => i64::from(*tail.first()?),
         0xcd => i64::from(u16::from_be_bytes(*tail.first_chunk()?)),
@@ -287,6 +301,17 @@ pub(crate) fn front_int(bytes: &[u8]) -> Option<i64> {
         0xd3 => i64::from_be_bytes(*tail.first_chunk()?),
         _ => return None,
     })
+}
+
+/// The payload of the text or bytes at the front, subtype byte included, if it is not longer than 255 bytes; `None` for
+/// everything else.
+#[inline]
+pub(crate) fn front_short_raw(bytes: &[u8]) -> Option<&[u8]> {
+    match bytes {
+        [first @ 0xa0..=0xbf, payload @ ..] => payload.get(..usize::from(first & 0x1f)),
+        [0xd9, len, payload @ ..] => payload.get(..usize::from(*len)),
+        _ => None,
+    }
 }
 
 pub(crate) fn write_int(out: &mut Vec<u8>, value: i64) {

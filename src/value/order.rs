@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use super::container::Container;
 use super::msgpack::{
     EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, front_int,
+    front_short_raw,
 };
 
 /// Compares the elements at the front of `a` and of `b`. O(bytes), nothing is decoded or allocated.
@@ -20,14 +21,26 @@ use super::msgpack::{
 /// A NaN equals every double here (semantics.md#order-of-values); use [`compare_total`] to sort.
 #[inline]
 pub(crate) fn compare(a: &[u8], b: &[u8]) -> Ordering {
-    if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
-        return a.cmp(&b);
-    }
-    compare_any(a, b)
+    compare_common(a, b).unwrap_or_else(|| compare_any::<SEARCHED>(a, b))
 }
 
-fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
-    decided(elements::<SEARCHED>(
+/// The order of two integers, or of two short texts or blobs: the most common elements.
+#[inline]
+fn compare_common(a: &[u8], b: &[u8]) -> Option<Ordering> {
+    if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
+        return Some(a.cmp(&b));
+    }
+    match (front_short_raw(a)?, front_short_raw(b)?) {
+        // Types of their own differ in their first bytes.
+        (a, b) if a.first() == b.first() => Some(a.cmp(b)),
+        _ => None,
+    }
+}
+
+/// Apart, so that what is common is inlined.
+#[inline(never)]
+fn compare_any<const KIND: u8>(a: &[u8], b: &[u8]) -> Ordering {
+    decided(elements::<KIND>(
         &mut Reader::new(a),
         &mut Reader::new(b),
         0,
@@ -37,24 +50,13 @@ fn compare_any(a: &[u8], b: &[u8]) -> Ordering {
 /// Like [`compare`], with every NaN above every other double, so that it is a total order and sorting is well defined.
 #[inline]
 pub(crate) fn compare_total(a: &[u8], b: &[u8]) -> Ordering {
-    if let (Some(a), Some(b)) = (front_int(a), front_int(b)) {
-        return a.cmp(&b);
-    }
-    decided(elements::<TOTAL>(
-        &mut Reader::new(a),
-        &mut Reader::new(b),
-        0,
-    ))
+    compare_common(a, b).unwrap_or_else(|| compare_any::<TOTAL>(a, b))
 }
 
 /// Like [`compare_total`], with the wildcard in its own place above everything but infinity: for sorting lookup values,
 /// where an element that equals all others would make no order.
 pub(crate) fn compare_lookups(a: &[u8], b: &[u8]) -> Ordering {
-    decided(elements::<LOOKUPS>(
-        &mut Reader::new(a),
-        &mut Reader::new(b),
-        0,
-    ))
+    compare_common(a, b).unwrap_or_else(|| compare_any::<LOOKUPS>(a, b))
 }
 
 /// Which order: that of lookups, where NaN and the wildcard equal more than themselves

@@ -270,3 +270,29 @@ fn a_stream_of_puts_writes_a_third_more_than_their_bytes_at_most() {
         );
     }
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn opening_in_memory_backed_files_fills_no_holes() {
+    // Pages of a hole that are read through a mapping are taken there, and where none is left that ends the process.
+    let shared = Path::new("/dev/shm");
+    if !shared.is_dir() {
+        eprintln!("skipped: there is no /dev/shm here");
+        return;
+    }
+    let dir = tempfile::tempdir_in(shared).unwrap();
+    let open = || {
+        let (opened, _) = Namespace::open(options(files(dir.path(), 1), BLOCKS)).unwrap();
+        let taken = disk_bytes(dir.path());
+        (opened, taken)
+    };
+    let (namespace, first) = open();
+    put(&namespace, &digest(1), &payload(1, 1)).unwrap();
+    namespace.close().unwrap();
+    drop(namespace);
+    let (_namespace, again) = open();
+    assert!(
+        first < 128 << 10 && again < 256 << 10,
+        "{first} bytes of a new store, {again} when it is opened again"
+    );
+}

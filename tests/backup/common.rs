@@ -7,7 +7,9 @@ use std::sync::Arc;
 use spikelet::backup::{
     BackupError, BackupOptions, BackupSummary, Restore, RestoreOptions, RestoreSummary, save,
 };
-use spikelet::{Key, KeyHash, ManualClock, NamespaceConfig, Store};
+use spikelet::record::KeyHash;
+use spikelet::storage::ManualClock;
+use spikelet::{Key, NamespaceConfig, Store};
 use tempfile::TempDir;
 
 /// 2026-01-01, in seconds since 2010.

@@ -3,8 +3,8 @@
 use std::fs;
 
 use proptest::prelude::*;
-use spikelet::KeyHash;
 use spikelet::backup::{BackupError, ReadError, Reader, Restore};
+use spikelet::record::KeyHash;
 
 use crate::common::{
     backup_of, base64, file_of, keyless, options, record, records_of, restore, store, store_of,

@@ -3,13 +3,14 @@
 use std::fs;
 use std::sync::Arc;
 
-use spikelet::{Key, ManualClock, NamespaceConfig, Store};
+use spikelet::storage::ManualClock;
+use spikelet::{Key, NamespaceConfig, Store};
 
 use crate::common::{
     NOW_S, backup_of, file_of, namespace, options, record, records_of, restore, save_all, store,
 };
-use spikelet::KeyHash;
 use spikelet::backup::{RestoreOptions, RestoreSummary};
+use spikelet::record::KeyHash;
 
 /// Restores a record of generation 3 with the bins `b` = 2 and `c` = 2 over one that was written `times` times with `a` = 1
 /// and `b` = 1. Returns the summary, its generation and its bins.

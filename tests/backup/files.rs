@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use spikelet::backup::{BackupOptions, BackupSummary, files_of, save};
-use spikelet::{
-    Expiration, Key, KeyHash, MAX_TIME_TO_LIVE, NamespaceConfig, Store, Value, WritePolicy,
-};
+use spikelet::policy::MAX_TIME_TO_LIVE;
+use spikelet::record::KeyHash;
+use spikelet::{Expiration, Key, NamespaceConfig, Store, Value, WritePolicy};
 
 use crate::common::{namespace, options, records_of, restore, save_all, store, store_of};
 

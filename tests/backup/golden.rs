@@ -4,11 +4,11 @@ use std::fs;
 use std::time::Duration;
 
 use spikelet::backup::{BackupOptions, Blobs, Reader, Writer, save};
+use spikelet::operations::hll::HllPolicy;
 use spikelet::operations::{hll, lists, maps};
-use spikelet::{
-    Expiration, HllPolicy, KeyHash, List, ListOrder, Map, MapOrder, ParticleType, Value,
-    WritePolicy,
-};
+use spikelet::record::KeyHash;
+use spikelet::value::{List, Map, ParticleType};
+use spikelet::{Expiration, ListOrder, MapOrder, Value, WritePolicy};
 
 use crate::common::{POINT, file_of, options, restore, save_all, store, store_of};
 

@@ -1,10 +1,11 @@
 //! The model's calls as operations of the public API.
 
 use spikelet::operations::ctx::{self, Context, ListPad};
+use spikelet::operations::lists::{ListReturn, ListSortFlags};
+use spikelet::operations::maps::MapReturn;
 use spikelet::operations::{lists, maps};
 use spikelet::{
-    ListOrder, ListReturn, ListReturnType, ListSortFlags, ListWriteFlags, MapReturn, MapReturnType,
-    MapWriteFlags, Operation,
+    ListOrder, ListReturnType, ListWriteFlags, MapReturnType, MapWriteFlags, Operation,
 };
 
 use super::model::call::{

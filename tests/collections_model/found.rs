@@ -71,7 +71,7 @@ fn an_index_of_a_map_creates_nothing_below_a_step_that_does() {
         persist: false,
     });
     let index = Step::ListIndex(0, Some(ListCreation::Unordered));
-    let start = spikelet::List::new(Vec::new(), ListOrder::Ordered);
+    let start = spikelet::value::List::new(Vec::new(), ListOrder::Ordered);
     check(start, [below([index, Step::MapIndex(0)], set_type)]);
 }
 

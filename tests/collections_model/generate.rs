@@ -1,7 +1,8 @@
 //! Random bins and calls. Alphabets are small, so that keys, values and positions often meet, and ties are frequent.
 
 use proptest::prelude::*;
-use spikelet::{List, ListOrder, Map, MapOrder, Value};
+use spikelet::value::{List, Map};
+use spikelet::{ListOrder, MapOrder, Value};
 
 use super::model::call::{
     Call, ListCreation, ListOperation, ListPolicy, ListSelector, MapOperation, MapPolicy,

@@ -1,6 +1,7 @@
 //! A store and the model, side by side.
 
-use spikelet::{List, ListOrder, Map, Set, Value, operations};
+use spikelet::value::{List, Map};
+use spikelet::{ListOrder, Set, Value, operations};
 
 use super::convert;
 use super::model::call::Call;

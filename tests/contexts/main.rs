@@ -14,10 +14,11 @@ use spikelet::operations::ctx::{
     Context, ListPad, list_index, list_index_create, list_rank, list_value, map_index, map_key,
     map_key_create, map_rank, map_value,
 };
+use spikelet::operations::lists::ListSortFlags;
 use spikelet::operations::{self, lists, maps};
 use spikelet::{
-    ListOrder, ListPolicy, ListReturnType, ListSortFlags, ListWriteFlags, MapOrder, MapPolicy,
-    MapReturnType, MapWriteFlags, Operation, Value,
+    ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapOrder, MapPolicy, MapReturnType,
+    MapWriteFlags, Operation, Value,
 };
 use support::{
     ANY, BIN, MISSING, NIL, NOT_APPLICABLE, PARAMETER, WRONG_TYPE, by_key, by_key_and_value, check,

@@ -2,8 +2,10 @@
 
 use crate::common::*;
 use spikelet::expressions::*;
+use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
 use spikelet::operations::{self, exp as ops};
-use spikelet::{ExpReadFlags, ExpWriteFlags, RecordExistsAction, Value, WritePolicy};
+use spikelet::policy::RecordExistsAction;
+use spikelet::{Value, WritePolicy};
 
 // semantics.md#expressions-as-operations.
 

@@ -1,12 +1,12 @@
 //! Calls of lists, maps, bits and sketches inside expressions (semantics.md#expressions-calls).
 
 use crate::common::*;
+use spikelet::expressions::ExpType;
 use spikelet::expressions::*;
+use spikelet::operations::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign};
 use spikelet::operations::ctx;
-use spikelet::{
-    BitOverflow, BitPolicy, BitResizeFlags, BitSign, ExpType, HllPolicy, ListPolicy,
-    ListReturnType, MapPolicy, MapReturnType, Value,
-};
+use spikelet::operations::hll::HllPolicy;
+use spikelet::{ListPolicy, ListReturnType, MapPolicy, MapReturnType, Value};
 
 // semantics.md#expressions-calls.
 

@@ -1,8 +1,11 @@
 //! The record that expressions are tried on, and how their outcomes are compared.
 
+use spikelet::expressions::ExpReadFlags;
 use spikelet::expressions::*;
+use spikelet::operations::hll::HllPolicy;
 use spikelet::operations::{self, exp as ops};
-use spikelet::{ExpReadFlags, Expression, HllPolicy, Map, MapOrder, Set, Store, Value};
+use spikelet::value::Map;
+use spikelet::{Expression, MapOrder, Set, Store, Value};
 
 pub const PARAMETER: u8 = 4;
 pub const MALFORMED: u8 = 1;

@@ -1,8 +1,9 @@
 //! The encoded form (semantics.md#expressions-encoding).
 
 use crate::common::*;
+use spikelet::Expression;
+use spikelet::expressions::RegexFlags;
 use spikelet::expressions::{self as exp, *};
-use spikelet::{Expression, RegexFlags};
 
 // semantics.md#expressions-encoding.
 

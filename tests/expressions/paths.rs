@@ -2,10 +2,11 @@
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
+use spikelet::expressions::{ExpType, LoopVariable, PathFlags, PathResult, Step};
 use spikelet::operations::{self, ctx};
+use spikelet::value::List;
 use spikelet::{
-    ExpType, Expression, List, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, LoopVariable,
-    MapReturnType, PathFlags, PathResult, Step, Value,
+    Expression, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, MapReturnType, Value,
 };
 
 // semantics.md#path-expressions.

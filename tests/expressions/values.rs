@@ -3,7 +3,9 @@
 
 use crate::common::*;
 use spikelet::expressions::{self as exp, *};
-use spikelet::{ExpType, List, ListOrder, Map, MapOrder, RegexFlags, Value};
+use spikelet::expressions::{ExpType, RegexFlags};
+use spikelet::value::{List, Map};
+use spikelet::{ListOrder, MapOrder, Value};
 
 // Literals (semantics.md#expressions-encoding).
 

@@ -15,10 +15,10 @@ mod values;
 mod writes;
 
 use spikelet::ListReturnType as R;
+use spikelet::operations::lists::ListSortFlags;
 use spikelet::operations::{self, lists};
-use spikelet::{
-    Error, ListOrder, ListPolicy, ListSortFlags, ListWriteFlags, Operation, ParticleType, Value,
-};
+use spikelet::value::ParticleType;
+use spikelet::{Error, ListOrder, ListPolicy, ListWriteFlags, Operation, Value};
 use support::{
     ANY, BIN, INF, MALFORMED, MISSING, NIL, NOT_APPLICABLE, NOT_FOUND, PARAMETER, THERE,
     WRONG_TYPE, by_key, check, empty_set, float, items, list, map, ordered, results, rule, text,

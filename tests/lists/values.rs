@@ -423,7 +423,7 @@ fn all_types_have_their_order() {
     };
     let mut reversed = items(ascending());
     reversed.reverse();
-    let sorted = spikelet::List::new(items(ascending()), ListOrder::Ordered);
+    let sorted = spikelet::value::List::new(items(ascending()), ListOrder::Ordered);
     check([
         rule(
             "sorted",

@@ -15,7 +15,8 @@ mod writes;
 
 use spikelet::MapReturnType as R;
 use spikelet::operations::{self, maps};
-use spikelet::{MapOrder, MapPolicy, MapWriteFlags, ParticleType, Value};
+use spikelet::value::ParticleType;
+use spikelet::{MapOrder, MapPolicy, MapWriteFlags, Value};
 use support::{
     ANY, BIN, INF, MALFORMED, MISSING, NIL, NOT_APPLICABLE, NOT_FOUND, NOT_THERE, PARAMETER, THERE,
     WRONG_TYPE, by_key, by_key_and_value, check, empty_set, entries, float, items, list, map,

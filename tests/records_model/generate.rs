@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use spikelet::{Expiration, RecordExistsAction};
+use spikelet::Expiration;
+use spikelet::policy::RecordExistsAction;
 
 /// Records that steps are about: few, so that they meet.
 pub const KEYS: u8 = 6;

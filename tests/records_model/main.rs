@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use spikelet::ManualClock;
+use spikelet::storage::ManualClock;
 
 use generate::step;
 use model::Model;

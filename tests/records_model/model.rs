@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use spikelet::{
-    Expiration, GenerationPolicy, ListOrder, ListPolicy, ListWriteFlags, RecordExistsAction, Value,
-    WritePolicy,
-};
+use spikelet::policy::{GenerationPolicy, RecordExistsAction};
+use spikelet::{Expiration, ListOrder, ListPolicy, ListWriteFlags, Value, WritePolicy};
 
 use crate::generate::{Content, Edit, GenerationOf, Policy};
 
@@ -121,7 +119,7 @@ fn int(value: &Value) -> i64 {
 
 fn ordered(items: &[i64]) -> Value {
     let items = items.iter().copied().map(Value::Int).collect();
-    Value::List(spikelet::List::new(items, ListOrder::Ordered))
+    Value::List(spikelet::value::List::new(items, ListOrder::Ordered))
 }
 
 impl Model {

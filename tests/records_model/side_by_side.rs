@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet::operations::{self, lists};
-use spikelet::{
-    Error, ManualClock, NamespaceConfig, Operation, RecordExistsAction, Store, Value, WritePolicy,
-};
+use spikelet::policy::RecordExistsAction;
+use spikelet::storage::ManualClock;
+use spikelet::{Error, NamespaceConfig, Operation, Store, Value, WritePolicy};
 
 use crate::generate::{Content, Edit, KEYS, Policy, Step};
 use crate::model::{Model, bin, list_policy, value};
@@ -28,7 +28,7 @@ impl Subject {
         config.max_device_bytes = 256 << 20;
         config.default_time_to_live =
             (self.default_ttl > 0).then(|| Duration::from_secs(self.default_ttl));
-        let clock: Arc<dyn spikelet::Clock> = Arc::clone(&self.clock) as _;
+        let clock: Arc<dyn spikelet::storage::Clock> = Arc::clone(&self.clock) as _;
         let builder = Store::builder()
             .path(self.dir.path())
             .namespace(config)

@@ -1,7 +1,8 @@
 //! Servers are started, stopped, and refuse what they cannot serve.
 
 use crate::server_client::*;
-use spikelet::{NamespaceConfig, Server, Store};
+use spikelet::server::Server;
+use spikelet::{NamespaceConfig, Store};
 
 #[test]
 fn several_servers_run_side_by_side_and_stop_by_themselves() {

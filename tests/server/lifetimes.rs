@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use crate::server_client::*;
-use spikelet::Server;
+use spikelet::server::Server;
 
 const NOW_AFTER_2010: u64 = 1_262_304_000;
 
@@ -40,7 +40,7 @@ fn records_live_as_long_as_they_are_told_to() {
 
 #[test]
 fn a_read_renews_a_record_that_has_lived_long_enough() {
-    let clock = std::sync::Arc::new(spikelet::ManualClock::at(1_000_000_000));
+    let clock = std::sync::Arc::new(spikelet::storage::ManualClock::at(1_000_000_000));
     let store = namespaces()
         .clock(std::sync::Arc::clone(&clock) as _)
         .open()

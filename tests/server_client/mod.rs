@@ -5,9 +5,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use spikelet::{
-    Digest, KeyHash, NamespaceConfig, Server, ServerBuilder, ServerHandle, Store, StoreBuilder,
-};
+use spikelet::record::KeyHash;
+use spikelet::server::{Server, ServerBuilder, ServerHandle};
+use spikelet::{Digest, NamespaceConfig, Store, StoreBuilder};
 
 pub const READ: u8 = 0x01;
 pub const GET_ALL: u8 = 0x02;

@@ -1,6 +1,7 @@
 //! What is sharded, seen from beside it.
 
-use spikelet::{Result, ShardState, ShardedCollection, ShardedList, Store, sharded_collections};
+use spikelet::shard::{ShardState, ShardedCollection, sharded_collections};
+use spikelet::{Result, ShardedList, Store};
 
 use crate::watched::{Calls, Watched};
 

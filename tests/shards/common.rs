@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
-use spikelet::{RecordSet, WritePolicy, sharded_collections};
+use spikelet::shard::sharded_collections;
+use spikelet::{RecordSet, WritePolicy};
 
 /// What others may do to records of a sharded collection only if they insist.
 pub fn by_force() -> WritePolicy {

@@ -4,10 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use spikelet::{
-    Error, ManualClock, RecordSet, RecordStore, Set, ShardPolicy, ShardState, ShardedCounter,
-    Store, Value, WritePolicy,
-};
+use spikelet::shard::{ShardPolicy, ShardState};
+use spikelet::storage::ManualClock;
+use spikelet::{Error, RecordSet, RecordStore, Set, ShardedCounter, Store, Value, WritePolicy};
 
 use crate::common::{assert_only_husks_are_left, give_turns};
 

@@ -3,9 +3,10 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
+use spikelet::storage::HotRecord;
 use spikelet::{
-    Error, HotRecord, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set,
-    ShardedList, Store, Value, WritePolicy, operations,
+    Error, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set, ShardedList,
+    Store, Value, WritePolicy, operations,
 };
 
 fn list<S: RecordStore>(store: &S) -> ShardedList<S::Records> {

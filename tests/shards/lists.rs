@@ -5,10 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use spikelet::{
-    Error, RecordSet, Result, Set, ShardPolicy, ShardState, ShardTransition, ShardedList, Store,
-    Value, WritePolicy, operations,
-};
+use spikelet::shard::{ShardPolicy, ShardState, ShardTransition};
+use spikelet::{Error, RecordSet, Result, Set, ShardedList, Store, Value, WritePolicy, operations};
 
 use crate::common::{assert_only_husks_are_left, by_force, give_turns};
 use crate::watched::{Calls, Watched};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use spikelet::{Error, Key, Set, ShardState, ShardedMap, Store, Value, WritePolicy};
+use spikelet::shard::ShardState;
+use spikelet::{Error, Key, Set, ShardedMap, Store, Value, WritePolicy};
 
 use crate::common::give_turns;
 
@@ -214,7 +215,7 @@ fn a_stopped_split_is_readable_and_carried_on() {
     }
     scores.activate(4).unwrap();
     for stop_at in 0..4 {
-        let stop = |progress: spikelet::ShardProgress| {
+        let stop = |progress: spikelet::shard::ShardProgress| {
             if progress.done >= stop_at {
                 ControlFlow::Break(())
             } else {

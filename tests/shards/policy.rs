@@ -3,9 +3,9 @@
 
 use std::sync::Barrier;
 
+use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Error, NamespaceConfig, Set, ShardPolicy, ShardedCounter, ShardedList, ShardedMap, Store,
-    Value, operations,
+    Error, NamespaceConfig, Set, ShardedCounter, ShardedList, ShardedMap, Store, Value, operations,
 };
 
 fn store(adapt: impl FnOnce(&mut NamespaceConfig)) -> Store {

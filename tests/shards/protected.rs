@@ -4,11 +4,13 @@
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use spikelet::error::ShardLoss;
 use spikelet::operations::{add, append, delete_all_bins, delete_bin, put, touch};
+use spikelet::policy::RecordExistsAction;
+use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
 use spikelet::{
-    Error, Expiration, Lsn, RecordExistsAction, Result, Set, ShardLoss, ShardPolicy,
-    ShardedCounter, ShardedList, Store, TimeShards, TimeWidth, Value, WritePolicy,
-    sharded_collections,
+    Error, Expiration, Lsn, Result, Set, ShardedCounter, ShardedList, Store, TimeShards, Value,
+    WritePolicy,
 };
 
 const SET: &str = "users";

@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 
 use spikelet::operations::lists;
+use spikelet::shard::{ShardPolicy, TimeWidth};
 use spikelet::{
-    Error, ListPolicy, NamespaceConfig, Set, ShardPolicy, ShardedCounter, ShardedList, ShardedMap,
-    Store, TimeShards, TimeWidth, Value,
+    Error, ListPolicy, NamespaceConfig, Set, ShardedCounter, ShardedList, ShardedMap, Store,
+    TimeShards, Value,
 };
 
 use crate::common::by_force;
@@ -107,7 +108,7 @@ fn nan_that_comes_at_the_last_moment_is_moved() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::ShardState>;
+    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::shard::ShardState>;
     let changes: [(Change, u64); 5] = [
         (|list| list.state(), 4),
         (|list| list.split(), 8),

@@ -3,9 +3,8 @@
 use std::ops::{Bound, ControlFlow};
 
 use spikelet::operations::{get_bin, lists};
-use spikelet::{
-    Error, ListOrder, ListPolicy, RecordSet, Set, ShardPolicy, ShardedList, Store, Value,
-};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Error, ListOrder, ListPolicy, RecordSet, Set, ShardedList, Store, Value};
 
 use crate::watched::{Calls, Watched};
 
@@ -261,7 +260,7 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
         ControlFlow::Continue(())
     })
     .unwrap();
-    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::ShardState>;
+    type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::shard::ShardState>;
     let changes: [Change; 4] = [
         |list| list.state(),
         |list| list.split(),

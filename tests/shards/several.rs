@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
+use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
+use spikelet::value::List;
 use spikelet::{
-    Error, List, ListOrder, RecordSet, Result, Set, ShardPolicy, ShardedCounter, ShardedList,
-    ShardedMap, Store, TimeShards, TimeWidth, Value, WritePolicy, sharded_collections,
+    Error, ListOrder, RecordSet, Result, Set, ShardedCounter, ShardedList, ShardedMap, Store,
+    TimeShards, Value, WritePolicy,
 };
 
 use crate::common::{assert_only_husks_are_left, give_turns};

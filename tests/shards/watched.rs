@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use spikelet::storage::HotRecord;
 use spikelet::{
-    Error, HotRecord, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set,
-    Store, WritePolicy,
+    Error, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set, Store,
+    WritePolicy,
 };
 
 /// The keys of the records that were operated on.

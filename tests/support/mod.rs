@@ -3,7 +3,8 @@
 #![allow(dead_code, unused_macros, unused_imports)]
 
 use spikelet::operations::{self, lists, maps};
-use spikelet::{List, ListOrder, Map, MapOrder, Operation, Set, Store, Value};
+use spikelet::value::{List, Map};
+use spikelet::{ListOrder, MapOrder, Operation, Set, Store, Value};
 
 /// The bin that the rules are about.
 pub const BIN: &str = "bin";

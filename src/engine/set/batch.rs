@@ -14,6 +14,25 @@ use crate::record::{Key, Record, RecordView};
 const CALLS_AHEAD: usize = 32;
 
 /// Operations on one record, as [`RecordSet::operate_on_each`](crate::RecordSet::operate_on_each) takes them.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::operations::add;
+/// use spikelet::{RecordCall, RecordSet, WritePolicy};
+///
+/// let pages = spikelet::Store::in_memory()?.set("pages")?;
+/// let (policy, visit) = (WritePolicy::default(), [add("visits", 1)]);
+/// let calls = ["home", "about"].map(|page| RecordCall {
+///     policy: &policy,
+///     key: page.into(),
+///     operations: &visit,
+/// });
+/// for result in pages.operate_on_each(&calls) {
+///     assert_eq!(result?.generation, 1);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct RecordCall<'a> {
     /// How it is done.

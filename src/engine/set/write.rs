@@ -1,13 +1,17 @@
 //! What users do to single records of a set: puts, deletes, operations, updates by a closure.
 
 use serde::Serialize;
-use spikelet_storage::{Digest, Lsn};
+use spikelet_storage::{Digest, EntryView, Lsn};
 
 use super::{OperateResult, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
-use crate::engine::write::{Edited, Target, Wrote, record_bytes, with_scratch, with_stored_key};
+use crate::engine::write::{
+    EditOutcome, Target, WriteOutcome, record_bytes, with_scratch, with_stored_key,
+};
 use crate::expression::RecordFacts;
-use crate::operation::{Checked, Mode, Operation, check_whole, merge, operations};
+use crate::operation::{
+    Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge, operations,
+};
 use crate::record::{Bins, Key, RecordView, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
@@ -83,7 +87,7 @@ impl Set {
         bins: &Bins,
     ) -> Result<Lsn> {
         self.write(policy, key, digest, false, |old, _, body| {
-            Ok((Edited::Body(merge(old, bins, body)?), ()))
+            Ok((EditOutcome::Body(merge(old, bins, body)?), ()))
         })
         .and_then(|wrote| written(wrote.lsn))
     }
@@ -102,8 +106,12 @@ impl Set {
         key: &Key<'_>,
         digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(Option<RecordView<'_>>, &RecordFacts<'_>, &mut Vec<u8>) -> Result<(Edited, R)>,
-    ) -> Result<Wrote<R>> {
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<WriteOutcome<R>> {
         // A write that creates nothing makes no set, either.
         let only_existing = matches!(
             policy.record_exists_action,
@@ -306,6 +314,11 @@ impl Set {
         digest: Digest,
         operations: &[Operation],
     ) -> Result<OperateResult> {
+        if let Some(operation) = SingleRead::of(operations) {
+            return self.read_results(policy, key, &digest, |entry| {
+                operation.read(entry.payload())
+            });
+        }
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -313,26 +326,21 @@ impl Set {
         };
         let checked = Checked::new(operations, mode)?;
         if !checked.is_write() {
-            let filter = policy.filter.as_ref().or(self.filter.as_ref());
-            let read = self.read_at(filter, key, &digest, |entry| {
-                let now_ms = self.core.namespace.clock.now_ms();
-                let facts = self.core.namespace.facts(&entry, &self.core.name, now_ms);
+            return self.read_results(policy, key, &digest, |entry| {
                 let record = RecordView::parse(entry.payload())?;
-                let results = checked.seeing(&facts).read(record)?;
-                Ok(OperateResult {
-                    generation: entry.generation(),
-                    record_bytes: record_bytes(entry.key(), entry.payload()),
-                    lsn: None,
-                    results,
-                })
-            })?;
-            return read.ok_or_else(|| self.about(key, Error::not_found()));
+                if !checked.evaluates() {
+                    return checked.read(record);
+                }
+                let now_ms = self.core.namespace.clock.now_ms();
+                let facts = self.core.namespace.facts(entry, &self.core.name, now_ms);
+                checked.seeing(&facts).read(record)
+            });
         }
         self.core.namespace.storage.prefetch(&digest);
         let must_exist = checked.must_exist();
         let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
             let outcome = checked.seeing(facts).execute(old, body)?;
-            Ok((Edited::Body(outcome.bin_count), outcome.results))
+            Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
         })?;
         Ok(OperateResult {
             generation: wrote.generation,
@@ -342,6 +350,27 @@ impl Set {
         })
     }
 
+    /// What operations that only read return of the record with this key.
+    #[inline]
+    fn read_results(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(&EntryView<'_>) -> Result<OperationResults>,
+    ) -> Result<OperateResult> {
+        let filter = policy.filter.as_ref().or(self.filter.as_ref());
+        let found = self.read_at(filter, key, digest, |entry| {
+            Ok(OperateResult {
+                generation: entry.generation(),
+                record_bytes: record_bytes(entry.key(), entry.payload()),
+                lsn: None,
+                results: read(&entry)?,
+            })
+        })?;
+        found.ok_or_else(|| self.about(key, Error::not_found()))
+    }
+
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
     /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing. Sets the time to
     /// live as [`Set::put`] does.
@@ -349,7 +378,7 @@ impl Set {
     /// `edit` must not use the same record otherwise: it would wait for itself. Nor should it write other records: two
     /// such updates can wait for each other, until the policy's timeout ends it. It must not close the store.
     ///
-    /// After an update that was only applied ([`Acknowledge::Applied`](crate::Acknowledge)), wait for
+    /// After an update that was only applied ([`Acknowledge::Applied`](crate::policy::Acknowledge)), wait for
     /// [`Namespace::last_lsn`](crate::Namespace::last_lsn).
     ///
     /// # Errors
@@ -377,10 +406,11 @@ impl Set {
         let wrote = self.write(policy, &key, digest, false, |old, _, body| {
             let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
             let result = edit(&mut bins)?;
-            bins.iter().try_for_each(|(_, value)| check_whole(value))?;
+            bins.iter()
+                .try_for_each(|(_, value)| check_bin_value(value))?;
             let edited = match bins.write_body(body)? {
-                0 => Edited::Emptied,
-                count => Edited::Body(count as u32),
+                0 => EditOutcome::Emptied,
+                count => EditOutcome::Body(count as u32),
             };
             Ok((edited, result))
         })?;

@@ -1,5 +1,17 @@
 //! Calls on the bits of blobs. What modifies has the modified blob as its value, and stores nothing. Meanings and costs
 //! are those of [`operations::bits`](crate::operations::bits); what fails there is unknown here.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::expressions::{bits, blob_bin, gt};
+//!
+//! let days = spikelet::Store::in_memory()?.set("days")?;
+//! days.put("alice", [("seen", &[0b0101_0000_u8][..])])?;
+//! let seen_twice = gt(bits::count(0, 8, blob_bin("seen")), 1);
+//! assert!(days.filtered(seen_twice)?.get("alice")?.is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use super::super::code::CALL_MODIFIES;
 use super::super::{ExpType, Expression};

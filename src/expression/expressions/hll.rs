@@ -1,6 +1,20 @@
 //! Calls on HyperLogLog sketches. What modifies has the modified sketch as its value, and stores nothing. Meanings and
 //! costs are those of [`operations::hll`](crate::operations::hll); what fails there is unknown here. Sketches as arguments
 //! are a list of them.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::expressions::{gt, hll, hll_bin};
+//! use spikelet::operations::hll::{HllPolicy, add_with_index_bits};
+//!
+//! let pages = spikelet::Store::in_memory()?.set("pages")?;
+//! let visitors = (0..500).map(spikelet::Value::from).collect();
+//! pages.operate("home", &[add_with_index_bits(&HllPolicy::default(), "visitors", visitors, 12)])?;
+//! let busy = gt(hll::get_count(hll_bin("visitors")), 100);
+//! assert!(pages.filtered(busy)?.get("home")?.is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use super::super::code::CALL_MODIFIES;
 use super::super::{ExpType, Expression};

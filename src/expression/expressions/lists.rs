@@ -1,6 +1,19 @@
 //! Calls on lists. What modifies has the modified list as its value, and stores nothing. Meanings and costs are those of
 //! [`operations::lists`](crate::operations::lists); what fails there is unknown here. `list` is a list bin, a literal, or
 //! another call.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::ListReturnType;
+//! use spikelet::expressions::{list_bin, lists};
+//!
+//! let posts = spikelet::Store::in_memory()?.set("posts")?;
+//! posts.put(1, [("tags", vec!["rust", "storage"])])?;
+//! let on_rust = lists::get_by_value(ListReturnType::Exists, "rust", list_bin("tags"), &[]);
+//! assert!(posts.filtered(on_rust)?.get(1)?.is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use super::super::{ExpType, Expression};
 use super::call::{Call, kind_of_many, kind_of_one};

@@ -1,6 +1,21 @@
 //! Calls on maps. What modifies has the modified map as its value, and stores nothing. Meanings and costs are those of
 //! [`operations::maps`](crate::operations::maps); what fails there is unknown here. `map` is a map bin, a literal, or
 //! another call.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::MapReturnType;
+//! use spikelet::expressions::{ExpType, ge, map_bin, maps};
+//! use spikelet::operations::maps as map_operations;
+//!
+//! let games = spikelet::Store::in_memory()?.set("games")?;
+//! let score = map_operations::put(&Default::default(), "scores", "ada", 310);
+//! games.operate("chess", &[score])?;
+//! let ada = maps::get_by_key(MapReturnType::Value, ExpType::Int, "ada", map_bin("scores"), &[]);
+//! assert!(games.filtered(ge(ada, 300))?.get("chess")?.is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use super::super::{ExpType, Expression};
 use super::call::{Call, kind_of_many, kind_of_one};

@@ -44,6 +44,7 @@ pub use record::{
     record_size, set_name, since_update, string_bin, ttl, void_time,
 };
 
+pub use super::{ExpReadFlags, ExpType, ExpWriteFlags};
 pub use paths::{LoopVariable, PathFlags, PathResult, Step};
 
 pub(crate) use paths::{modification, selection};

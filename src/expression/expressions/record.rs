@@ -62,7 +62,7 @@ pub fn hll_bin(name: &str) -> Expression {
     bin(ExpType::Hll, name)
 }
 
-/// The number of a bin's [`ParticleType`](crate::ParticleType); 0 if it is missing.
+/// The number of a bin's [`ParticleType`](crate::value::ParticleType); 0 if it is missing.
 #[must_use]
 pub fn bin_type(name: &str) -> Expression {
     Operands::new().raw(name).of(code::BIN_TYPE)

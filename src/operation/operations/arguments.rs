@@ -1,51 +1,188 @@
-//! What the constructors of operations on lists and maps share.
+//! What the constructors of operations on lists and maps share: arguments in the form in which
+//! they are executed.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
 
 use super::super::Operation;
-use crate::call::CallSystem;
-use crate::call::CallWriter;
-use crate::cdt::Returns;
-use crate::value::{Purpose, Value};
+use crate::call::{CallError, CallSystem, CallWriter, MAX_ARGUMENT_ITEMS};
+use crate::cdt::{
+    Action, Items, MapPolicy, Number, PreparedCall, ReturnKind, Returns, Selector, Sought,
+};
+use crate::value::{Container, Map, MapOrder, Purpose, Value, encode};
 
-/// An operation that reads a list or map.
-pub(super) fn read(bin: &str, call: CallWriter) -> Operation {
-    Operation::on_call(bin, CallSystem::Collections, false, call.finish())
+/// No limit to the items of a range.
+pub(super) const ALL: u64 = u64::MAX;
+
+pub(super) type Argument<T> = Result<T, CallError>;
+
+/// A buffer that has grown beyond this is not kept.
+const ENCODED_BYTES_KEPT: usize = 4096;
+
+thread_local! {
+    /// Where values are encoded that are then copied.
+    static ENCODED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An operation that changes a list or map.
-pub(super) fn write(bin: &str, call: CallWriter) -> Operation {
+/// An operation on a list or map.
+pub(super) fn collection(bin: &str, code: u8, action: Argument<Action<'static>>) -> Operation {
+    let call = action.and_then(|action| PreparedCall::new(code, action));
+    Operation::on_collection(bin, code, call)
+}
+
+/// An operation that reads or removes what is selected.
+#[inline]
+pub(super) fn select(
+    bin: &str,
+    code: u8,
+    selector: Argument<Selector<'static>>,
+    returns: Returns,
+) -> Operation {
+    let action = selector.map(|selector| Action::select(code, selector, returns));
+    collection(bin, code, action)
+}
+
+/// An operation that reads or removes what is selected, and always returns the same about it.
+pub(super) fn fixed(
+    bin: &str,
+    code: u8,
+    selector: Argument<Selector<'static>>,
+    kind: ReturnKind,
+) -> Operation {
+    select(bin, code, selector, Returns::new(kind))
+}
+
+/// As [`fixed`], about everything that is not selected.
+pub(super) fn fixed_inverted(
+    bin: &str,
+    code: u8,
+    selector: Argument<Selector<'static>>,
+    kind: ReturnKind,
+) -> Operation {
+    let returns = Returns {
+        kind,
+        inverted: true,
+    };
+    select(bin, code, selector, returns)
+}
+
+fn encoded(value: &Value, purpose: Purpose) -> Argument<Vec<u8>> {
+    let mut out = Vec::with_capacity(16);
+    encode(value, purpose, &mut out).map_err(CallError::Argument)?;
+    Ok(out)
+}
+
+fn encoded_several(values: &[Value], purpose: Purpose) -> Argument<Vec<u8>> {
+    if values.len() > MAX_ARGUMENT_ITEMS {
+        return Err(too_many(values.len()));
+    }
+    let mut out = Vec::new();
+    for value in values {
+        encode(value, purpose, &mut out).map_err(CallError::Argument)?;
+    }
+    Ok(out)
+}
+
+fn too_many(items: usize) -> CallError {
+    CallError::parameter(format!(
+        "{items} items in one operation, the limit is {MAX_ARGUMENT_ITEMS}: split them"
+    ))
+}
+
+/// A value that is looked for.
+pub(super) fn sought(value: impl Into<Value>) -> Argument<Sought<'static>> {
+    let value = value.into();
+    // A thread that is ending has no buffer any more.
+    let mut out = ENCODED.try_with(RefCell::take).unwrap_or_default();
+    out.clear();
+    let encoded = encode(&value, Purpose::Lookup, &mut out);
+    let sought = encoded.map(|()| Sought::copy(&out));
+    if out.capacity() <= ENCODED_BYTES_KEPT {
+        let _ = ENCODED.try_with(|kept| kept.replace(out));
+    }
+    sought.map_err(CallError::Argument)
+}
+
+/// Several values that are looked for.
+pub(super) fn sought_several(values: &[Value]) -> Argument<Sought<'static>> {
+    encoded_several(values, Purpose::Lookup).map(|encoded| Sought::from(Cow::Owned(encoded)))
+}
+
+/// Begin and end of an interval, both of them open if they are missing.
+pub(super) fn interval(
+    begin: Option<Value>,
+    end: Option<Value>,
+) -> Argument<(Sought<'static>, Option<Sought<'static>>)> {
+    Ok((
+        sought(begin.unwrap_or(Value::Nil))?,
+        end.map(sought).transpose()?,
+    ))
+}
+
+/// A value that will be an element of a list.
+pub(super) fn stored(value: impl Into<Value>) -> Argument<Items<'static>> {
+    encoded(&value.into(), Purpose::Storage).map(Items::of_one)
+}
+
+/// Several values that will be elements of a list.
+pub(super) fn stored_several(values: &[Value]) -> Argument<Items<'static>> {
+    let bytes = encoded_several(values, Purpose::Storage)?;
+    Ok(Items::of_several(values.len() as u32, bytes))
+}
+
+/// A key and a value that will be an entry of a map.
+pub(super) fn stored_entry(
+    key: impl Into<Value>,
+    value: impl Into<Value>,
+) -> Argument<Items<'static>> {
+    let mut entry = encoded(&key.into(), Purpose::Storage)?;
+    encode(&value.into(), Purpose::Storage, &mut entry).map_err(CallError::Argument)?;
+    Ok(Items::of_one(entry))
+}
+
+/// Keys and values that will be entries of a map, in the order of the keys.
+pub(super) fn stored_entries(entries: Vec<(Value, Value)>) -> Argument<Items<'static>> {
+    if entries.len() > MAX_ARGUMENT_ITEMS {
+        return Err(too_many(entries.len()));
+    }
+    let map = Value::Map(Map::new(entries, MapOrder::Unordered));
+    let mut bytes = encoded(&map, Purpose::Storage)?;
+    let head = Container::map(&bytes).map_err(CallError::Argument)?;
+    let (count, start) = (head.count, bytes.len() - head.content.len());
+    bytes.drain(..start);
+    Ok(Items::of_several(count, bytes))
+}
+
+/// A number that is added; nil is 1, as in Aerospike. `None` for anything else, which is refused when it is executed.
+pub(super) const fn number(delta: &Value) -> Option<Number> {
+    match delta {
+        Value::Nil => Some(Number::Int(1)),
+        Value::Int(delta) => Some(Number::Int(*delta)),
+        Value::Float(delta) => Some(Number::Float(*delta)),
+        _ => None,
+    }
+}
+
+/// An operation on a list or map whose arguments are left to be looked at when it is executed.
+pub(super) fn unread(bin: &str, call: CallWriter) -> Operation {
     Operation::on_call(bin, CallSystem::Collections, true, call.finish())
 }
 
-/// The arguments that operations on lists and maps have.
-pub(super) trait CollectionArguments {
-    /// What to return.
-    fn returns(self, returns: impl Into<Returns>) -> Self;
-    /// A value that will be stored.
-    fn stored(self, value: impl Into<Value>) -> Self;
-    /// A value that is looked for.
-    fn sought(self, value: impl Into<Value>) -> Self;
-    /// Begin and end of an interval, both of them open if they are missing.
-    fn interval(self, begin: Option<Value>, end: Option<Value>) -> Self;
-}
-
-impl CollectionArguments for CallWriter {
-    fn returns(self, returns: impl Into<Returns>) -> Self {
-        self.uint(returns.into().code())
-    }
-
-    fn stored(self, value: impl Into<Value>) -> Self {
-        self.value(&value.into(), Purpose::Storage)
-    }
-
-    fn sought(self, value: impl Into<Value>) -> Self {
-        self.value(&value.into(), Purpose::Lookup)
-    }
-
-    fn interval(self, begin: Option<Value>, end: Option<Value>) -> Self {
-        let begun = self.sought(begin.unwrap_or(Value::Nil));
-        match end {
-            Some(end) => begun.sought(end),
-            None => begun,
-        }
-    }
+/// Adds to the value of a key, or subtracts from it.
+pub(super) fn increment(
+    policy: &MapPolicy,
+    bin: &str,
+    code: u8,
+    key: &Value,
+    (delta, by): (&Value, Option<Number>),
+) -> Operation {
+    let create = policy.create_flags();
+    let Some(by) = by else {
+        let call = CallWriter::new(code).value(key, Purpose::Storage);
+        let call = call.value(delta, Purpose::Storage);
+        return unread(bin, call.uint(u64::from(create)));
+    };
+    let key = encoded(key, Purpose::Storage).map(Cow::Owned);
+    let action = key.map(|key| Action::IncrementValue { key, by, create });
+    collection(bin, code, action)
 }

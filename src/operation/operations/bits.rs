@@ -3,9 +3,29 @@
 //!
 //! Reads of a missing bin give no result, and cost O(size). [`resize`] and [`insert`] create a missing bin; the others
 //! that write need one, copy it once, and have no result. Bits beyond the end are an error.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::bits::{self, BitPolicy, BitResizeFlags};
+//!
+//! let days = spikelet::Store::in_memory()?.set("days")?;
+//! let policy = BitPolicy::default();
+//! let result = days.operate("alice", &[
+//!     bits::resize(&policy, "seen", 46, BitResizeFlags::empty()), // 366 bits
+//!     bits::set(&policy, "seen", 41, 1, &[0x80]),
+//!     bits::count("seen", 0, 366),
+//!     bits::lscan("seen", 0, 366, true),
+//! ])?;
+//! assert_eq!(result.value(2), Some(&1.into()));
+//! assert_eq!(result.value(3), Some(&41.into()));
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
 
 use super::super::Operation;
-use crate::bits::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, code};
+use crate::bits::code;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
 use crate::value::{Purpose, Value};

@@ -2,6 +2,22 @@
 //!
 //! Each context is one level. [`Operation::in_context`](crate::Operation::in_context) lets an operation on a list or
 //! map apply to what the contexts lead to. A level costs one look-up in its list or map, without persisted index.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::{ctx, lists};
+//! use spikelet::{ListPolicy, MapOrder};
+//!
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! let add = lists::append(&ListPolicy::default(), "phones", "555-1234")
+//!     .in_context([ctx::map_key_create("home", MapOrder::KeyOrdered)]);
+//! users.operate("alice", &[add])?;
+//! let first = lists::get("phones", 0).in_context([ctx::map_key("home")]);
+//! let result = users.operate("alice", &[first])?;
+//! assert_eq!(result.value(0), Some(&"555-1234".into()));
+//! # Ok(())
+//! # }
+//! ```
 
 use crate::call::context::{
     LIST_INDEX, LIST_RANK, LIST_VALUE, MAP_INDEX, MAP_KEY, MAP_RANK, MAP_VALUE, create_bits,

@@ -1,4 +1,22 @@
 //! Operations on the value of an expression.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::expressions::{ExpReadFlags, ExpWriteFlags, int_bin, num_mul};
+//! use spikelet::operations::exp;
+//!
+//! let orders = spikelet::Store::in_memory()?.set("orders")?;
+//! orders.put(1, [("price", 20), ("count", 3)])?;
+//! let total = num_mul([int_bin("price"), int_bin("count")]);
+//! let result = orders.operate(1, &[
+//!     exp::write("total", total.clone(), ExpWriteFlags::empty()),
+//!     exp::read("twice", num_mul([total, 2.into()]), ExpReadFlags::empty()),
+//! ])?;
+//! assert_eq!(result.bin("twice"), Some(&120.into()));
+//! assert_eq!(orders.get(1)?.expect("was put").get("total"), Some(60.into()));
+//! # Ok(())
+//! # }
+//! ```
 
 use super::super::Operation;
 use crate::expression::{ExpReadFlags, ExpWriteFlags, Expression};

@@ -6,11 +6,29 @@
 //!
 //! A write copies the sketch once. Reads of a missing bin give no result. Sketches as arguments are [`Value::Hll`], as
 //! read from other bins.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::hll::{self, HllPolicy};
+//!
+//! let pages = spikelet::Store::in_memory()?.set("pages")?;
+//! let visitors = (0..1_000).map(spikelet::Value::from).collect();
+//! let result = pages.operate("home", &[
+//!     hll::add_with_index_bits(&HllPolicy::default(), "visitors", visitors, 14),
+//!     hll::get_count("visitors"),
+//! ])?;
+//! let count = result.value(1).and_then(|count| count.as_i64()).expect("a count");
+//! assert!((970..1_030).contains(&count));
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::hll::{HllPolicy, HllWriteFlags};
 
 use super::super::Operation;
 use crate::call::CallSystem;
 use crate::call::CallWriter;
-use crate::hll::{HllPolicy, code};
+use crate::hll::code;
 use crate::value::{Purpose, Value};
 
 /// Stands for a number of bits that is not given.

@@ -4,22 +4,47 @@
 //! Reads of a missing bin give no result; removals from one do nothing; what adds elements creates it. Negative
 //! positions and ranks count from the end. A position or rank that does not exist is an error, a range is clipped to what
 //! there is. The rank of an element is its position in the order of values.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::lists;
+//! use spikelet::{ListOrder, ListPolicy, ListReturnType, ListWriteFlags};
+//!
+//! let users = spikelet::Store::in_memory()?.set("users")?;
+//! let unique = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE);
+//! let result = users.operate("alice", &[
+//!     lists::append_items(&unique, "tags", vec!["rust".into(), "go".into(), "c".into()]),
+//!     lists::get_by_value("tags", "rust", ListReturnType::Index),
+//!     lists::remove_by_rank("tags", -1, ListReturnType::Values),
+//!     lists::get_range("tags", 0, 10),
+//! ])?;
+//! assert_eq!(result.value(1), Some(&vec![2].into())); // c, go, rust
+//! assert_eq!(result.value(2), Some(&"rust".into()));
+//! assert_eq!(result.value(3), Some(&vec!["c", "go"].into()));
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::cdt::{ListReturn, ListSortFlags};
 
 use super::super::Operation;
-use super::arguments::{CollectionArguments, read, write};
+use super::arguments::{
+    self, ALL, Argument, collection, fixed, fixed_inverted, interval, number, sought,
+    sought_several, stored, stored_several, unread,
+};
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
-use crate::cdt::{ListPolicy, ListReturn, ListSortFlags, ListWriteFlags, code};
+use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code};
 use crate::value::{ListOrder, Purpose, Value};
 
-/// A call whose first argument says what to return.
-fn selecting(code: u8, returns: impl Into<ListReturn>) -> CallWriter {
-    CallWriter::new(code).returns(returns.into())
-}
-
-fn with_policy(call: CallWriter, policy: &ListPolicy) -> CallWriter {
-    call.uint(u64::from(policy.create_flags()))
-        .uint(u64::from(policy.write_flags().bits()))
+/// An operation that reads or removes what is selected.
+fn select(
+    bin: &str,
+    code: u8,
+    selector: Argument<Selector<'static>>,
+    returns: impl Into<ListReturn>,
+) -> Operation {
+    arguments::select(bin, code, selector, returns.into().into())
 }
 
 /// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and loses a persisted
@@ -48,34 +73,47 @@ pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
 /// filled with nil up to its position.
 #[must_use]
 pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {
-    let flags = u64::from(policy.create_flags());
-    write(bin, CallWriter::new(code::LIST_SET_TYPE).uint(flags))
-        .creating(pad.create_bits(policy.order()))
+    collection(
+        bin,
+        code::LIST_SET_TYPE,
+        Ok(Action::SetType(policy.create_flags())),
+    )
+    .creating(pad.create_bits(policy.order()))
 }
 
 /// Gives an existing list another order; a missing one is created. It loses a persisted index. No result. O(1), but for
 /// sorting a list that gets ordered.
 #[must_use]
 pub fn set_order(bin: &str, order: ListOrder) -> Operation {
-    let flags = u64::from(order.flags());
-    write(bin, CallWriter::new(code::LIST_SET_TYPE).uint(flags))
+    collection(bin, code::LIST_SET_TYPE, Ok(Action::SetType(order.flags())))
 }
 
 /// Appends a value: at the end, or at its place in an ordered list. Result: the number of elements afterwards. O(1)
 /// without order, O(N) if elements must be unique; with order O(log N) with index, O(N) without.
 #[must_use]
 pub fn append(policy: &ListPolicy, bin: &str, value: impl Into<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_APPEND);
-    write(bin, with_policy(call.stored(value), policy))
+    collection(
+        bin,
+        code::LIST_APPEND,
+        stored(value).map(|items| Action::Append {
+            items,
+            flags: policy.write_flags(),
+            create: policy.create_flags(),
+        }),
+    )
 }
 
 /// Appends several values. Result: the number of elements afterwards. Costs as [`append`], for each value.
 #[must_use]
 pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_APPEND_ITEMS);
-    write(
+    collection(
         bin,
-        with_policy(call.list(&values, Purpose::Storage), policy),
+        code::LIST_APPEND_ITEMS,
+        stored_several(&values).map(|items| Action::Append {
+            items,
+            flags: policy.write_flags(),
+            create: policy.create_flags(),
+        }),
     )
 }
 
@@ -83,25 +121,44 @@ pub fn append_items(policy: &ListPolicy, bin: &str, values: Vec<Value>) -> Opera
 /// Result: the number of elements afterwards. O(index); O(1) with index; O(N) if elements must be unique.
 #[must_use]
 pub fn insert(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_INSERT).int(index).stored(value);
-    write(bin, call.uint(u64::from(policy.write_flags().bits())))
+    collection(
+        bin,
+        code::LIST_INSERT,
+        stored(value).map(|items| Action::Insert {
+            index,
+            items,
+            flags: policy.write_flags(),
+        }),
+    )
 }
 
 /// Inserts several values before the element at a position. Costs and result as [`insert`].
 #[must_use]
 pub fn insert_items(policy: &ListPolicy, bin: &str, index: i64, values: Vec<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_INSERT_ITEMS)
-        .int(index)
-        .list(&values, Purpose::Storage);
-    write(bin, call.uint(u64::from(policy.write_flags().bits())))
+    collection(
+        bin,
+        code::LIST_INSERT_ITEMS,
+        stored_several(&values).map(|items| Action::Insert {
+            index,
+            items,
+            flags: policy.write_flags(),
+        }),
+    )
 }
 
 /// Replaces the element at a position; beyond the end, it is inserted there. Not for ordered lists. No result. Costs as
 /// [`insert`].
 #[must_use]
 pub fn set(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_SET).int(index).stored(value);
-    write(bin, call.uint(u64::from(policy.write_flags().bits())))
+    collection(
+        bin,
+        code::LIST_SET,
+        stored(value).map(|item| Action::Set {
+            index,
+            item,
+            flags: policy.write_flags(),
+        }),
+    )
 }
 
 /// Adds to the number at a position; at the end, a new element begins with `delta`. The kind of number of the element
@@ -109,108 +166,201 @@ pub fn set(policy: &ListPolicy, bin: &str, index: i64, value: impl Into<Value>) 
 /// with index, O(log N) with order too.
 #[must_use]
 pub fn increment(policy: &ListPolicy, bin: &str, index: i64, delta: impl Into<Value>) -> Operation {
-    let call = CallWriter::new(code::LIST_INCREMENT).int(index);
-    write(bin, with_policy(call.stored(delta), policy))
+    let delta = delta.into();
+    let (create, flags) = (policy.create_flags(), policy.write_flags());
+    let Some(by) = number(&delta) else {
+        let call = CallWriter::new(code::LIST_INCREMENT).int(index);
+        let call = call.value(&delta, Purpose::Storage);
+        return unread(
+            bin,
+            call.uint(u64::from(create)).uint(u64::from(flags.bits())),
+        );
+    };
+    let action = Action::IncrementElement {
+        index,
+        by,
+        flags,
+        create,
+    };
+    collection(bin, code::LIST_INCREMENT, Ok(action))
 }
 
 /// Removes the element at a position. Result: the element. O(index); O(1) with index.
 #[must_use]
 pub fn pop(bin: &str, index: i64) -> Operation {
-    write(bin, CallWriter::new(code::LIST_POP).int(index))
+    fixed(
+        bin,
+        code::LIST_POP,
+        Ok(Selector::Index(index)),
+        ReturnKind::Value,
+    )
 }
 
 /// Removes at most `count` elements from a position on. Result: the elements. O(index + M); O(M) with index.
 #[must_use]
 pub fn pop_range(bin: &str, index: i64, count: u64) -> Operation {
-    let call = CallWriter::new(code::LIST_POP_RANGE).int(index);
-    write(bin, call.uint(count))
+    fixed(
+        bin,
+        code::LIST_POP_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        ReturnKind::Value,
+    )
 }
 
 /// Removes the elements from a position to the end. Costs and result as [`pop_range`].
 #[must_use]
 pub fn pop_range_from(bin: &str, index: i64) -> Operation {
-    write(bin, CallWriter::new(code::LIST_POP_RANGE).int(index))
+    fixed(
+        bin,
+        code::LIST_POP_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        ReturnKind::Value,
+    )
 }
 
 /// Removes the element at a position. Result: 1. O(index); O(1) with index.
 #[must_use]
 pub fn remove(bin: &str, index: i64) -> Operation {
-    write(bin, CallWriter::new(code::LIST_REMOVE).int(index))
+    fixed(
+        bin,
+        code::LIST_REMOVE,
+        Ok(Selector::Index(index)),
+        ReturnKind::Count,
+    )
 }
 
 /// Removes at most `count` elements from a position on. Result: how many were removed. O(index + M); O(1) with index.
 #[must_use]
 pub fn remove_range(bin: &str, index: i64, count: u64) -> Operation {
-    let call = CallWriter::new(code::LIST_REMOVE_RANGE).int(index);
-    write(bin, call.uint(count))
+    fixed(
+        bin,
+        code::LIST_REMOVE_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        ReturnKind::Count,
+    )
 }
 
 /// Removes the elements from a position to the end. Costs and result as [`remove_range`].
 #[must_use]
 pub fn remove_range_from(bin: &str, index: i64) -> Operation {
-    write(bin, CallWriter::new(code::LIST_REMOVE_RANGE).int(index))
+    fixed(
+        bin,
+        code::LIST_REMOVE_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        ReturnKind::Count,
+    )
 }
 
 /// Keeps at most `count` elements from a position on and removes all others. Result: how many were removed. Costs as
 /// [`remove_range`].
 #[must_use]
 pub fn trim(bin: &str, index: i64, count: u64) -> Operation {
-    let call = CallWriter::new(code::LIST_TRIM).int(index);
-    write(bin, call.uint(count))
+    fixed_inverted(
+        bin,
+        code::LIST_TRIM,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        ReturnKind::Count,
+    )
 }
 
 /// Removes all elements. The list keeps its order and loses a persisted index. No result. O(1).
 #[must_use]
 pub fn clear(bin: &str) -> Operation {
-    write(bin, CallWriter::new(code::LIST_CLEAR))
+    collection(bin, code::LIST_CLEAR, Ok(Action::Clear))
 }
 
 /// How many elements there are. O(1).
 #[must_use]
 pub fn size(bin: &str) -> Operation {
-    read(bin, CallWriter::new(code::LIST_SIZE))
+    collection(bin, code::LIST_SIZE, Ok(Action::Size))
 }
 
 /// Sorts the elements. No result; a missing bin is an error. O(N log N); O(1) for an ordered list that keeps its
 /// duplicates.
 #[must_use]
 pub fn sort(bin: &str, flags: ListSortFlags) -> Operation {
-    let call = CallWriter::new(code::LIST_SORT);
-    write(bin, call.uint(u64::from(flags.bits())))
+    collection(bin, code::LIST_SORT, Ok(Action::Sort(flags)))
 }
 
 /// The element at a position. O(index); O(1) with index.
 #[must_use]
 pub fn get(bin: &str, index: i64) -> Operation {
-    read(bin, CallWriter::new(code::LIST_GET).int(index))
+    fixed(
+        bin,
+        code::LIST_GET,
+        Ok(Selector::Index(index)),
+        ReturnKind::Value,
+    )
 }
 
 /// At most `count` elements from a position on. O(index + M); O(1) with index, beside the copy of the elements.
 #[must_use]
 pub fn get_range(bin: &str, index: i64, count: u64) -> Operation {
-    let call = CallWriter::new(code::LIST_GET_RANGE).int(index);
-    read(bin, call.uint(count))
+    fixed(
+        bin,
+        code::LIST_GET_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        ReturnKind::Value,
+    )
 }
 
 /// The elements from a position to the end. Costs as [`get_range`].
 #[must_use]
 pub fn get_range_from(bin: &str, index: i64) -> Operation {
-    read(bin, CallWriter::new(code::LIST_GET_RANGE).int(index))
+    fixed(
+        bin,
+        code::LIST_GET_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        ReturnKind::Value,
+    )
 }
 
 /// Something about the element at a position. O(index), O(N) for its rank in a list without order; O(1) with order and
 /// index.
 #[must_use]
 pub fn get_by_index(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    read(bin, selecting(code::LIST_GET_BY_INDEX, returns).int(index))
+    select(
+        bin,
+        code::LIST_GET_BY_INDEX,
+        Ok(Selector::Index(index)),
+        returns,
+    )
 }
 
 /// Something about the elements from a position to the end; a negative position counts from the end. O(M) for M elements
 /// with index, O(N) without; their ranks in a list without order O(N log N).
 #[must_use]
 pub fn get_by_index_range(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_GET_BY_INDEX_RANGE, returns);
-    read(bin, call.int(index))
+    select(
+        bin,
+        code::LIST_GET_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` elements from a position on. Costs as [`get_by_index_range`].
@@ -221,22 +371,41 @@ pub fn get_by_index_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_INDEX_RANGE, returns);
-    read(bin, call.int(index).uint(count))
+    select(
+        bin,
+        code::LIST_GET_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        returns,
+    )
 }
 
 /// Something about the element of a rank; rank -1 is the greatest. O(N); O(1) with order and index.
 #[must_use]
 pub fn get_by_rank(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    read(bin, selecting(code::LIST_GET_BY_RANK, returns).int(rank))
+    select(
+        bin,
+        code::LIST_GET_BY_RANK,
+        Ok(Selector::Rank(rank)),
+        returns,
+    )
 }
 
 /// Something about the elements from a rank to the greatest. O(N + M log M) without order, whose values come in
 /// descending order where the range lies in the lower half; O(M) with order and index.
 #[must_use]
 pub fn get_by_rank_range(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_GET_BY_RANK_RANGE, returns);
-    read(bin, call.int(rank))
+    select(
+        bin,
+        code::LIST_GET_BY_RANK_RANGE,
+        Ok(Selector::RankRange {
+            start: rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` elements from a rank on. Costs and order as [`get_by_rank_range`].
@@ -247,8 +416,12 @@ pub fn get_by_rank_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_RANK_RANGE, returns);
-    read(bin, call.int(rank).uint(count))
+    select(
+        bin,
+        code::LIST_GET_BY_RANK_RANGE,
+        Ok(Selector::RankRange { start: rank, count }),
+        returns,
+    )
 }
 
 /// Something about all elements equal to a value. O(N); O(log N + M) with order and index.
@@ -258,8 +431,12 @@ pub fn get_by_value(
     value: impl Into<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_ALL_BY_VALUE, returns);
-    read(bin, call.sought(value))
+    select(
+        bin,
+        code::LIST_GET_ALL_BY_VALUE,
+        sought(value).map(Selector::Value),
+        returns,
+    )
 }
 
 /// Something about all elements equal to one of several values. O((M + N) log M) for M values; O(M log N) with order and
@@ -270,8 +447,12 @@ pub fn get_by_value_list(
     values: Vec<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_VALUE_LIST, returns);
-    read(bin, call.list(&values, Purpose::Lookup))
+    select(
+        bin,
+        code::LIST_GET_BY_VALUE_LIST,
+        sought_several(&values).map(Selector::Values),
+        returns,
+    )
 }
 
 /// Something about all elements from `begin` (`None`: the lowest) up to, not including, `end` (`None`: the greatest
@@ -283,8 +464,12 @@ pub fn get_by_value_range(
     end: Option<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_VALUE_INTERVAL, returns);
-    read(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::LIST_GET_BY_VALUE_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Something about the elements from a rank on, which is counted from that of the first element not less than `value`.
@@ -296,8 +481,16 @@ pub fn get_by_value_relative_rank_range(
     rank: i64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_VALUE_REL_RANK_RANGE, returns);
-    read(bin, call.sought(value).int(rank))
+    select(
+        bin,
+        code::LIST_GET_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative {
+            value,
+            rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// The same about at most `count` elements.
@@ -309,23 +502,38 @@ pub fn get_by_value_relative_rank_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_GET_BY_VALUE_REL_RANK_RANGE, returns);
-    read(bin, call.sought(value).int(rank).uint(count))
+    select(
+        bin,
+        code::LIST_GET_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
+        returns,
+    )
 }
 
 /// Removes the element at a position. Results of removals tell of positions and ranks before the removal. Costs as
 /// [`get_by_index`].
 #[must_use]
 pub fn remove_by_index(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_INDEX, returns);
-    write(bin, call.int(index))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_INDEX,
+        Ok(Selector::Index(index)),
+        returns,
+    )
 }
 
 /// Removes the elements from a position to the end. Costs as [`get_by_index_range`].
 #[must_use]
 pub fn remove_by_index_range(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_INDEX_RANGE, returns);
-    write(bin, call.int(index))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` elements from a position on. Costs as [`get_by_index_range`].
@@ -336,22 +544,40 @@ pub fn remove_by_index_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_INDEX_RANGE, returns);
-    write(bin, call.int(index).uint(count))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        returns,
+    )
 }
 
 /// Removes the element of a rank. Costs as [`get_by_rank`].
 #[must_use]
 pub fn remove_by_rank(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_RANK, returns);
-    write(bin, call.int(rank))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_RANK,
+        Ok(Selector::Rank(rank)),
+        returns,
+    )
 }
 
 /// Removes the elements from a rank to the greatest. Costs and order as [`get_by_rank_range`].
 #[must_use]
 pub fn remove_by_rank_range(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_RANK_RANGE, returns);
-    write(bin, call.int(rank))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_RANK_RANGE,
+        Ok(Selector::RankRange {
+            start: rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` elements from a rank on. Costs and order as [`get_by_rank_range`].
@@ -362,8 +588,12 @@ pub fn remove_by_rank_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_RANK_RANGE, returns);
-    write(bin, call.int(rank).uint(count))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_RANK_RANGE,
+        Ok(Selector::RankRange { start: rank, count }),
+        returns,
+    )
 }
 
 /// Removes all elements equal to a value. Costs as [`get_by_value`].
@@ -373,8 +603,12 @@ pub fn remove_by_value(
     value: impl Into<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_ALL_BY_VALUE, returns);
-    write(bin, call.sought(value))
+    select(
+        bin,
+        code::LIST_REMOVE_ALL_BY_VALUE,
+        sought(value).map(Selector::Value),
+        returns,
+    )
 }
 
 /// Removes all elements equal to one of several values. Costs and order as [`get_by_value_list`].
@@ -384,8 +618,12 @@ pub fn remove_by_value_list(
     values: Vec<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_VALUE_LIST, returns);
-    write(bin, call.list(&values, Purpose::Lookup))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_VALUE_LIST,
+        sought_several(&values).map(Selector::Values),
+        returns,
+    )
 }
 
 /// Removes all elements from `begin` up to, not including, `end`: see [`get_by_value_range`].
@@ -396,8 +634,12 @@ pub fn remove_by_value_range(
     end: Option<Value>,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_VALUE_INTERVAL, returns);
-    write(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_VALUE_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Removes the elements from a rank on, counted from a value: see [`get_by_value_relative_rank_range`].
@@ -408,8 +650,16 @@ pub fn remove_by_value_relative_rank_range(
     rank: i64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE, returns);
-    write(bin, call.sought(value).int(rank))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative {
+            value,
+            rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// The same for at most `count` elements.
@@ -421,6 +671,10 @@ pub fn remove_by_value_relative_rank_range_count(
     count: u64,
     returns: impl Into<ListReturn>,
 ) -> Operation {
-    let call = selecting(code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE, returns);
-    write(bin, call.sought(value).int(rank).uint(count))
+    select(
+        bin,
+        code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
+        returns,
+    )
 }

@@ -5,22 +5,47 @@
 //! Reads of a missing bin give no result; removals from one do nothing; what puts entries creates it. The index of an
 //! entry is its position in the order of keys, its rank that in the order of values (equal ones by key); negative ones
 //! count from the end. An index or rank that does not exist is an error, a range is clipped to what there is.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::operations::maps;
+//! use spikelet::{MapOrder, MapPolicy, MapReturnType, MapWriteFlags};
+//!
+//! let games = spikelet::Store::in_memory()?.set("games")?;
+//! let by_name = MapPolicy::new(MapOrder::KeyOrdered, MapWriteFlags::empty());
+//! let result = games.operate("chess", &[
+//!     maps::put(&by_name, "scores", "ada", 310),
+//!     maps::put(&by_name, "scores", "bob", 120),
+//!     maps::increment_value(&by_name, "scores", "bob", 250),
+//!     maps::get_by_rank("scores", -1, MapReturnType::Key),
+//!     maps::get_by_key("scores", "ada", MapReturnType::Rank),
+//! ])?;
+//! assert_eq!(result.value(2), Some(&370.into()));
+//! assert_eq!(result.value(3), Some(&"bob".into()));
+//! assert_eq!(result.value(4), Some(&0.into()));
+//! # Ok(())
+//! # }
+//! ```
+
+pub use crate::cdt::MapReturn;
 
 use super::super::Operation;
-use super::arguments::{CollectionArguments, read, write};
-use crate::call::CallWriter;
+use super::arguments::{
+    self, ALL, Argument, collection, increment, interval, number, sought, sought_several,
+    stored_entries, stored_entry,
+};
 use crate::call::context::create_bits;
-use crate::cdt::{MapPolicy, MapReturn, MapWriteFlags, code};
-use crate::value::{Map, MapOrder, Purpose, Value};
+use crate::cdt::{Action, MapPolicy, MapWriteFlags, Number, Selector, code};
+use crate::value::{MapOrder, Value};
 
-/// A call whose first argument says what to return.
-fn selecting(code: u8, returns: impl Into<MapReturn>) -> CallWriter {
-    CallWriter::new(code).returns(returns.into())
-}
-
-fn with_policy(call: CallWriter, policy: &MapPolicy) -> CallWriter {
-    call.uint(u64::from(policy.create_flags()))
-        .uint(u64::from(policy.write_flags().bits()))
+/// An operation that reads or removes what is selected.
+fn select(
+    bin: &str,
+    code: u8,
+    selector: Argument<Selector<'static>>,
+    returns: impl Into<MapReturn>,
+) -> Operation {
+    arguments::select(bin, code, selector, returns.into().into())
 }
 
 /// Makes the bin a map of this order, empty if it is missing; an existing map is converted, and loses a persisted index.
@@ -34,15 +59,18 @@ pub fn create(bin: &str, order: MapOrder) -> Operation {
 #[must_use]
 pub fn create_persistent(bin: &str, order: MapOrder) -> Operation {
     let policy = MapPolicy::new(order, MapWriteFlags::empty()).persist_index(true);
-    let call = CallWriter::new(code::MAP_SET_TYPE).uint(u64::from(policy.create_flags()));
-    write(bin, call).creating(create_bits(order))
+    collection(
+        bin,
+        code::MAP_SET_TYPE,
+        Ok(Action::SetType(policy.create_flags())),
+    )
+    .creating(create_bits(order))
 }
 
 /// Gives an existing map another order; a missing one is created. It loses a persisted index. No result. O(1).
 #[must_use]
 pub fn set_order(bin: &str, order: MapOrder) -> Operation {
-    let call = CallWriter::new(code::MAP_SET_TYPE);
-    write(bin, call.uint(u64::from(order.flags())))
+    collection(bin, code::MAP_SET_TYPE, Ok(Action::SetType(order.flags())))
 }
 
 /// Writes the value of a key. Result: the number of entries afterwards. O(N); O(log N) with index.
@@ -53,17 +81,30 @@ pub fn put(
     key: impl Into<Value>,
     value: impl Into<Value>,
 ) -> Operation {
-    let call = CallWriter::new(code::MAP_PUT).stored(key).stored(value);
-    write(bin, with_policy(call, policy))
+    collection(
+        bin,
+        code::MAP_PUT,
+        stored_entry(key, value).map(|items| Action::Put {
+            items,
+            flags: policy.write_flags(),
+            create: Some(policy.create_flags()),
+        }),
+    )
 }
 
 /// Writes the values of several keys, none of them given twice. Result: the number of entries afterwards. O(M log M + N);
 /// O(M log N) with index.
 #[must_use]
 pub fn put_items(policy: &MapPolicy, bin: &str, entries: Vec<(Value, Value)>) -> Operation {
-    let entries = Value::Map(Map::new(entries, MapOrder::Unordered));
-    let call = CallWriter::new(code::MAP_PUT_ITEMS).value(&entries, Purpose::Storage);
-    write(bin, with_policy(call, policy))
+    collection(
+        bin,
+        code::MAP_PUT_ITEMS,
+        stored_entries(entries).map(|items| Action::Put {
+            items,
+            flags: policy.write_flags(),
+            create: Some(policy.create_flags()),
+        }),
+    )
 }
 
 /// Adds to the number of a key; a missing one begins with `delta`. The kind of number stays: integers wrap. Result: the
@@ -75,9 +116,9 @@ pub fn increment_value(
     key: impl Into<Value>,
     delta: impl Into<Value>,
 ) -> Operation {
-    let call = CallWriter::new(code::MAP_INCREMENT).stored(key);
-    let created = u64::from(policy.create_flags());
-    write(bin, call.stored(delta).uint(created))
+    let delta = delta.into();
+    let by = number(&delta);
+    increment(policy, bin, code::MAP_INCREMENT, &key.into(), (&delta, by))
 }
 
 /// Subtracts from the number of a key; a missing one begins with `-delta`. Otherwise as [`increment_value`].
@@ -88,36 +129,44 @@ pub fn decrement_value(
     key: impl Into<Value>,
     delta: impl Into<Value>,
 ) -> Operation {
-    let call = CallWriter::new(code::MAP_DECREMENT).stored(key);
-    let created = u64::from(policy.create_flags());
-    write(bin, call.stored(delta).uint(created))
+    let delta = delta.into();
+    let by = number(&delta).map(Number::negated);
+    increment(policy, bin, code::MAP_DECREMENT, &key.into(), (&delta, by))
 }
 
 /// Removes all entries. The map keeps its order and its persisted index. No result. O(1).
 #[must_use]
 pub fn clear(bin: &str) -> Operation {
-    write(bin, CallWriter::new(code::MAP_CLEAR))
+    collection(bin, code::MAP_CLEAR, Ok(Action::Clear))
 }
 
 /// How many entries there are. O(1).
 #[must_use]
 pub fn size(bin: &str) -> Operation {
-    read(bin, CallWriter::new(code::MAP_SIZE))
+    collection(bin, code::MAP_SIZE, Ok(Action::Size))
 }
 
 /// Something about the entry of a key. O(N); O(log N) with index; its rank costs O(N) more, O(log N) with an index of
 /// values.
 #[must_use]
 pub fn get_by_key(bin: &str, key: impl Into<Value>, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_KEY, returns);
-    read(bin, call.sought(key))
+    select(
+        bin,
+        code::MAP_GET_BY_KEY,
+        sought(key).map(Selector::Key),
+        returns,
+    )
 }
 
 /// Something about the entries of several keys. O(M log M + N); O(M log N) with index.
 #[must_use]
 pub fn get_by_key_list(bin: &str, keys: Vec<Value>, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_KEY_LIST, returns);
-    read(bin, call.list(&keys, Purpose::Lookup))
+    select(
+        bin,
+        code::MAP_GET_BY_KEY_LIST,
+        sought_several(&keys).map(Selector::Keys),
+        returns,
+    )
 }
 
 /// Something about the entries whose keys are not less than `begin` (`None`: all), and less than `end` (`None`: all).
@@ -129,8 +178,12 @@ pub fn get_by_key_range(
     end: Option<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_KEY_INTERVAL, returns);
-    read(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::MAP_GET_BY_KEY_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::KeyInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Something about the entries from an index on, which is counted from that of the first key not less than `key`.
@@ -142,8 +195,16 @@ pub fn get_by_key_relative_index_range(
     index: i64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_KEY_REL_INDEX_RANGE, returns);
-    read(bin, call.sought(key).int(index))
+    select(
+        bin,
+        code::MAP_GET_BY_KEY_REL_INDEX_RANGE,
+        sought(key).map(|key| Selector::KeyRelative {
+            key,
+            index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` entries from an index on, which is counted from that of the first key not less
@@ -156,23 +217,38 @@ pub fn get_by_key_relative_index_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_KEY_REL_INDEX_RANGE, returns);
-    read(bin, call.sought(key).int(index).uint(count))
+    select(
+        bin,
+        code::MAP_GET_BY_KEY_REL_INDEX_RANGE,
+        sought(key).map(|key| Selector::KeyRelative { key, index, count }),
+        returns,
+    )
 }
 
 /// Something about the entry at an index. O(index); O(1) with index.
 #[must_use]
 pub fn get_by_index(bin: &str, index: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_INDEX, returns);
-    read(bin, call.int(index))
+    select(
+        bin,
+        code::MAP_GET_BY_INDEX,
+        Ok(Selector::Index(index)),
+        returns,
+    )
 }
 
 /// Something about the entries from an index to the end. O(N); O(M) with index; ranks O(N log N), O(M log N) with an
 /// index of values.
 #[must_use]
 pub fn get_by_index_range(bin: &str, index: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_INDEX_RANGE, returns);
-    read(bin, call.int(index))
+    select(
+        bin,
+        code::MAP_GET_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` entries from an index on. O(index + M); O(M) with index; ranks O(N log N), O(M log
@@ -184,23 +260,41 @@ pub fn get_by_index_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_INDEX_RANGE, returns);
-    read(bin, call.int(index).uint(count))
+    select(
+        bin,
+        code::MAP_GET_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        returns,
+    )
 }
 
 /// Something about the entry of a rank; rank -1 has the greatest value. O(N); O(1) with an index of values.
 #[must_use]
 pub fn get_by_rank(bin: &str, rank: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_RANK, returns);
-    read(bin, call.int(rank))
+    select(
+        bin,
+        code::MAP_GET_BY_RANK,
+        Ok(Selector::Rank(rank)),
+        returns,
+    )
 }
 
 /// Something about the entries from a rank to the greatest value, by rank. O(N + M log M); O(M) with an index of
 /// values.
 #[must_use]
 pub fn get_by_rank_range(bin: &str, rank: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_GET_BY_RANK_RANGE, returns);
-    read(bin, call.int(rank))
+    select(
+        bin,
+        code::MAP_GET_BY_RANK_RANGE,
+        Ok(Selector::RankRange {
+            start: rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` entries from a rank on, by rank. O(N + M log M); O(M) with an index of values.
@@ -211,8 +305,12 @@ pub fn get_by_rank_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_RANK_RANGE, returns);
-    read(bin, call.int(rank).uint(count))
+    select(
+        bin,
+        code::MAP_GET_BY_RANK_RANGE,
+        Ok(Selector::RankRange { start: rank, count }),
+        returns,
+    )
 }
 
 /// Something about all entries whose value equals a value. O(N); O(log N + M) with an index of values.
@@ -222,8 +320,12 @@ pub fn get_by_value(
     value: impl Into<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_ALL_BY_VALUE, returns);
-    read(bin, call.sought(value))
+    select(
+        bin,
+        code::MAP_GET_ALL_BY_VALUE,
+        sought(value).map(Selector::Value),
+        returns,
+    )
 }
 
 /// Something about all entries whose value equals one of several. O((M + N) log M) for M values; O(M log N) with an
@@ -234,8 +336,12 @@ pub fn get_by_value_list(
     values: Vec<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_VALUE_LIST, returns);
-    read(bin, call.list(&values, Purpose::Lookup))
+    select(
+        bin,
+        code::MAP_GET_BY_VALUE_LIST,
+        sought_several(&values).map(Selector::Values),
+        returns,
+    )
 }
 
 /// Something about the entries whose values are not less than `begin` (`None`: all), and less than `end` (`None`:
@@ -247,8 +353,12 @@ pub fn get_by_value_range(
     end: Option<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_VALUE_INTERVAL, returns);
-    read(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::MAP_GET_BY_VALUE_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Something about the entries from a rank on, which is counted from that of the first value not less than `value`.
@@ -260,8 +370,16 @@ pub fn get_by_value_relative_rank_range(
     rank: i64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_VALUE_REL_RANK_RANGE, returns);
-    read(bin, call.sought(value).int(rank))
+    select(
+        bin,
+        code::MAP_GET_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative {
+            value,
+            rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Something about at most `count` entries from a rank on, which is counted from that of the first value not less
@@ -274,23 +392,35 @@ pub fn get_by_value_relative_rank_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_GET_BY_VALUE_REL_RANK_RANGE, returns);
-    read(bin, call.sought(value).int(rank).uint(count))
+    select(
+        bin,
+        code::MAP_GET_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
+        returns,
+    )
 }
 
 /// Removes the entry of a key. Results tell of the entries as they were before. Costs as [`get_by_key`].
 #[must_use]
 pub fn remove_by_key(bin: &str, key: impl Into<Value>, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_KEY, returns);
-    write(bin, call.sought(key))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_KEY,
+        sought(key).map(Selector::Key),
+        returns,
+    )
 }
 
 /// Removes the entries of several keys. Results tell of the entries as they were before. Costs as
 /// [`get_by_key_list`].
 #[must_use]
 pub fn remove_by_key_list(bin: &str, keys: Vec<Value>, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_KEY_LIST, returns);
-    write(bin, call.list(&keys, Purpose::Lookup))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_KEY_LIST,
+        sought_several(&keys).map(Selector::Keys),
+        returns,
+    )
 }
 
 /// Removes the entries whose keys are not less than `begin` (`None`: all), and less than `end` (`None`: all). Results
@@ -302,8 +432,12 @@ pub fn remove_by_key_range(
     end: Option<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_KEY_INTERVAL, returns);
-    write(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_KEY_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::KeyInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Removes the entries from an index on, which is counted from that of the first key not less than `key`. Results
@@ -315,8 +449,16 @@ pub fn remove_by_key_relative_index_range(
     index: i64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE, returns);
-    write(bin, call.sought(key).int(index))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE,
+        sought(key).map(|key| Selector::KeyRelative {
+            key,
+            index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` entries from an index on, which is counted from that of the first key not less than `key`.
@@ -329,23 +471,38 @@ pub fn remove_by_key_relative_index_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE, returns);
-    write(bin, call.sought(key).int(index).uint(count))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_KEY_REL_INDEX_RANGE,
+        sought(key).map(|key| Selector::KeyRelative { key, index, count }),
+        returns,
+    )
 }
 
 /// Removes the entry at an index. Results tell of the entries as they were before. Costs as [`get_by_index`].
 #[must_use]
 pub fn remove_by_index(bin: &str, index: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_INDEX, returns);
-    write(bin, call.int(index))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_INDEX,
+        Ok(Selector::Index(index)),
+        returns,
+    )
 }
 
 /// Removes the entries from an index to the end. Results tell of the entries as they were before. Costs as
 /// [`get_by_index_range`].
 #[must_use]
 pub fn remove_by_index_range(bin: &str, index: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_INDEX_RANGE, returns);
-    write(bin, call.int(index))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` entries from an index on. Results tell of the entries as they were before. Costs as
@@ -357,24 +514,42 @@ pub fn remove_by_index_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_INDEX_RANGE, returns);
-    write(bin, call.int(index).uint(count))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_INDEX_RANGE,
+        Ok(Selector::IndexRange {
+            start: index,
+            count,
+        }),
+        returns,
+    )
 }
 
 /// Removes the entry of a rank; rank -1 has the greatest value. Results tell of the entries as they were before.
 /// Costs as [`get_by_rank`].
 #[must_use]
 pub fn remove_by_rank(bin: &str, rank: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_RANK, returns);
-    write(bin, call.int(rank))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_RANK,
+        Ok(Selector::Rank(rank)),
+        returns,
+    )
 }
 
 /// Removes the entries from a rank to the greatest value, by rank. Results tell of the entries as they were before.
 /// Costs as [`get_by_rank_range`].
 #[must_use]
 pub fn remove_by_rank_range(bin: &str, rank: i64, returns: impl Into<MapReturn>) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_RANK_RANGE, returns);
-    write(bin, call.int(rank))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_RANK_RANGE,
+        Ok(Selector::RankRange {
+            start: rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` entries from a rank on, by rank. Results tell of the entries as they were before. Costs as
@@ -386,8 +561,12 @@ pub fn remove_by_rank_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_RANK_RANGE, returns);
-    write(bin, call.int(rank).uint(count))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_RANK_RANGE,
+        Ok(Selector::RankRange { start: rank, count }),
+        returns,
+    )
 }
 
 /// Removes all entries whose value equals a value. Results tell of the entries as they were before. Costs as
@@ -398,8 +577,12 @@ pub fn remove_by_value(
     value: impl Into<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_ALL_BY_VALUE, returns);
-    write(bin, call.sought(value))
+    select(
+        bin,
+        code::MAP_REMOVE_ALL_BY_VALUE,
+        sought(value).map(Selector::Value),
+        returns,
+    )
 }
 
 /// Removes all entries whose value equals one of several. Results tell of the entries as they were before. Costs as
@@ -410,8 +593,12 @@ pub fn remove_by_value_list(
     values: Vec<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_VALUE_LIST, returns);
-    write(bin, call.list(&values, Purpose::Lookup))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_VALUE_LIST,
+        sought_several(&values).map(Selector::Values),
+        returns,
+    )
 }
 
 /// Removes the entries whose values are not less than `begin` (`None`: all), and less than `end` (`None`: all).
@@ -423,8 +610,12 @@ pub fn remove_by_value_range(
     end: Option<Value>,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_VALUE_INTERVAL, returns);
-    write(bin, call.interval(begin, end))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_VALUE_INTERVAL,
+        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
+        returns,
+    )
 }
 
 /// Removes the entries from a rank on, which is counted from that of the first value not less than `value`. Results
@@ -436,8 +627,16 @@ pub fn remove_by_value_relative_rank_range(
     rank: i64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE, returns);
-    write(bin, call.sought(value).int(rank))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative {
+            value,
+            rank,
+            count: ALL,
+        }),
+        returns,
+    )
 }
 
 /// Removes at most `count` entries from a rank on, which is counted from that of the first value not less than
@@ -450,6 +649,10 @@ pub fn remove_by_value_relative_rank_range_count(
     count: u64,
     returns: impl Into<MapReturn>,
 ) -> Operation {
-    let call = selecting(code::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE, returns);
-    write(bin, call.sought(value).int(rank).uint(count))
+    select(
+        bin,
+        code::MAP_REMOVE_BY_VALUE_REL_RANK_RANGE,
+        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
+        returns,
+    )
 }

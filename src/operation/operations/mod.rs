@@ -9,6 +9,8 @@ pub mod lists;
 pub mod maps;
 pub mod paths;
 
+pub use super::{MAX_OPERATIONS, OperationResult, OperationResults};
+
 use super::scalar::{End, Operand};
 use super::{Action, Operation};
 use crate::value::{ParticleType, Value};

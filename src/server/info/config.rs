@@ -3,7 +3,7 @@
 use super::{Answer, Ask, InfoError, Pairs};
 use crate::Durability;
 use crate::server::config::pending_limit;
-use crate::server::served::{Served, Shared};
+use crate::server::shared::{ServedNamespace, Shared};
 use spikelet_storage::Storage;
 
 /// `get-config:context=service|network|namespace|logging|security`.
@@ -62,7 +62,7 @@ fn add_network_config(ask: &Ask<'_>, pairs: &mut Pairs) {
 }
 
 /// What the namespace may grow to, in bytes.
-pub(crate) fn capacity_bytes(served: &Served) -> u64 {
+pub(crate) fn capacity_bytes(served: &ServedNamespace) -> u64 {
     let options = served.namespace.options();
     let devices = match &options.storage {
         Storage::Memory => 1,
@@ -73,7 +73,7 @@ pub(crate) fn capacity_bytes(served: &Served) -> u64 {
 }
 
 /// The configuration of a namespace, by Aerospike's names.
-pub(super) fn add_namespace_config(served: &Served, pairs: &mut Pairs) {
+pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) {
     let namespace = &served.namespace;
     let options = namespace.options();
     let default_ttl = namespace

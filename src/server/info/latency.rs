@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::{Answer, Ask, InfoError};
 use crate::ScannedRecord;
 use crate::server::counters::Latency;
-use crate::server::served::Served;
+use crate::server::shared::ServedNamespace;
 
 /// How many buckets a histogram of times to live has.
 const TTL_BUCKETS: usize = 100;
@@ -64,7 +64,7 @@ pub(super) fn histogram(ask: &mut Ask<'_>) -> Answer {
 }
 
 /// Lends every record to `read`. Those that are damaged are named in the server's log; the answer has no place for them.
-fn scan(served: &Served, mut read: impl FnMut(&ScannedRecord<'_>)) {
+fn scan(served: &ServedNamespace, mut read: impl FnMut(&ScannedRecord<'_>)) {
     let _: ControlFlow<()> = served.namespace.scan(|record| {
         match record {
             Ok(record) => read(&record),
@@ -78,7 +78,7 @@ fn scan(served: &Served, mut read: impl FnMut(&ScannedRecord<'_>)) {
 }
 
 /// How many records take from 2^n to 2^(n+1) bytes.
-fn sizes(served: &Served) -> String {
+fn sizes(served: &ServedNamespace) -> String {
     let mut counts = [0_u64; u64::BITS as usize];
     scan(served, |record| {
         let bucket = record.stored_bytes.max(1).ilog2() as usize;
@@ -95,7 +95,7 @@ fn sizes(served: &Served) -> String {
 }
 
 /// How many records live on for so many seconds, in equal steps.
-fn times_to_live(served: &Served) -> String {
+fn times_to_live(served: &ServedNamespace) -> String {
     let now = (served.namespace.now_ms() / 1000) as u32;
     let mut left = Vec::new();
     scan(served, |record| {

@@ -26,7 +26,7 @@ pub(crate) use namespaces::{namespace_statistics, node_statistics};
 use std::fmt;
 use std::net::SocketAddr;
 
-use super::served::{Served, Shared};
+use super::shared::{ServedNamespace, Shared};
 
 /// When answers together are so long, in bytes, no more commands are executed.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
@@ -229,7 +229,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The namespace of a name.
-    fn served(&self, name: &str) -> Option<&'a Served> {
+    fn served(&self, name: &str) -> Option<&'a ServedNamespace> {
         self.shared.namespace(name.as_bytes())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Answer, Ask, Pairs};
 use crate::server::counters::Outcome;
-use crate::server::served::{Served, Shared};
+use crate::server::shared::{ServedNamespace, Shared};
 
 pub(super) fn names(ask: &mut Ask<'_>) -> Answer {
     let names: Vec<&str> = ask
@@ -70,7 +70,7 @@ pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
 }
 
 /// What there is to say of a namespace, by Aerospike's names.
-pub(crate) fn namespace_statistics(served: &Served) -> Vec<(String, String)> {
+pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, String)> {
     let namespace = &served.namespace;
     let stats = namespace.stats();
     let tombstones = stats.index_entries.saturating_sub(stats.records);

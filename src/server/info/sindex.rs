@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use super::{Answer, Ask, InfoError, Pairs};
+use crate::Expression;
 use crate::base64;
 use crate::expression::ExpType;
+use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::condition::read_operation;
 use crate::server::index::{CannotDeclare, Definition, Index, IndexKind, IndexPart, IndexSubject};
 use crate::server::operation::bin_name;
-use crate::server::served::Served;
-use crate::{Expression, MAX_SET_NAME_BYTES};
+use crate::server::shared::ServedNamespace;
 
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
@@ -311,7 +312,7 @@ fn required<'a>(ask: &Ask<'a>, name: &'static str) -> Result<&'a str, InfoError>
         .ok_or_else(|| InfoError::parameter(format!("missing {name}")))
 }
 
-fn known<'a>(ask: &Ask<'a>, name: &str) -> Result<&'a Served, InfoError> {
+fn known<'a>(ask: &Ask<'a>, name: &str) -> Result<&'a ServedNamespace, InfoError> {
     ask.served(name)
         .ok_or_else(|| InfoError::new(NAMESPACE_NOT_FOUND, format!("unknown namespace {name}")))
 }

@@ -75,7 +75,7 @@ impl TimeWidth {
     /// ```
     /// # fn main() -> spikelet::Result<()> {
     /// use std::time::{Duration, UNIX_EPOCH};
-    /// use spikelet::TimeWidth;
+    /// use spikelet::shard::TimeWidth;
     /// let at = UNIX_EPOCH + Duration::from_secs(1_772_373_599);
     /// assert_eq!(TimeWidth::minutes(15)?.bucket_name(at)?, "2026-03-01-13-45");
     /// assert_eq!(TimeWidth::Hourly.bucket_name(at)?, "2026-03-01-13");

@@ -7,6 +7,7 @@
 use super::calendar::{
     Bucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
 };
+use crate::expression::ExpType;
 use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
 use crate::shard::arithmetic::SHARDS_MAX;
@@ -14,7 +15,7 @@ use crate::shard::description::Keys;
 use crate::shard::route::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
-use crate::{ExpType, Expression, Key, ListReturnType, Result};
+use crate::{Expression, Key, ListReturnType, Result};
 
 const DELETING: &str = "deleting";
 

@@ -17,7 +17,8 @@ use crate::{RecordSet, Result, Value};
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
-/// use spikelet::{Store, TimeShards, TimeWidth};
+/// use spikelet::shard::TimeWidth;
+/// use spikelet::{Store, TimeShards};
 /// use std::time::{Duration, UNIX_EPOCH};
 ///
 /// let store = Store::in_memory()?;

@@ -15,6 +15,7 @@ use super::protocol::{
 use super::span::Span;
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
+use crate::policy::{MAX_TIME_TO_LIVE, RecordExistsAction};
 use crate::record::BinName;
 use crate::shard::companions::Companions;
 use crate::shard::content::Collection;
@@ -23,8 +24,8 @@ use crate::shard::route::text;
 use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS_SPAN};
 use crate::value::{ListOrder, Value};
 use crate::{
-    Error, Expiration, Expression, Key, ListReturnType, MAX_TIME_TO_LIVE, OperateResult, Operation,
-    RecordExistsAction, RecordSet, Result, WritePolicy,
+    Error, Expiration, Expression, Key, ListReturnType, OperateResult, Operation, RecordSet,
+    Result, WritePolicy,
 };
 
 /// How long to wait before a record that is fought over is tried again.

@@ -328,6 +328,11 @@ unsafe impl Device for FileDevice {
         self.staging.as_ref().map(Staging::base)
     }
 
+    fn may_be_staged(&self, offset: u64, len: u64) -> bool {
+        let staging = self.staging.as_ref();
+        staging.is_some_and(|staging| staging.may_hold_data(offset, len))
+    }
+
     fn reserve_staging(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         match &self.staging {
             Some(staging) => staging.reserve(offset, len),

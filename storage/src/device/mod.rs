@@ -177,6 +177,13 @@ pub unsafe trait Device: Send + Sync + Debug {
     /// has returned `Ok`.
     fn staging(&self) -> Option<NonNull<u8>>;
 
+    /// Returns whether anything may ever have been stored in a range of the staging memory. Where
+    /// nothing was, reads are best left out: in files that are kept in memory each page that is read
+    /// takes space, and ends the process if there is none.
+    fn may_be_staged(&self, _offset: u64, _len: u64) -> bool {
+        true
+    }
+
     /// Puts disk space behind a range of the staging memory and makes it resident, so that stores
     /// into it neither fail nor fault. Contents stay.
     ///

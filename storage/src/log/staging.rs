@@ -207,8 +207,13 @@ impl Staging {
     /// The newest tenancy of every lane, for recovery: lane, tenancy.
     pub(crate) fn tenancies(&self) -> Vec<(usize, Tenancy)> {
         let newest = |lane: usize| {
+            let lane_at = lane as u64 * STAGING_LANE_BYTES;
             let copies = COPY_AT.iter().filter_map(|at| {
-                let words = self.words(lane as u64 * STAGING_LANE_BYTES + at, TENANCY_BYTES / 8)?;
+                let at = lane_at + at;
+                if !self.device.may_be_staged(at, TENANCY_BYTES as u64) {
+                    return None;
+                }
+                let words = self.words(at, TENANCY_BYTES / 8)?;
                 let mut copy = [0; TENANCY_BYTES / 8];
                 for (target, word) in copy.iter_mut().zip(words) {
                     *target = u64::from_le(word.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ impl List {
     }
 
     /// A list as it is stored.
-    pub fn of(list: spikelet::List) -> Self {
+    pub fn of(list: spikelet::value::List) -> Self {
         let mut own = Self::new(list.order(), false);
         own.items = list.into_items().into_iter().map(super::normal).collect();
         own.keep_order();
@@ -36,7 +36,7 @@ impl List {
     }
 
     pub fn into_value(self) -> Value {
-        spikelet::List::new(self.items, self.order).into()
+        spikelet::value::List::new(self.items, self.order).into()
     }
 
     /// Elements of ordered lists are always sorted.

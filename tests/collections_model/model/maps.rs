@@ -29,7 +29,7 @@ impl Map {
     }
 
     /// A map as it is stored.
-    pub fn of(map: spikelet::Map) -> Self {
+    pub fn of(map: spikelet::value::Map) -> Self {
         let mut own = Self::new(map.order(), false);
         for (key, value) in map.into_entries() {
             own.entries.push((key, super::normal(value)));
@@ -39,7 +39,7 @@ impl Map {
     }
 
     pub fn into_value(self) -> Value {
-        spikelet::Map::new(self.entries, self.order).into()
+        spikelet::value::Map::new(self.entries, self.order).into()
     }
 
     /// Whether selections by value go by the persisted order of values

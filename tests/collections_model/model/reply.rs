@@ -1,7 +1,8 @@
 //! What an operation picks (semantics.md#index-rank-and-count), and what it tells of it
 //! (semantics.md#return-types).
 
-use spikelet::{Map, MapOrder, Value};
+use spikelet::value::Map;
+use spikelet::{MapOrder, Value};
 
 use super::call::{Return, ReturnKind};
 use super::order::compare;

@@ -12,10 +12,9 @@ mod retention;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use spikelet::{
-    Key, ManualClock, Record, RecordSet, RecordStore, Store, TimeShards, TimeWidth, Value,
-    WritePolicy,
-};
+use spikelet::shard::TimeWidth;
+use spikelet::storage::ManualClock;
+use spikelet::{Key, Record, RecordSet, RecordStore, Store, TimeShards, Value, WritePolicy};
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;

@@ -1,6 +1,6 @@
 //! Roots of before there was a directory: `subkeys_span` says which buckets may be in use.
 
-use spikelet::{ListPolicy, ListWriteFlags, operations};
+use spikelet::{ListOrder, ListPolicy, ListWriteFlags, operations};
 
 use crate::common::by_force;
 use crate::watched::{Calls, Watched};
@@ -33,7 +33,7 @@ pub fn old_form(store: &Store, days: &[u64]) -> Vec<(SystemTime, Value)> {
             EPOCH.into(),
             begin(*day),
         ];
-        let policy = ListPolicy::new(spikelet::ListOrder::Ordered, ListWriteFlags::empty());
+        let policy = ListPolicy::new(ListOrder::Ordered, ListWriteFlags::empty());
         let mut bucket = vec![operations::put("shard_of", list(shard_of.to_vec()))];
         for (second, element) in [(5, *day as i64), (7, -1)] {
             let micros = Value::Int(((at_day + second) * 1_000_000) as i64);

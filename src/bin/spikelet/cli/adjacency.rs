@@ -4,9 +4,10 @@
 use std::ops::ControlFlow;
 
 use spikelet::operations::lists;
+use spikelet::shard::ShardPolicy;
 use spikelet::{
     Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Namespace, Operation,
-    Record, RecordView, Result, ScannedRecord, Set, ShardPolicy, ShardedList, Value, WritePolicy,
+    Record, RecordView, Result, ScannedRecord, Set, ShardedList, Value, WritePolicy,
 };
 
 /// The set of the nodes whose lists are in one record.

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use spikelet::{Durability, NamespaceConfig, Stats, Store};
+use spikelet::storage::Stats;
+use spikelet::{Durability, NamespaceConfig, Store};
 
 use super::adjacency::{Adjacency, RecordCounts};
 use super::check::{CheckResult, check};

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use spikelet::backup::{Restore, RestoreOptions, RestoreSummary};
-use spikelet::{KeyHash, NamespaceConfig, Store};
+use spikelet::record::KeyHash;
+use spikelet::{NamespaceConfig, Store};
 
 use super::print::{emit_found, note, progress};
 use super::{Failure, Outcome};

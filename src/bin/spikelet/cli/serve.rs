@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
-use spikelet::{DEFAULT_NAMESPACE, Server, ServerConfig, Store, StoreBuilder};
+use spikelet::server::{Server, ServerConfig};
+use spikelet::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 
 use super::{Failure, Outcome};
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use spikelet::{Key, ShardStanding, ShardedCollection, Store, sharded_collections};
+use spikelet::shard::{ShardStanding, ShardedCollection, sharded_collections};
+use spikelet::{Key, Store};
 
 use super::print::emit_found;
 use super::{Failure, Outcome};

@@ -1,7 +1,9 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
 use serde::Serialize;
-use spikelet::{Store, Verification, sharded_collections};
+use spikelet::Store;
+use spikelet::shard::sharded_collections;
+use spikelet::storage::Verification;
 
 use super::print::emit_found;
 use super::{Failure, Outcome, StoreArguments};
@@ -114,7 +116,7 @@ struct Place {
 
 impl NamespaceCheck {
     fn new((name, found): (String, Verification)) -> Self {
-        let place = |place: spikelet::Damage| Place {
+        let place = |place: spikelet::storage::Damage| Place {
             device: place.device,
             offset: place.offset,
             bytes: place.bytes,

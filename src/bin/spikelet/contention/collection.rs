@@ -8,7 +8,8 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
-use spikelet::{Result, ShardPolicy, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Result, ShardedCounter, ShardedList, TimeShards, Value, WritePolicy};
 
 use super::case::{Case, Write};
 use super::element_id::{element, number};

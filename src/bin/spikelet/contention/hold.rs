@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use spikelet::storage::HotRecord;
 use spikelet::{
-    HotRecord, Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set,
-    WritePolicy,
+    Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set, WritePolicy,
 };
 
 use super::schedule::Holds;

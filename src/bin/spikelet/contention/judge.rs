@@ -2,7 +2,7 @@
 //! a second holds.
 
 use serde::Serialize;
-use spikelet::arithmetic::{WRITES_PER_SECOND, collision_chance, writes_per_hold};
+use spikelet::shard::arithmetic::{WRITES_PER_SECOND, collision_chance, writes_per_hold};
 
 use super::row::{Row, Shards};
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use spikelet::TimeWidth;
-use spikelet::arithmetic::SHARDS_MAX;
+use spikelet::shard::TimeWidth;
+use spikelet::shard::arithmetic::SHARDS_MAX;
 
 /// The records that the writes to one hot key go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

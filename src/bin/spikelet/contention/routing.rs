@@ -2,8 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use spikelet::arithmetic::shard_of;
-use spikelet::{TimeWidth, Value};
+use spikelet::Value;
+use spikelet::shard::TimeWidth;
+use spikelet::shard::arithmetic::shard_of;
 
 use super::element_id::{element, time, timed};
 use super::layout::Layout;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use spikelet::operations::{add, get_bin, lists, put};
+use spikelet::storage::ManualClock;
 use spikelet::{
-    Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, ManualClock, NamespaceConfig,
-    Operation, RecordSet, Set, Store, Value, WritePolicy,
+    Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig, Operation,
+    RecordSet, Set, Store, Value, WritePolicy,
 };
 
 use super::case::{Case, Write};

@@ -1,7 +1,7 @@
 //! What else is worth knowing of a set: habits that cost later.
 
-use spikelet::arithmetic::SWEET_SPOT_FROM_BYTES;
-use spikelet::{BinName, MAX_BINS};
+use spikelet::record::{BinName, MAX_BINS};
+use spikelet::shard::arithmetic::SWEET_SPOT_FROM_BYTES;
 
 use super::Options;
 use super::model::{Lint, NamespaceSizing};

@@ -1,9 +1,8 @@
 //! What one record takes, part by part.
 
 use serde::Serialize;
-use spikelet::{
-    BinName, Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef,
-};
+use spikelet::record::BinName;
+use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
 
 use crate::report;
 
@@ -223,7 +222,8 @@ mod tests {
     use std::ops::ControlFlow;
 
     use super::*;
-    use spikelet::{Map, MapOrder, Store};
+    use spikelet::value::Map;
+    use spikelet::{MapOrder, Store};
 
     fn given(name: &str, value: Value) -> RecordMeasure {
         RecordMeasure::given(None, [(name.to_owned(), value)]).unwrap()

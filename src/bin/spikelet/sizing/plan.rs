@@ -1,7 +1,7 @@
 //! A plan from numbers alone: entries, their size, and writes a second.
 
 use serde::Serialize;
-use spikelet::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
+use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::recommendation::{Need, Subject, recommend, what_if};

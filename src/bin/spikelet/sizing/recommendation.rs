@@ -1,6 +1,6 @@
 //! How many shards, and what would be with more or fewer.
 
-use spikelet::arithmetic::{
+use spikelet::shard::arithmetic::{
     BucketWidth, SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, aerospike_index_bytes,
     collision_chance, elements_per_shard, power_of_two, shards_by_rate, shards_by_size,
     writes_per_hold,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use spikelet::MAX_BINS;
+use spikelet::record::MAX_BINS;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Options;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use spikelet::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
+use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
 
 const MIB: u64 = 1 << 20;
 

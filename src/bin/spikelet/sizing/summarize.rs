@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use spikelet::arithmetic::{
+use spikelet::shard::arithmetic::{
     aerospike_index_bytes, aerospike_secondary_bytes, consolidated_bytes, rewrite_factor,
 };
 

@@ -1,6 +1,6 @@
 //! Verdicts: which set is to be sharded, and the number that says so.
 
-use spikelet::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
+use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
 use super::Options;
 use super::model::{Band, BinSizing, SetVerdict, Thresholds};

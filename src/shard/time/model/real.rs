@@ -15,7 +15,8 @@ use crate::shard::time::layout::{Page, Part, Route};
 use crate::shard::time::protocol::{Direction, EntryRange, RootState, StepOutcome, Steps, Token};
 use crate::shard::time::span::Span;
 use crate::shard::time::steps::RecordSteps;
-use crate::{Key, ListReturnType, ManualClock, Operation, Set, Value, WritePolicy};
+use crate::storage::ManualClock;
+use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
 const KEY: &str = "lobby";
 

@@ -132,6 +132,17 @@ impl Staging {
         base_of(&self.memory)
     }
 
+    /// Returns whether a range is more than a hole.
+    pub(super) fn may_hold_data(&self, offset: u64, len: u64) -> bool {
+        let Some(file) = &self.file else {
+            return true;
+        };
+        match next_data(file, offset) {
+            Ok(start) => start.is_some_and(|start| start < offset.saturating_add(len)),
+            Err(_) => true,
+        }
+    }
+
     /// Puts disk space behind a range and makes it resident and writable. A copy needs neither.
     pub(super) fn reserve(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let end = match offset.checked_add(len) {

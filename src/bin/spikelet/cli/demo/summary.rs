@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use spikelet::Stats;
+use spikelet::storage::Stats;
 
 use super::{DemoArguments, DurabilityArgument, ReopenResult, operations, per_second};
 use crate::cli::Failure;

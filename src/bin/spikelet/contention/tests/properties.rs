@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use spikelet::TimeWidth;
+use spikelet::shard::TimeWidth;
 
 use crate::contention::{Hold, Layout, Load, Settings, Spread, Write, measure};
 

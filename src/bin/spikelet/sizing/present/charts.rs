@@ -1,6 +1,6 @@
 //! Histograms of sizes.
 
-use spikelet::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
+use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, SWEET_SPOT_FROM_BYTES};
 
 use crate::report::{Axis, Band, BarChart, BarSeries, Mark, Unit, bytes, count};
 use crate::sizing::model::{SetSizing, Sizing};

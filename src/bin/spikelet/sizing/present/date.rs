@@ -1,6 +1,6 @@
 //! Times as people write them, in UTC.
 
-use spikelet::arithmetic::BucketWidth;
+use spikelet::shard::arithmetic::BucketWidth;
 
 const DAY_MS: u64 = BucketWidth::Day.seconds() * 1000;
 

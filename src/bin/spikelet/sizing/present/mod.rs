@@ -7,7 +7,7 @@ mod tables;
 
 pub(super) use tables::what_if_table;
 
-use spikelet::arithmetic::WRITES_PER_SECOND;
+use spikelet::shard::arithmetic::WRITES_PER_SECOND;
 
 use super::model::{Band, SetSizing, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};

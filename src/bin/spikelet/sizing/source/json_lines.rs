@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-use spikelet::{Key, MAX_SET_NAME_BYTES, Value};
+use spikelet::record::MAX_SET_NAME_BYTES;
+use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Progress, SizingError, open};

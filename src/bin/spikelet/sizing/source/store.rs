@@ -4,7 +4,8 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use spikelet::{HotRecord, Namespace, Store};
+use spikelet::storage::HotRecord;
+use spikelet::{Namespace, Store};
 
 use super::{Progress, SizingError};
 use crate::report;

@@ -6,16 +6,16 @@ use crate::{Error, Result, geo, hll};
 
 /// Refuses a value that its type does not allow. O(1) but for GeoJSON.
 #[inline]
-pub(crate) fn check_whole(value: &Value) -> Result<()> {
+pub(crate) fn check_bin_value(value: &Value) -> Result<()> {
     match value {
-        Value::GeoJson(text) => check_whole_stored(ParticleType::GeoJson, text.as_bytes()),
-        Value::Hll(sketch) => check_whole_stored(ParticleType::Hll, sketch),
+        Value::GeoJson(text) => check_stored_bin_value(ParticleType::GeoJson, text.as_bytes()),
+        Value::Hll(sketch) => check_stored_bin_value(ParticleType::Hll, sketch),
         _ => Ok(()),
     }
 }
 
 /// The same for a value in its stored form.
-pub(super) fn check_whole_stored(kind: ParticleType, bytes: &[u8]) -> Result<()> {
+pub(super) fn check_stored_bin_value(kind: ParticleType, bytes: &[u8]) -> Result<()> {
     match kind {
         ParticleType::GeoJson => {
             geo::validate(bytes).map_err(|why| Error::GeoJson(why.to_string().into()))

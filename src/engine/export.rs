@@ -7,7 +7,8 @@ use spikelet_storage::{Digest, EntryView, NewVersion};
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
 use crate::record::{Key, RecordView, ShardRole, keeps_description};
 
-use crate::{Error, Result, ShardLoss};
+use crate::error::ShardLoss;
+use crate::{Error, Result};
 
 use super::namespace::{Core, Namespace, metadata_of};
 use super::write::{check_key, expired, with_scratch, wrong_set};

@@ -5,16 +5,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::budget::Budget;
 use super::counters::{Counters, Latency};
 use super::index::{Elsewhere, Indexes};
 use super::job::Jobs;
+use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
-use crate::{Error, KeyHash, Namespace, Result, Store};
+use crate::record::KeyHash;
+use crate::{Error, Namespace, Result, Store};
 
 /// A namespace, served.
 #[derive(Debug)]
-pub(crate) struct Served {
+pub(crate) struct ServedNamespace {
     pub(crate) namespace: Namespace,
     /// Whether records may expire: false if the configuration turns expiry off.
     pub(crate) expires: bool,
@@ -48,7 +49,7 @@ impl Default for Limits {
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) namespaces: Box<[Served]>,
+    pub(crate) namespaces: Box<[ServedNamespace]>,
     /// The node's name: up to 16 hexadecimal digits.
     pub(crate) node: String,
     pub(crate) cluster_name: Option<String>,
@@ -65,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) modules: Modules,
     pub(crate) batches: Latency,
     /// Memory for large messages.
-    pub(crate) budget: Budget,
+    pub(crate) budget: MemoryBudget,
     /// No more requests are begun.
     pub(crate) closing: AtomicBool,
 }
@@ -98,7 +99,7 @@ impl Shared {
                 )));
             }
             let name = namespace.name();
-            Ok(Served {
+            Ok(ServedNamespace {
                 expires: !no_expiry.iter().any(|off| off == name),
                 namespace,
                 indexes: Indexes::default(),
@@ -108,7 +109,8 @@ impl Shared {
                 queries: Latency::default(),
             })
         };
-        let namespaces: Result<Box<[Served]>> = store.namespaces().into_iter().map(serve).collect();
+        let namespaces: Result<Box<[ServedNamespace]>> =
+            store.namespaces().into_iter().map(serve).collect();
         let seed = seed(port);
         Ok(Self {
             namespaces: namespaces?,
@@ -124,13 +126,13 @@ impl Shared {
             elsewhere: Elsewhere::default(),
             modules: Modules::default(),
             batches: Latency::default(),
-            budget: Budget::default(),
+            budget: MemoryBudget::default(),
             closing: AtomicBool::new(false),
         })
     }
 
     /// The namespace of this name.
-    pub(crate) fn namespace(&self, name: &[u8]) -> Option<&Served> {
+    pub(crate) fn namespace(&self, name: &[u8]) -> Option<&ServedNamespace> {
         self.namespaces
             .iter()
             .find(|served| served.namespace.name().as_bytes() == name)

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 use super::namespace::{Core, Namespace, metadata_of};
 use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
-use super::write::{Edited, Refused, Target, Wrote, check_key, expired};
+use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key, expired};
 
 /// A record as a wire client names it.
 #[derive(Clone, Copy, Debug)]
@@ -159,13 +159,13 @@ impl Namespace {
         filter: Option<&Expression>,
         touch: ReadTouch,
         read: impl FnOnce(&RemoteRecord<'_>) -> Result<R>,
-    ) -> std::result::Result<R, Refused> {
+    ) -> std::result::Result<R, WriteRefusal> {
         let core = &self.core;
         let mut touch_due = false;
         let found = core.storage.get(&address.digest, |entry| {
             let found = Some(metadata_of(&entry));
             core.check_set(address.set, self.set_number(address.set), &entry)
-                .map_err(Refused::having_found(found))?;
+                .map_err(WriteRefusal::having_found(found))?;
             if entry.void_time() != 0 {
                 let now_ms = core.clock.now_ms();
                 if expired(&entry, now_ms) {
@@ -180,7 +180,7 @@ impl Namespace {
                         let error = Error::parameter(
                             "a read-touch percentage is 1 to 100, 0 for the default, or -1 for never",
                         );
-                        return Err(error).map_err(Refused::having_found(found));
+                        return Err(error).map_err(WriteRefusal::having_found(found));
                     }
                 }
             }
@@ -188,7 +188,7 @@ impl Namespace {
             self.check_filter(filter, &record, address.set)
                 .and_then(|()| check_key(address.key, entry.key()))
                 .and_then(|()| read(&record))
-                .map_err(Refused::having_found(found))
+                .map_err(WriteRefusal::having_found(found))
         })?;
         let result = found.unwrap_or(Err(Error::not_found().into()));
         if let (true, true, ReadTouch::Percent(percent)) = (result.is_ok(), touch_due, touch) {
@@ -211,7 +211,7 @@ impl Namespace {
         operations: &Checked<'_>,
         body: &mut Vec<u8>,
         results: &mut dyn ResultSink,
-    ) -> std::result::Result<Wrote<()>, Refused> {
+    ) -> std::result::Result<WriteOutcome<()>, WriteRefusal> {
         let set_id = match self.set_number(address.set) {
             None if !operations.must_exist() && !must_exist(policy) => {
                 Some(self.core.storage.create_set(address.set)?)
@@ -228,7 +228,7 @@ impl Namespace {
             |old, facts, body| {
                 let operations = operations.seeing(facts);
                 let bin_count = operations.execute_into(old, body, results)?;
-                Ok((Edited::Body(bin_count), ()))
+                Ok((EditOutcome::Body(bin_count), ()))
             },
         )
     }
@@ -242,7 +242,7 @@ impl Namespace {
         address: &Address<'_>,
         filter: Option<&Expression>,
         policy: &WritePolicy,
-    ) -> std::result::Result<(), Refused> {
+    ) -> std::result::Result<(), WriteRefusal> {
         let target = address.target(self.set_number(address.set), filter);
         self.core.delete(&target, policy).map(drop)
     }

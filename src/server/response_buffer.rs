@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-use super::budget::Share;
+use super::memory_budget::Share;
 
 /// The buffer begins with this, and returns to it after large answers.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -15,13 +15,13 @@ const HEADROOM_BYTES: usize = 4 << 10;
 
 /// The buffer of a connection's answers. Whoever adds what a client chose the size of asks for room first.
 #[derive(Debug)]
-pub(crate) struct Outbox<'b> {
+pub(crate) struct ResponseBuffer<'b> {
     bytes: Vec<u8>,
     memory: Share<'b>,
     was_refused: bool,
 }
 
-impl<'b> Outbox<'b> {
+impl<'b> ResponseBuffer<'b> {
     /// An empty buffer.
     pub(crate) fn new(memory: Share<'b>) -> Self {
         Self {
@@ -71,7 +71,7 @@ impl<'b> Outbox<'b> {
     }
 }
 
-impl Deref for Outbox<'_> {
+impl Deref for ResponseBuffer<'_> {
     type Target = Vec<u8>;
 
     fn deref(&self) -> &Vec<u8> {
@@ -79,7 +79,7 @@ impl Deref for Outbox<'_> {
     }
 }
 
-impl DerefMut for Outbox<'_> {
+impl DerefMut for ResponseBuffer<'_> {
     fn deref_mut(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -88,14 +88,14 @@ impl DerefMut for Outbox<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::budget::{BUDGET_BYTES, Budget, FREE_BYTES};
+    use crate::server::memory_budget::{BUDGET_BYTES, FREE_BYTES, MemoryBudget};
 
     #[test]
     fn large_answers_share_a_budget() {
-        let budget = Budget::default();
+        let budget = MemoryBudget::default();
         let mut other = budget.share();
         assert!(other.resize(BUDGET_BYTES - (1 << 20)));
-        let mut outbox = Outbox::new(budget.share());
+        let mut outbox = ResponseBuffer::new(budget.share());
         assert!(outbox.reserve(FREE_BYTES / 2));
         assert!(outbox.reserve(1 << 19));
         outbox.extend_from_slice(&[0; 1 << 19]);

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 /// Keeps to a number of records a second.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct RateLimit {
     /// 0: as fast as it goes.
     per_second: u32,
     started: Instant,
     done: u64,
 }
 
-impl Pace {
+impl RateLimit {
     pub(crate) fn new(per_second: u32) -> Self {
         Self {
             per_second,
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn a_record_waits_for_those_before_it() {
-        let mut pace = Pace::new(200);
+        let mut pace = RateLimit::new(200);
         assert_eq!(pace.wait_after(Duration::ZERO), None);
         for _ in 0..100 {
             pace.count();
@@ -59,7 +59,7 @@ mod tests {
         for ms in [499, 500, 900] {
             assert_eq!(after(ms), None, "{ms}");
         }
-        let mut unlimited = Pace::new(0);
+        let mut unlimited = RateLimit::new(0);
         unlimited.count();
         assert_eq!(unlimited.wait_after(Duration::ZERO), None);
     }

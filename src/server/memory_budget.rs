@@ -11,18 +11,18 @@ pub(crate) const FREE_BYTES: usize = 64 << 10;
 
 /// What is taken of the budget.
 #[derive(Debug, Default)]
-pub(crate) struct Budget {
+pub(crate) struct MemoryBudget {
     taken: AtomicUsize,
 }
 
 /// What one connection has taken; given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Share<'b> {
-    budget: &'b Budget,
+    budget: &'b MemoryBudget,
     bytes: usize,
 }
 
-impl Budget {
+impl MemoryBudget {
     /// A share of nothing yet.
     pub(crate) const fn share(&self) -> Share<'_> {
         Share {
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn large_buffers_are_counted_and_refused_beyond_the_budget() {
-        let budget = Budget::default();
+        let budget = MemoryBudget::default();
         let mut one = budget.share();
         let mut other = budget.share();
         assert!(one.resize(FREE_BYTES));

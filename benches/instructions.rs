@@ -1,0 +1,207 @@
+//! Instructions of small operations on a store in memory, counted by callgrind, which repeats to a
+//! few per cent whatever else the machine does. Each operation is run under `valgrind` with two
+//! numbers of repetitions; the difference is what the repetitions cost. Fails where a limit is
+//! exceeded.
+//!
+//! ```console
+//! cargo bench --bench instructions [-- NAME..]
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::hint::black_box;
+use std::process::{Command, ExitCode};
+
+use spikelet::operations::lists;
+use spikelet::{
+    DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig,
+    Operation, Set, Store, Value, bins,
+};
+
+const FEW: u64 = 1_000;
+const MANY: u64 = 11_000;
+
+/// An operation, how often it may be repeated, and the instructions that one may take.
+struct Measured {
+    name: &'static str,
+    limit: u64,
+    run: fn(&Set, u64),
+}
+
+const MEASURED: &[Measured] = &[
+    Measured {
+        name: "get",
+        limit: 1_300,
+        run: |set, times| {
+            for _ in 0..times {
+                black_box(set.get(black_box("hundred")).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "read",
+        limit: 1_000,
+        run: |set, times| {
+            for _ in 0..times {
+                let len = set.read(black_box("hundred"), |record| record.len());
+                black_box(len.unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "put",
+        limit: 5_700,
+        run: |set, times| {
+            for _ in 0..times {
+                let hundred = Value::from([7_u8; 100].as_slice());
+                set.put(black_box("hundred"), [("bin", hundred)]).unwrap();
+            }
+        },
+    },
+    Measured {
+        name: "contains",
+        limit: 2_500,
+        run: |set, times| {
+            for at in 0..times {
+                let operation =
+                    lists::get_by_value("list", (at % 16) as i64, ListReturnType::Exists);
+                black_box(set.operate(black_box("eight"), &[operation]).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "contains prepared",
+        limit: 2_100,
+        run: |set, times| {
+            let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
+            for _ in 0..times {
+                black_box(set.operate(black_box("eight"), &operation).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "range",
+        limit: 3_400,
+        run: |set, times| {
+            for _ in 0..times {
+                let operation =
+                    lists::get_by_index_range_count("list", 0, 5, ListReturnType::Values);
+                black_box(set.operate(black_box("eight"), &[operation]).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "append",
+        limit: 7_000,
+        run: |set, times| {
+            let unique = unique();
+            for at in 0..times {
+                let operation = lists::append(&unique, "list", (at % 8) as i64);
+                black_box(set.operate(black_box("eight"), &[operation]).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "append and remove",
+        limit: 16_200,
+        run: |set, times| {
+            let unique = unique();
+            for _ in 0..times {
+                let append = lists::append(&unique, "list", 100);
+                black_box(set.operate(black_box("eight"), &[append]).unwrap());
+                let remove = lists::remove_by_value("list", 100, ListReturnType::Count);
+                black_box(set.operate(black_box("eight"), &[remove]).unwrap());
+            }
+        },
+    },
+    Measured {
+        name: "counter",
+        limit: 6_000,
+        run: |set, times| {
+            for _ in 0..times {
+                let add = spikelet::operations::add("count", 1);
+                black_box(set.operate(black_box("counter"), &[add]).unwrap());
+            }
+        },
+    },
+];
+
+fn unique() -> ListPolicy {
+    ListPolicy::new(
+        ListOrder::Ordered,
+        ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL,
+    )
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--run", name, times] => {
+            repeat(name, times.parse().unwrap());
+            ExitCode::SUCCESS
+        }
+        ref names => count_all(names),
+    }
+}
+
+/// Runs one operation so many times, under valgrind.
+fn repeat(name: &str, times: u64) {
+    let measured = MEASURED.iter().find(|measured| measured.name == name);
+    let store = store();
+    let set = store.set("bench").unwrap();
+    let eight: Vec<Operation> = (0..8)
+        .map(|at| lists::append(&unique(), "list", at))
+        .collect();
+    set.operate("eight", &eight).unwrap();
+    set.put("hundred", bins! { "bin" => [7_u8; 100].as_slice() })
+        .unwrap();
+    set.put("counter", bins! { "count" => 0 }).unwrap();
+    (measured.expect("named by this program").run)(&set, times);
+}
+
+/// A store in memory without threads of its own, which would be counted, too.
+fn store() -> Store {
+    let config = NamespaceConfig::new(DEFAULT_NAMESPACE)
+        .background(false)
+        .write_lanes(1)
+        .max_device_bytes(128 << 20);
+    Store::builder().namespace(config).open().unwrap()
+}
+
+fn count_all(names: &[&str]) -> ExitCode {
+    let asked = |measured: &&Measured| {
+        let wanted: Vec<&&str> = names.iter().filter(|name| !name.starts_with('-')).collect();
+        wanted.is_empty() || wanted.iter().any(|name| measured.name.starts_with(**name))
+    };
+    let mut failed = false;
+    println!("{:<20} {:>12} {:>8}", "operation", "instructions", "limit");
+    for measured in MEASURED.iter().filter(asked) {
+        let one = (count(measured, MANY) - count(measured, FEW)) / (MANY - FEW);
+        let verdict = if one > measured.limit {
+            "  EXCEEDED"
+        } else {
+            ""
+        };
+        failed |= one > measured.limit;
+        println!(
+            "{:<20} {one:>12} {:>8}{verdict}",
+            measured.name, measured.limit
+        );
+    }
+    ExitCode::from(u8::from(failed))
+}
+
+/// The instructions of a whole process.
+fn count(measured: &Measured, times: u64) -> u64 {
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--run", measured.name, &times.to_string()])
+        .output()
+        .expect("valgrind counts instructions: install it by the system's packages");
+    let report = String::from_utf8_lossy(&output.stderr);
+    report
+        .lines()
+        .find_map(|line| line.split_once("Collected :")?.1.trim().parse().ok())
+        .unwrap_or_else(|| panic!("valgrind counted nothing: {report}"))
+}

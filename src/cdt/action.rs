@@ -1,0 +1,597 @@
+//! The operations on lists and maps with their arguments: read from an encoded call, or built, and encoded again.
+
+use std::borrow::Cow;
+
+use super::insert::Items;
+use super::number::Number;
+use super::policy::{ListSortFlags, ListWriteFlags, MapWriteFlags};
+use super::returns::Returns;
+use super::select::Selector;
+use super::sought::Sought;
+use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign, find};
+use super::view::Shape;
+use crate::call::{Arguments, CallError};
+use crate::value::Purpose;
+use crate::value::msgpack::{Reader, write_array_header, write_int, write_map_header, write_uint};
+
+/// An operation with its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Action<'a> {
+    SetType(u8),
+    Size,
+    Clear,
+    Sort(ListSortFlags),
+    Get(Selector<'a>, Returns),
+    Remove(Selector<'a>, Returns),
+    Append {
+        items: Items<'a>,
+        flags: ListWriteFlags,
+        create: u8,
+    },
+    Insert {
+        index: i64,
+        items: Items<'a>,
+        flags: ListWriteFlags,
+    },
+    Set {
+        index: i64,
+        item: Items<'a>,
+        flags: ListWriteFlags,
+    },
+    IncrementElement {
+        index: i64,
+        by: Number,
+        flags: ListWriteFlags,
+        create: u8,
+    },
+    Put {
+        items: Items<'a>,
+        flags: MapWriteFlags,
+        /// `None`: a missing map is not created.
+        create: Option<u8>,
+    },
+    IncrementValue {
+        key: Cow<'a, [u8]>,
+        by: Number,
+        create: u8,
+    },
+}
+
+impl<'a> Items<'a> {
+    pub(super) const fn one(bytes: Cow<'a, [u8]>) -> Self {
+        Self {
+            bytes,
+            count: 1,
+            single: true,
+        }
+    }
+
+    /// One value for a list, or a key and its value for a map: encoded.
+    pub(crate) fn of_one(bytes: Vec<u8>) -> Items<'static> {
+        Items::one(Cow::Owned(bytes))
+    }
+
+    /// Encoded items, one behind the other.
+    pub(crate) fn of_several(count: u32, bytes: Vec<u8>) -> Items<'static> {
+        Items {
+            bytes: Cow::Owned(bytes),
+            count,
+            single: false,
+        }
+    }
+
+    fn borrowed(&self) -> Items<'_> {
+        Items {
+            bytes: Cow::Borrowed(&self.bytes),
+            count: self.count,
+            single: self.single,
+        }
+    }
+
+    fn read(arguments: &mut Arguments<'a>, shape: Shape, many: Arity) -> Result<Self, CallError> {
+        if many == Arity::Several {
+            let (count, bytes) = arguments.items(Purpose::Storage, shape == Shape::Map)?;
+            return Ok(Self {
+                bytes,
+                count,
+                single: false,
+            });
+        }
+        let values = if shape == Shape::Map { 2 } else { 1 };
+        arguments.values(values, Purpose::Storage).map(Self::one)
+    }
+}
+
+impl<'a> Action<'a> {
+    /// Reads or removes what is selected, as the operation of this number does.
+    pub(crate) fn select(code: u8, selector: Selector<'a>, returns: Returns) -> Self {
+        match find(i64::from(code)) {
+            Some(spec) if spec.writes => Self::Remove(selector, returns),
+            _ => Self::Get(selector, returns),
+        }
+    }
+
+    /// Whether these are the arguments of an operation.
+    pub(super) fn fits(&self, spec: &OpSpec) -> bool {
+        match (spec.kind, self) {
+            (ActionKind::SetType, Self::SetType(_))
+            | (ActionKind::Size, Self::Size)
+            | (ActionKind::Clear, Self::Clear)
+            | (ActionKind::Sort, Self::Sort(_))
+            | (ActionKind::Set, Self::Set { .. })
+            | (ActionKind::IncrementElement, Self::IncrementElement { .. })
+            | (ActionKind::IncrementValue(_), Self::IncrementValue { .. }) => true,
+            (ActionKind::Select(kind, fixed), Self::Get(selector, returns)) => {
+                !spec.writes
+                    && selector.kind() == kind
+                    && fixed.is_none_or(|fixed| fixed == *returns)
+            }
+            (ActionKind::Select(kind, fixed), Self::Remove(selector, returns)) => {
+                spec.writes
+                    && selector.kind() == kind
+                    && fixed.is_none_or(|fixed| fixed == *returns)
+            }
+            (ActionKind::Append(arity), Self::Append { items, .. })
+            | (ActionKind::Insert(arity), Self::Insert { items, .. })
+            | (ActionKind::Put(arity, None), Self::Put { items, .. }) => {
+                items.single == (arity == Arity::One)
+            }
+            _ => false,
+        }
+    }
+
+    /// The same, borrowed: what is to be stored is not copied before it is written.
+    pub(super) fn borrowed(&self) -> Action<'_> {
+        match self {
+            Self::SetType(flags) => Action::SetType(*flags),
+            Self::Size => Action::Size,
+            Self::Clear => Action::Clear,
+            Self::Sort(flags) => Action::Sort(*flags),
+            Self::Get(selector, returns) => Action::Get(selector.borrowed(), *returns),
+            Self::Remove(selector, returns) => Action::Remove(selector.borrowed(), *returns),
+            Self::Append {
+                items,
+                flags,
+                create,
+            } => Action::Append {
+                items: items.borrowed(),
+                flags: *flags,
+                create: *create,
+            },
+            Self::Insert {
+                index,
+                items,
+                flags,
+            } => Action::Insert {
+                index: *index,
+                items: items.borrowed(),
+                flags: *flags,
+            },
+            Self::Set { index, item, flags } => Action::Set {
+                index: *index,
+                item: item.borrowed(),
+                flags: *flags,
+            },
+            Self::IncrementElement {
+                index,
+                by,
+                flags,
+                create,
+            } => Action::IncrementElement {
+                index: *index,
+                by: *by,
+                flags: *flags,
+                create: *create,
+            },
+            Self::Put {
+                items,
+                flags,
+                create,
+            } => Action::Put {
+                items: items.borrowed(),
+                flags: *flags,
+                create: *create,
+            },
+            Self::IncrementValue { key, by, create } => Action::IncrementValue {
+                key: Cow::Borrowed(key),
+                by: *by,
+                create: *create,
+            },
+        }
+    }
+
+    /// The flags of the list or map that the operation creates where there is none.
+    pub(super) fn create_flags(&self) -> Result<u8, CallError> {
+        Ok(match self {
+            Self::SetType(flags) => *flags,
+            Self::Append { create, .. }
+            | Self::IncrementElement { create, .. }
+            | Self::IncrementValue { create, .. } => *create,
+            Self::Put { create, .. } => create.ok_or(CallError::ElementNotFound)?,
+            _ => 0,
+        })
+    }
+
+    /// The call as clients send it.
+    pub(super) fn encode(&self, spec: &OpSpec) -> Vec<u8> {
+        let mut out = EncodedArguments::new(spec.code);
+        match self {
+            Self::SetType(flags) => out.uint(u64::from(*flags)),
+            Self::Size | Self::Clear => {}
+            Self::Sort(flags) => out.uint(u64::from(flags.bits())),
+            Self::Get(selector, returns) | Self::Remove(selector, returns) => {
+                if let ActionKind::Select(_, None) = spec.kind {
+                    out.uint(returns.code());
+                }
+                selector.encode(&mut out, spec.required < spec.allowed);
+            }
+            Self::Append {
+                items,
+                flags,
+                create,
+            } => {
+                out.items(items, Shape::List);
+                out.uint(u64::from(*create));
+                out.uint(u64::from(flags.bits()));
+            }
+            Self::Insert {
+                index,
+                items,
+                flags,
+            } => {
+                out.int(*index);
+                out.items(items, Shape::List);
+                out.uint(u64::from(flags.bits()));
+            }
+            Self::Set { index, item, flags } => {
+                out.int(*index);
+                out.items(item, Shape::List);
+                out.uint(u64::from(flags.bits()));
+            }
+            Self::IncrementElement {
+                index,
+                by,
+                flags,
+                create,
+            } => {
+                out.int(*index);
+                out.number(*by);
+                out.uint(u64::from(*create));
+                out.uint(u64::from(flags.bits()));
+            }
+            Self::Put {
+                items,
+                flags,
+                create,
+            } => {
+                out.items(items, Shape::Map);
+                if let Some(create) = create {
+                    out.uint(u64::from(*create));
+                }
+                if let ActionKind::Put(_, None) = spec.kind {
+                    out.uint(u64::from(flags.bits()));
+                }
+            }
+            Self::IncrementValue { key, by, create } => {
+                let minus = matches!(spec.kind, ActionKind::IncrementValue(Sign::Minus));
+                out.value(key);
+                out.number(if minus { by.negated() } else { *by });
+                out.uint(u64::from(*create));
+            }
+        }
+        out.finish()
+    }
+
+    /// Reads the arguments of an operation.
+    pub(super) fn read(spec: &OpSpec, arguments: &mut Arguments<'a>) -> Result<Self, CallError> {
+        let create = |arguments: &mut Arguments<'a>| {
+            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            Ok::<u8, CallError>(spec.shape.flags(flags))
+        };
+        let list_flags = |arguments: &mut Arguments<'a>| {
+            let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+            Ok::<_, CallError>(ListWriteFlags::from_bits_truncate(flags as u32))
+        };
+        Ok(match spec.kind {
+            ActionKind::SetType => {
+                let flags = arguments.uint()?;
+                if flags & !u64::from(spec.shape.legal_flags()) != 0 {
+                    return Err(CallError::NotApplicable(
+                        "the flags ask for an order that lists or maps cannot have",
+                    ));
+                }
+                Self::SetType(spec.shape.flags(flags))
+            }
+            ActionKind::Size => Self::Size,
+            ActionKind::Clear => Self::Clear,
+            ActionKind::Sort => {
+                let flags = arguments.optional(Arguments::uint)?.unwrap_or(0);
+                Self::Sort(ListSortFlags::from_bits_truncate(flags as u32))
+            }
+            ActionKind::Select(by, fixed) => {
+                let returns = match fixed {
+                    Some(returns) => returns,
+                    None => Returns::of_code(arguments.uint()?).ok_or(CallError::NotApplicable(
+                        "there is no return type of this number",
+                    ))?,
+                };
+                let selector = read_selector(by, arguments)?;
+                if spec.writes {
+                    Self::Remove(selector, returns)
+                } else {
+                    Self::Get(selector, returns)
+                }
+            }
+            ActionKind::Append(many) => Self::Append {
+                items: Items::read(arguments, spec.shape, many)?,
+                create: create(arguments)?,
+                flags: list_flags(arguments)?,
+            },
+            ActionKind::Insert(many) => Self::Insert {
+                index: arguments.int()?,
+                items: Items::read(arguments, spec.shape, many)?,
+                flags: list_flags(arguments)?,
+            },
+            ActionKind::Set => Self::Set {
+                index: arguments.int()?,
+                item: Items::read(arguments, spec.shape, Arity::One)?,
+                flags: list_flags(arguments)?,
+            },
+            ActionKind::IncrementElement => Self::IncrementElement {
+                index: arguments.int()?,
+                by: read_delta(arguments)?,
+                create: create(arguments)?,
+                flags: list_flags(arguments)?,
+            },
+            ActionKind::Put(many, fixed) => {
+                let items = Items::read(arguments, spec.shape, many)?;
+                let create = create(arguments)?;
+                let given = arguments.optional(Arguments::uint)?.unwrap_or(0);
+                Self::Put {
+                    items,
+                    flags: fixed.unwrap_or(MapWriteFlags::from_bits_truncate(given as u32)),
+                    create: (fixed != Some(MapWriteFlags::UPDATE_ONLY)).then_some(create),
+                }
+            }
+            ActionKind::IncrementValue(sign) => {
+                let key = arguments.value(Purpose::Storage)?;
+                let delta = read_delta(arguments)?;
+                Self::IncrementValue {
+                    key,
+                    by: match sign {
+                        Sign::Plus => delta,
+                        Sign::Minus => delta.negated(),
+                    },
+                    create: create(arguments)?,
+                }
+            }
+        })
+    }
+}
+
+/// What is added: 1, unless the argument says otherwise.
+fn read_delta(arguments: &mut Arguments<'_>) -> Result<Number, CallError> {
+    let delta = match arguments.optional(Arguments::element)? {
+        Some(element) => Number::read(element)?,
+        None => None,
+    };
+    Ok(delta.unwrap_or(Number::Int(1)))
+}
+
+fn read_selector<'a>(
+    by: SelectorKind,
+    arguments: &mut Arguments<'a>,
+) -> Result<Selector<'a>, CallError> {
+    let sought = |arguments: &mut Arguments<'a>| arguments.value(Purpose::Lookup).map(Sought::from);
+    let list = |arguments: &mut Arguments<'a>| {
+        arguments
+            .items(Purpose::Lookup, false)
+            .map(|(_, items)| Sought::from(items))
+    };
+    let count = |arguments: &mut Arguments<'a>| {
+        Ok::<_, CallError>(arguments.optional(Arguments::uint)?.unwrap_or(u64::MAX))
+    };
+    Ok(match by {
+        SelectorKind::Index => Selector::Index(arguments.int()?),
+        SelectorKind::IndexRange => Selector::IndexRange {
+            start: arguments.int()?,
+            count: count(arguments)?,
+        },
+        SelectorKind::Rank => Selector::Rank(arguments.int()?),
+        SelectorKind::RankRange => Selector::RankRange {
+            start: arguments.int()?,
+            count: count(arguments)?,
+        },
+        SelectorKind::Key => Selector::Key(sought(arguments)?),
+        SelectorKind::Keys => Selector::Keys(list(arguments)?),
+        SelectorKind::KeyInterval => {
+            let begin = sought(arguments)?;
+            Selector::KeyInterval(begin, arguments.optional(sought)?)
+        }
+        SelectorKind::KeyRelative => Selector::KeyRelative {
+            key: sought(arguments)?,
+            index: arguments.int()?,
+            count: count(arguments)?,
+        },
+        SelectorKind::FirstValue => Selector::FirstValue(sought(arguments)?),
+        SelectorKind::Value => Selector::Value(sought(arguments)?),
+        SelectorKind::Values => Selector::Values(list(arguments)?),
+        SelectorKind::ValueInterval => {
+            let begin = sought(arguments)?;
+            Selector::ValueInterval(begin, arguments.optional(sought)?)
+        }
+        SelectorKind::ValueRelative => Selector::ValueRelative {
+            value: sought(arguments)?,
+            rank: arguments.int()?,
+            count: count(arguments)?,
+        },
+    })
+}
+
+impl Selector<'_> {
+    /// The same, borrowed.
+    fn borrowed(&self) -> Selector<'_> {
+        match self {
+            Self::Index(index) => Selector::Index(*index),
+            Self::IndexRange { start, count } => Selector::IndexRange {
+                start: *start,
+                count: *count,
+            },
+            Self::Key(key) => Selector::Key(key.borrowed()),
+            Self::Keys(keys) => Selector::Keys(keys.borrowed()),
+            Self::KeyInterval(begin, end) => {
+                Selector::KeyInterval(begin.borrowed(), end.as_ref().map(Sought::borrowed))
+            }
+            Self::KeyRelative { key, index, count } => Selector::KeyRelative {
+                key: key.borrowed(),
+                index: *index,
+                count: *count,
+            },
+            Self::Rank(rank) => Selector::Rank(*rank),
+            Self::RankRange { start, count } => Selector::RankRange {
+                start: *start,
+                count: *count,
+            },
+            Self::FirstValue(value) => Selector::FirstValue(value.borrowed()),
+            Self::Value(value) => Selector::Value(value.borrowed()),
+            Self::Values(values) => Selector::Values(values.borrowed()),
+            Self::ValueInterval(begin, end) => {
+                Selector::ValueInterval(begin.borrowed(), end.as_ref().map(Sought::borrowed))
+            }
+            Self::ValueRelative { value, rank, count } => Selector::ValueRelative {
+                value: value.borrowed(),
+                rank: *rank,
+                count: *count,
+            },
+        }
+    }
+
+    /// Which of the selectors it is.
+    const fn kind(&self) -> SelectorKind {
+        match self {
+            Self::Index(_) => SelectorKind::Index,
+            Self::IndexRange { .. } => SelectorKind::IndexRange,
+            Self::Key(_) => SelectorKind::Key,
+            Self::Keys(_) => SelectorKind::Keys,
+            Self::KeyInterval(..) => SelectorKind::KeyInterval,
+            Self::KeyRelative { .. } => SelectorKind::KeyRelative,
+            Self::Rank(_) => SelectorKind::Rank,
+            Self::RankRange { .. } => SelectorKind::RankRange,
+            Self::FirstValue(_) => SelectorKind::FirstValue,
+            Self::Value(_) => SelectorKind::Value,
+            Self::Values(_) => SelectorKind::Values,
+            Self::ValueInterval(..) => SelectorKind::ValueInterval,
+            Self::ValueRelative { .. } => SelectorKind::ValueRelative,
+        }
+    }
+
+    fn encode(&self, out: &mut EncodedArguments, optional: bool) {
+        match self {
+            Self::Index(at) | Self::Rank(at) => out.int(*at),
+            Self::IndexRange { start, count } | Self::RankRange { start, count } => {
+                out.int(*start);
+                out.limit(*count, optional);
+            }
+            Self::Key(sought) | Self::FirstValue(sought) | Self::Value(sought) => {
+                out.value(sought);
+            }
+            Self::Keys(sought) | Self::Values(sought) => out.list(sought),
+            Self::KeyInterval(begin, end) | Self::ValueInterval(begin, end) => {
+                out.value(begin);
+                if let Some(end) = end {
+                    out.value(end);
+                }
+            }
+            Self::KeyRelative {
+                key: base,
+                index: start,
+                count,
+            }
+            | Self::ValueRelative {
+                value: base,
+                rank: start,
+                count,
+            } => {
+                out.value(base);
+                out.int(*start);
+                out.limit(*count, optional);
+            }
+        }
+    }
+}
+
+/// A call under way: its number and arguments, one behind the other.
+struct EncodedArguments {
+    out: Vec<u8>,
+    elements: u8,
+}
+
+impl EncodedArguments {
+    fn new(code: u8) -> Self {
+        let mut out = vec![0x90];
+        write_uint(&mut out, u64::from(code));
+        Self { out, elements: 1 }
+    }
+
+    fn int(&mut self, value: i64) {
+        write_int(&mut self.out, value);
+        self.elements += 1;
+    }
+
+    fn uint(&mut self, value: u64) {
+        write_uint(&mut self.out, value);
+        self.elements += 1;
+    }
+
+    /// How many at most; where the argument is optional, all that there are need none.
+    fn limit(&mut self, count: u64, optional: bool) {
+        if count != u64::MAX || !optional {
+            self.uint(count);
+        }
+    }
+
+    fn number(&mut self, number: Number) {
+        number.write(&mut self.out);
+        self.elements += 1;
+    }
+
+    /// An encoded value.
+    fn value(&mut self, value: &[u8]) {
+        self.out.extend_from_slice(value);
+        self.elements += 1;
+    }
+
+    /// Encoded values, as one list.
+    fn list(&mut self, values: &[u8]) {
+        write_array_header(&mut self.out, count_elements(values));
+        self.value(values);
+    }
+
+    fn items(&mut self, items: &Items<'_>, shape: Shape) {
+        match (items.single, shape) {
+            (true, Shape::List) => {}
+            // A key and a value.
+            (true, Shape::Map) => self.elements += 1,
+            (false, Shape::List) => write_array_header(&mut self.out, items.count),
+            (false, Shape::Map) => write_map_header(&mut self.out, items.count),
+        }
+        self.value(&items.bytes);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if let Some(first) = self.out.first_mut() {
+            *first |= self.elements;
+        }
+        self.out
+    }
+}
+
+/// How many elements stand one behind the other.
+fn count_elements(values: &[u8]) -> u32 {
+    let mut reader = Reader::new(values);
+    let mut count = 0;
+    while reader.element().is_ok() {
+        count += 1;
+    }
+    count
+}

@@ -1,0 +1,270 @@
+//! What an operation makes of a list or map: of a call that somebody has encoded, and of one that this program has built.
+
+use std::borrow::Cow;
+
+use super::action::Action;
+use super::answer::Selection;
+use super::convert;
+use super::edit::{Edit, Splice};
+use super::elements::find_key;
+use super::insert::{self, Items};
+use super::number::Number;
+use super::policy::ListWriteFlags;
+use super::put::{self, check_key};
+use super::range::resolve;
+use super::returns::Returns;
+use super::select::Selector;
+use super::table::{ActionKind, OpSpec, find};
+use super::view::{Shape, View};
+use crate::call::{Arguments, Call, CallError, Reply};
+use crate::value::{FLAG_PERSIST_INDEX, ParticleType};
+
+/// An operation whose arguments are not read yet: what it is for is looked at first, and errors come in that order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnreadCall<'a> {
+    spec: &'static OpSpec,
+    arguments: Arguments<'a>,
+}
+
+/// What an operation came to: the edited list or map, unless nothing changes, and the reply.
+pub(super) type ActionResult<'a> = Result<(Option<Edit<'a>>, Reply<'a>), CallError>;
+
+impl<'a> UnreadCall<'a> {
+    /// Finds an operation that reads, or one that writes, and checks how many arguments it has.
+    pub(super) fn parse(call: &Call<'a>, writes: bool) -> Result<Self, CallError> {
+        let spec = find(call.operation)
+            .filter(|spec| spec.writes == writes)
+            .ok_or_else(|| unknown(call.operation, writes))?;
+        let given = call.arguments.left();
+        if !(spec.required..=spec.allowed).contains(&given) {
+            return Err(CallError::parameter(format!(
+                "operation {} on lists and maps takes {} to {} arguments, {given} were given",
+                call.operation, spec.required, spec.allowed
+            )));
+        }
+        Ok(Self {
+            spec,
+            arguments: call.arguments,
+        })
+    }
+
+    /// What the operation is for.
+    pub(super) const fn shape(&self) -> Shape {
+        self.spec.shape
+    }
+
+    #[inline]
+    fn read(mut self) -> Result<Action<'a>, CallError> {
+        let action = Action::read(self.spec, &mut self.arguments)?;
+        self.arguments.end()?;
+        Ok(action)
+    }
+
+    /// What happens where there is no list or map yet: nothing, or the operation creates one, or fails.
+    pub(super) fn on_nothing(self, nested: bool) -> ActionResult<'a> {
+        on_nothing(self.spec, || self.read(), nested)
+    }
+
+    /// What happens to a list or map; `nested` inside another one, where no index is persisted.
+    #[inline]
+    pub(super) fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
+        self.read()?.on(view, nested)
+    }
+}
+
+/// An operation that this program has built: its arguments are read and checked once, for any number of executions.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PreparedCall {
+    spec: &'static OpSpec,
+    action: Action<'static>,
+}
+
+impl PreparedCall {
+    /// The operation of a number with its arguments.
+    pub(crate) fn new(code: u8, action: Action<'static>) -> Result<Self, CallError> {
+        match find(i64::from(code)) {
+            Some(spec) if action.fits(spec) => Ok(Self { spec, action }),
+            _ => Err(CallError::parameter(format!(
+                "operation {code} on lists and maps has other arguments"
+            ))),
+        }
+    }
+
+    /// A call as it was encoded, with its arguments read; `None` for an operation that this program never builds.
+    #[cfg(test)]
+    pub(super) fn of(call: &Call<'static>, writes: bool) -> Result<Option<Self>, CallError> {
+        let call = UnreadCall::parse(call, writes)?;
+        let (spec, action) = (call.spec, call.read()?);
+        Ok(action.fits(spec).then_some(Self { spec, action }))
+    }
+
+    /// Whether it changes a list or map.
+    pub(crate) const fn writes(&self) -> bool {
+        self.spec.writes
+    }
+
+    /// The call as clients send it.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        self.action.encode(self.spec)
+    }
+
+    /// Executes an operation that reads: `kind` and `bin` are the type and stored value of a bin.
+    #[inline]
+    pub(crate) fn read<'a>(
+        &'a self,
+        kind: ParticleType,
+        bin: &'a [u8],
+    ) -> Result<Reply<'a>, CallError> {
+        let view = View::of_bin(self.spec.shape, kind, bin)?;
+        match &self.action {
+            Action::Size => Ok(Reply::Int(i64::from(view.count))),
+            Action::Get(selector, returns) => Selection::new(&view, selector, *returns)?.reply(),
+            action => action.borrowed().on(view, false).map(|(_, reply)| reply),
+        }
+    }
+
+    /// Executes an operation that writes, as far as the edit that it makes.
+    pub(crate) fn modify<'a>(
+        &'a self,
+        current: Option<(ParticleType, &'a [u8])>,
+    ) -> ActionResult<'a> {
+        match current {
+            Some((kind, bin)) => {
+                let view = View::of_bin(self.spec.shape, kind, bin)?;
+                self.action.borrowed().on(view, false)
+            }
+            None => on_nothing(self.spec, || Ok(self.action.borrowed()), false),
+        }
+    }
+}
+
+/// What an operation does where there is no list or map yet.
+fn on_nothing<'a>(
+    spec: &OpSpec,
+    read: impl FnOnce() -> Result<Action<'a>, CallError>,
+    nested: bool,
+) -> ActionResult<'a> {
+    match spec.kind {
+        ActionKind::Size | ActionKind::Select(..) | ActionKind::Clear => {
+            return Ok((None, Reply::Nil));
+        }
+        ActionKind::Sort => {
+            return Err(CallError::WrongType {
+                found: ParticleType::Null,
+                operation: "sorting",
+            });
+        }
+        _ => {}
+    }
+    let action = read()?;
+    let create = action.create_flags()?;
+    let flags = if nested {
+        create & !FLAG_PERSIST_INDEX
+    } else {
+        create
+    };
+    let shape = spec.shape;
+    let (edit, reply) = action.on(View::empty(shape, flags), nested)?;
+    let edit = edit.unwrap_or_else(|| Edit::empty(shape, flags));
+    Ok((Some(edit), reply))
+}
+
+impl<'a> Action<'a> {
+    fn on(self, view: View<'a>, nested: bool) -> ActionResult<'a> {
+        let edit = match self {
+            Action::Size => return Ok((None, Reply::Int(i64::from(view.count)))),
+            Action::Get(selector, returns) => {
+                let reply = Selection::new(&view, &selector, returns)?.reply()?;
+                return Ok((None, reply));
+            }
+            Action::Remove(selector, returns) => return remove(view, &selector, returns),
+            Action::SetType(flags) if nested => {
+                let edit = convert::set_type(view, flags & !FLAG_PERSIST_INDEX)?;
+                return Ok((edit, Reply::Nil));
+            }
+            Action::SetType(flags) => return Ok((convert::set_type(view, flags)?, Reply::Nil)),
+            Action::Sort(flags) => return Ok((convert::sort(view, flags)?, Reply::Nil)),
+            Action::Clear => {
+                // Lists lose their index, maps keep it (semantics.md#lists-operations).
+                let flags = match view.shape {
+                    Shape::List => view.flags & !FLAG_PERSIST_INDEX,
+                    Shape::Map => view.flags,
+                };
+                return Ok((Some(Edit::empty(view.shape, flags)), Reply::Nil));
+            }
+            Action::Set { index, item, flags } => {
+                return Ok((insert::set(view, index, item, flags)?, Reply::Nil));
+            }
+            Action::IncrementElement {
+                index, by, flags, ..
+            } => return increment_element(view, index, by, flags),
+            Action::IncrementValue { key, by, .. } => return increment_value(view, key, by),
+            Action::Append { items, flags, .. } => insert::append(view, items, flags)?,
+            Action::Insert {
+                index,
+                items,
+                flags,
+            } => insert::insert(view, index, items, flags)?,
+            Action::Put { items, flags, .. } => put::put(view, items, flags)?,
+        };
+        let count = edit.as_ref().map_or(view.count, Edit::count);
+        Ok((edit, Reply::Int(i64::from(count))))
+    }
+}
+
+fn unknown(operation: i64, writes: bool) -> CallError {
+    let kind = if writes { "writes" } else { "reads" };
+    CallError::parameter(format!(
+        "{operation} is no operation that {kind} a list or map"
+    ))
+}
+
+/// Removes what is selected, and replies about it as it was.
+fn remove<'a>(view: View<'a>, selector: &Selector<'_>, returns: Returns) -> ActionResult<'a> {
+    let selection = Selection::new(&view, selector, returns)?.located()?;
+    let reply = selection.reply()?;
+    let removed = selection.segments()?;
+    if removed.is_empty() {
+        return Ok((None, reply));
+    }
+    let splices = removed.into_iter().map(Splice::remove).collect();
+    Ok((Some(Edit::new(view, view.flags, splices)?), reply))
+}
+
+/// Adds to an element, which is a replacement; behind the end, the delta is a new element.
+fn increment_element<'a>(
+    view: View<'a>,
+    index: i64,
+    by: Number,
+    flags: ListWriteFlags,
+) -> ActionResult<'a> {
+    let at = resolve(view.count, index);
+    let place = at.map(|at| view.segment(at, 1)).transpose()?;
+    let number = match place {
+        Some(element) => by.added_to(view.bytes(element))?,
+        None => by,
+    };
+    let mut value = Vec::new();
+    number.write(&mut value);
+    let item = Items::one(Cow::Owned(value));
+    let edit = match place {
+        Some(element) => insert::replace(view, element, item.bytes, flags)?,
+        None if view.is_ordered_list() && index >= 0 => insert::append(view, item, flags)?,
+        None => insert::insert(view, index, item, flags)?,
+    };
+    Ok((edit, number.reply()))
+}
+
+/// Adds to the value of a key, which is a replacement; where there is none, the delta is a new entry.
+fn increment_value<'a>(view: View<'a>, key: Cow<'a, [u8]>, by: Number) -> ActionResult<'a> {
+    check_key(&key)?;
+    let (place, number) = match find_key(&view, &key)? {
+        Ok(entry) => (entry, by.added_to(view.value(entry))?),
+        Err(gap) => (gap, by),
+    };
+    let mut entry = key.into_owned();
+    number.write(&mut entry);
+    let splice = Splice::new(place, Cow::Owned(entry), 1);
+    let edit = Edit::new(view, view.flags, vec![splice])?;
+    Ok((Some(edit), number.reply()))
+}

@@ -1,0 +1,89 @@
+//! An encoded value that is looked for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+/// Values up to this length in bytes take no allocation: integers, and most keys.
+const SHORT_BYTES: usize = 22;
+
+/// An encoded value that is looked for: lent by a call, or kept in an operation.
+#[derive(Clone)]
+pub(crate) enum Sought<'a> {
+    Lent(&'a [u8]),
+    Short { len: u8, bytes: [u8; SHORT_BYTES] },
+    Long(Box<[u8]>),
+}
+
+impl Sought<'_> {
+    /// Keeps a copy of an encoded value.
+    #[inline]
+    pub(crate) fn copy(value: &[u8]) -> Sought<'static> {
+        let mut bytes = [0; SHORT_BYTES];
+        match bytes.get_mut(..value.len()) {
+            Some(short) => {
+                short.copy_from_slice(value);
+                Sought::Short {
+                    len: value.len() as u8,
+                    bytes,
+                }
+            }
+            None => Sought::Long(value.into()),
+        }
+    }
+
+    /// The same value, borrowed.
+    pub(super) fn borrowed(&self) -> Sought<'_> {
+        Sought::Lent(self)
+    }
+}
+
+impl<'a> From<Cow<'a, [u8]>> for Sought<'a> {
+    fn from(value: Cow<'a, [u8]>) -> Self {
+        match value {
+            Cow::Borrowed(value) => Self::Lent(value),
+            Cow::Owned(value) => Self::Long(value.into()),
+        }
+    }
+}
+
+impl Deref for Sought<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Lent(value) => value,
+            Self::Short { len, bytes } => bytes.get(..usize::from(*len)).unwrap_or(bytes),
+            Self::Long(value) => value,
+        }
+    }
+}
+
+impl PartialEq for Sought<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl fmt::Debug for Sought<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_the_bytes_of_its_value_whatever_their_number() {
+        for len in 0..64 {
+            let value: Vec<u8> = (0..len).collect();
+            let copy = Sought::copy(&value);
+            assert_eq!(*copy, *value);
+            assert_eq!(copy, copy.borrowed());
+            assert_eq!(copy, Sought::from(Cow::Owned(value)));
+        }
+    }
+}
