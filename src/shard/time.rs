@@ -2,17 +2,19 @@
 //!
 //! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves. `span`: the
 //!   form of before there was a directory of buckets.
-//! * `protocol`: the order of the steps, whoever stops in the midst of them. `steps`: the operations on single records.
-//!   `rules`: what the check of the protocol leaves out. `model`: that check.
+//! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
+//!   order of the steps, whoever stops in the midst of them. `rules`: what the check of the protocol leaves out. `model`: that check.
 //! * `read`: elements of buckets in either direction. `range`: what callers may ask of some times.
 
 mod calendar;
+mod directory;
 mod layout;
 #[cfg(test)]
 mod model;
 mod protocol;
 mod range;
 mod read;
+mod record_steps;
 mod rules;
 mod span;
 mod steps;
@@ -27,7 +29,7 @@ use self::calendar::Micros;
 use self::layout::{Layout, Part, rounded};
 use self::protocol::Protocol;
 use self::read::pair;
-use self::steps::RecordSteps;
+use self::record_steps::RecordSteps;
 use super::content::Collection;
 use super::route;
 use super::scheme::check_bin;

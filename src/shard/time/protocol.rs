@@ -7,56 +7,26 @@
 //!   whoever deletes the collection sees its entry.
 //! * Pages are deleted behind all that they list.
 //!
-//! All of it is written against [`Steps`], each of which is one atomic operation on one record. `steps` does them on a store;
-//! the `model` does them on plain data, in every order.
+//! All of it is written against [`Steps`], each of which is one atomic operation on one record. `record_steps` does them on a
+//! store; the `model` does them on plain data, in every order.
 
-use std::collections::VecDeque;
 use std::sync::{PoisonError, RwLock};
 
 use super::calendar::Bucket;
-use super::layout::{Child, Layout, Page, Part, Phase, Route};
+use super::directory::{Buckets, Entries};
+use super::layout::{Child, Page, Part, Phase, Route};
 use super::rules::{Rule, keeps};
 use super::span::Span;
-use crate::shard::description::{Described, Keys};
+use super::steps::{
+    CollectionState, Direction, PartState, ReadError, ReadResult, RootState, StepOutcome, Steps,
+    Token,
+};
+use crate::Result;
 use crate::shard::scheme::Epoch;
-use crate::{Error, Result};
 
 /// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
 /// collections without end.
 const ATTEMPTS_MAX: u32 = 1_000;
-
-/// The number of entries that are read from a page at once.
-const ENTRIES: usize = 64;
-
-/// What a step has come to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum StepOutcome<T> {
-    Done(T),
-    /// There is no record, and the step creates none.
-    NotFound,
-    /// Its guard does not hold.
-    FilteredOut,
-}
-
-/// What a root says.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct RootState {
-    /// All sharded collections of the record.
-    pub(super) description: Described,
-    /// How the companions of this one are called, or will be.
-    pub(super) keys: Keys,
-    /// This one; `None`: there is none.
-    pub(super) collection: Option<CollectionState>,
-}
-
-/// What a root says of the collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct CollectionState {
-    pub(super) phase: Phase,
-    pub(super) route: Route,
-    /// The form of before there was a directory.
-    pub(super) span: Option<Span>,
-}
 
 /// What a look at the root has come to.
 #[derive(Debug)]
@@ -74,115 +44,6 @@ enum Entering {
     Again,
     /// The route does not hold any more.
     Stale,
-}
-
-/// Names one placing of a record, never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Token(pub(super) i64);
-
-/// The state of the record of a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum PartState {
-    Absent,
-    Open(Epoch),
-    /// Not open yet.
-    Placed(Epoch, Token),
-}
-
-/// Why records cannot be read.
-#[derive(Debug)]
-pub(super) enum ReadError {
-    /// The collection was begun anew: read the root again.
-    Stale,
-    Failed(Error),
-}
-
-impl From<Error> for ReadError {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// A read of several records.
-pub(super) type ReadResult<T> = std::result::Result<T, ReadError>;
-
-/// In which order buckets and elements are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Direction {
-    OldestFirst,
-    NewestFirst,
-}
-
-/// Entries of a page to read: so many at most, all of them between two, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct EntryRange {
-    pub(super) from: i64,
-    pub(super) to: i64,
-    pub(super) direction: Direction,
-    pub(super) limit: usize,
-}
-
-/// The steps: each is one atomic operation on one record, or one look at the clock, and may be repeated.
-pub(super) trait Steps {
-    /// What a caller does with a bucket's record, and what that answers.
-    type Act: ?Sized;
-    type Answer;
-
-    fn layout(&self) -> Layout;
-
-    /// Returns how many roots have lost their description since the store was opened.
-    fn lost_roots(&self) -> u64;
-
-    /// Returns the first bucket that is kept; `None`: all are.
-    fn horizon(&self) -> Result<Option<Bucket>>;
-
-    /// Reads the root.
-    fn root(&self) -> Result<RootState>;
-
-    /// Root, borne as read, without a collection: makes it, with an epoch later than this one.
-    fn begin(&self, root: &RootState, after: Epoch) -> Result<StepOutcome<()>>;
-
-    /// Root, borne as read: from here on nothing is opened.
-    fn mark_deleting(&self, root: &RootState) -> Result<StepOutcome<()>>;
-
-    /// Root, borne as read: the deletion is done.
-    fn clear(&self, root: &RootState) -> Result<StepOutcome<()>>;
-
-    /// Root, borne as read, with this span: the directory has all its buckets.
-    fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>>;
-
-    /// Returns the state of a part.
-    fn look(&self, keys: Keys, part: Part) -> Result<PartState>;
-
-    /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
-    fn place(&self, route: Route, part: Part) -> Result<Option<Token>>;
-
-    /// Opens what was placed under this token.
-    fn open(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
-
-    /// Takes away what was placed under this token.
-    fn displace(&self, route: Route, part: Part, token: Token) -> Result<StepOutcome<()>>;
-
-    /// Deletes a part of an epoch earlier than the route's.
-    fn delete(&self, route: Route, part: Part) -> Result<StepOutcome<()>>;
-
-    /// Adds an entry to a page that is open.
-    fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>>;
-
-    /// Reads entries of a page, with its state.
-    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Result<(PartState, Vec<i64>)>;
-
-    /// Does what the caller wants with a bucket's record that is open.
-    fn act(&self, route: Route, part: Part, act: &Self::Act) -> Result<StepOutcome<Self::Answer>>;
-
-    /// Returns why there can be no collection: something else in the root is in the way, if there is.
-    fn obstacle(&self) -> Result<Option<Error>>;
-
-    /// Returns the error for a call that others have kept from its end.
-    fn restless(&self) -> Error;
-
-    /// Notes that a call begins, or begins again, with this route.
-    fn begin_attempt(&self, _remembered: impl FnOnce() -> Option<Route>) {}
 }
 
 /// One collection.
@@ -543,155 +404,5 @@ impl<S: Steps> Protocol<S> {
     /// Looks at the root next time.
     pub(super) fn forget(&self) {
         self.remember(None, self.steps.lost_roots());
-    }
-}
-
-/// The entries of a page, read a few at a time.
-#[derive(Debug)]
-struct Entries {
-    page: Page,
-    /// What is not read yet.
-    range: EntryRange,
-    read: VecDeque<i64>,
-    ended: bool,
-}
-
-impl Entries {
-    fn new(page: Page, (from, to): (i64, i64), direction: Direction) -> Self {
-        Self {
-            page,
-            range: EntryRange {
-                from,
-                to,
-                direction,
-                limit: ENTRIES,
-            },
-            read: VecDeque::new(),
-            ended: from > to,
-        }
-    }
-
-    /// Returns the next entry. `accept`: whether a page in this state has entries that count.
-    fn next<S: Steps, E: From<Error>>(
-        &mut self,
-        steps: &S,
-        keys: Keys,
-        accept: impl Fn(PartState) -> std::result::Result<bool, E>,
-    ) -> std::result::Result<Option<i64>, E> {
-        if self.read.is_empty() && !self.ended {
-            let (state, entries) = steps.entries(keys, self.page, self.range)?;
-            let entries = if accept(state)? { entries } else { Vec::new() };
-            self.ended = entries.len() < self.range.limit;
-            if let Some(last) = entries.last() {
-                match self.range.direction {
-                    Direction::OldestFirst => self.range.from = last.saturating_add(1),
-                    Direction::NewestFirst => self.range.to = last.saturating_sub(1),
-                }
-            }
-            self.read = entries.into();
-        }
-        Ok(self.read.pop_front())
-    }
-}
-
-/// The buckets in use of a range, in order, as the directory tells them.
-pub(super) struct Buckets<'a, S> {
-    steps: &'a S,
-    route: Route,
-    range: (Bucket, Bucket),
-    direction: Direction,
-    /// The old form: all of a span.
-    dense: Option<Span>,
-    /// Pages that are being read, the top page first.
-    pages: Vec<Entries>,
-}
-
-impl<'a, S: Steps> Buckets<'a, S> {
-    fn new(
-        steps: &'a S,
-        collection: CollectionState,
-        range: (Bucket, Bucket),
-        direction: Direction,
-    ) -> Self {
-        let mut buckets = Self {
-            steps,
-            route: collection.route,
-            range,
-            direction,
-            dense: collection
-                .span
-                .and_then(|span| span.intersection(range.0, range.1)),
-            pages: Vec::new(),
-        };
-        if collection.span.is_none() {
-            buckets.descend(Page::Top);
-        }
-        buckets
-    }
-
-    fn descend(&mut self, page: Page) {
-        let entry = |bucket| self.steps.layout().entry(page, bucket);
-        let range = (entry(self.range.0), entry(self.range.1));
-        self.pages.push(Entries::new(page, range, self.direction));
-    }
-
-    /// Returns at most so many of the next buckets.
-    pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<Bucket>> {
-        let mut batch = Vec::new();
-        while batch.len() < limit
-            && let Some(bucket) = self.next()?
-        {
-            batch.push(bucket);
-        }
-        Ok(batch)
-    }
-
-    /// Returns the next bucket.
-    pub(super) fn next(&mut self) -> ReadResult<Option<Bucket>> {
-        if let Some(span) = self.dense {
-            let (bucket, rest) = self.split(span);
-            self.dense = rest;
-            return Ok(Some(bucket));
-        }
-        let epoch = self.route.epoch;
-        while let Some(entries) = self.pages.last_mut() {
-            let page = entries.page;
-            let entry = entries.next(self.steps, self.route.keys, |state| match state {
-                PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
-                    Err(ReadError::Stale)
-                }
-                // Left over, or nothing was entered yet.
-                state => Ok(state == PartState::Open(epoch)),
-            })?;
-            match entry.map(|entry| self.steps.layout().child(page, entry)) {
-                None => drop(self.pages.pop()),
-                Some(Child::Page(page)) => self.descend(page),
-                Some(Child::Bucket(bucket)) => return Ok(Some(bucket)),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Returns the bucket at which a span begins, and the rest of it.
-    fn split(&self, span: Span) -> (Bucket, Option<Span>) {
-        let width = self.steps.layout().width.seconds();
-        let Span { first, last } = span;
-        let (bucket, rest) = match self.direction {
-            Direction::OldestFirst => (
-                first,
-                Span {
-                    first: Bucket(first.0 + width),
-                    last,
-                },
-            ),
-            Direction::NewestFirst => (
-                last,
-                Span {
-                    first,
-                    last: Bucket(last.0 - width),
-                },
-            ),
-        };
-        (bucket, (rest.first <= rest.last).then_some(rest))
     }
 }

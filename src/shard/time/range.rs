@@ -4,10 +4,12 @@ use std::ops::{Bound, RangeBounds};
 use std::time::SystemTime;
 
 use super::calendar::{Bucket, Micros};
+use super::directory::Buckets;
 use super::layout::Route;
-use super::protocol::{Buckets, Direction, Protocol, ReadResult};
+use super::protocol::Protocol;
 use super::read::{ElementRange, count, newest, oldest};
-use super::steps::RecordSteps;
+use super::record_steps::RecordSteps;
+use super::steps::{Direction, ReadResult};
 use crate::{RecordSet, Result, Value};
 
 /// The elements of [`TimeShards`](crate::TimeShards) that were added at some times. Every call looks at the store anew.

@@ -6,9 +6,10 @@ use std::ops::Bound;
 use std::time::SystemTime;
 
 use super::calendar::{Bucket, Micros, TimeWidth};
+use super::directory::Buckets;
 use super::layout::{Part, Route};
-use super::protocol::{Buckets, PartState, ReadError, ReadResult};
-use super::steps::RecordSteps;
+use super::record_steps::RecordSteps;
+use super::steps::{PartState, ReadError, ReadResult};
 use crate::operations::lists;
 use crate::shard::merge::{self, SortKey};
 use crate::shard::sorted::{Lists, Parts};

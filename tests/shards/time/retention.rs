@@ -80,6 +80,44 @@ fn a_bucket_expires_at_its_end_and_not_after_its_last_write() {
 }
 
 #[test]
+fn buckets_of_every_width_expire_with_their_pages() {
+    for width in [
+        TimeWidth::minutes(1).unwrap(),
+        TimeWidth::minutes(30).unwrap(),
+        TimeWidth::Hourly,
+        TimeWidth::Daily,
+    ] {
+        for shards in [1, 4] {
+            let (store, clock) = store_at(FEBRUARY_28);
+            let said = chat(&store, width)
+                .hashed(shards)
+                .retention(3 * width.duration());
+            let bucket = |number: u32| at(FEBRUARY_28) + number * width.duration();
+            for number in 0..10 {
+                assert!(said.add(bucket(number), i64::from(number)).unwrap());
+                let latest = said.latest(100).unwrap();
+                let first = i64::from(number.saturating_sub(3));
+                let kept = (first..=number.into()).rev().map(Value::Int);
+                let found = latest.into_iter().map(|(_, element)| element);
+                assert!(found.eq(kept), "{width}, {shards} shards");
+                clock.advance_ms(width.duration().as_millis() as u64);
+            }
+            assert!(matches!(
+                said.add(bucket(6), 0),
+                Err(spikelet::Error::PastRetention { .. })
+            ));
+            assert!(!said.remove(bucket(6), &6.into()).unwrap());
+            assert_eq!(said.range(..).len().unwrap(), 3);
+            // Two years later there is nothing left but the root and the page of all years.
+            clock.advance_ms(2 * 366 * DAY * 1000);
+            assert_eq!(said.latest(1).unwrap(), []);
+            maintain(&store);
+            assert_eq!(all_keys(&store), ["lobby", "lobby:buckets"]);
+        }
+    }
+}
+
+#[test]
 fn what_no_record_could_be_kept_for_is_refused_and_nothing_written() {
     let (store, _) = store_at(FEBRUARY_28);
     let years = |years: u64| Duration::from_secs(years * 365 * DAY);

@@ -1,20 +1,21 @@
 //! The protocol under every interleaving of the steps of several callers, any of whom may die at any step.
 //!
 //! * [`store`]: a root and companions as plain data, and guards that can be left out.
-//! * [`explore`]: processes that run the protocol, in every order.
+//! * [`replay`]: the steps of a call, answered from a list. [`explore`]: processes that run the protocol, in every order.
 //! * `real`: the abstract store answers as a real one.
 //! * Here: the scenarios, and that no guard and no rule can be left out.
 
 mod explore;
 mod real;
+mod replay;
 mod store;
 
 use self::explore::Op::{Add, Delete, Horizon, Neighbor, ReadAll, Reap, Remove};
 use self::explore::{Op, Scenario, explore, sample};
 use self::store::{Hole, Store, bucket_of};
-use super::protocol::Direction::{NewestFirst, OldestFirst};
 use super::rules::{Rule, without};
 use super::span::Span;
+use super::steps::Direction::{NewestFirst, OldestFirst};
 
 /// So many interleavings are followed until a guard is missed, before all of them are.
 const RUNS_MAX: u64 = 20_000;

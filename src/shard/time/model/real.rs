@@ -12,9 +12,9 @@ use crate::shard::description::{Description, Form, Keys};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Page, Part, Route};
-use crate::shard::time::protocol::{Direction, EntryRange, RootState, StepOutcome, Steps, Token};
+use crate::shard::time::record_steps::RecordSteps;
 use crate::shard::time::span::Span;
-use crate::shard::time::steps::RecordSteps;
+use crate::shard::time::steps::{Direction, EntryRange, RootState, StepOutcome, Steps, Token};
 use crate::storage::ManualClock;
 use crate::{Key, ListReturnType, Operation, Set, Value, WritePolicy};
 
@@ -237,7 +237,7 @@ impl Both {
 
     /// Replaces the tokens of the real store.
     fn in_tokens_of_the_model(&self, reply: Reply) -> Reply {
-        use crate::shard::time::protocol::PartState;
+        use crate::shard::time::steps::PartState;
         let token = |real: Token| {
             let known = self.tokens.iter().find(|(_, own)| *own == real);
             known.map_or(Token(i64::MIN), |(token, _)| *token)

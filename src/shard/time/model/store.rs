@@ -7,11 +7,11 @@ use crate::shard::description::{Description, Form, Keys};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{Bucket, TimeWidth};
 use crate::shard::time::layout::{Layout, Page, Part, Phase, Route};
-use crate::shard::time::protocol::{
+use crate::shard::time::record_steps::in_range;
+use crate::shard::time::span::Span;
+use crate::shard::time::steps::{
     CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Token,
 };
-use crate::shard::time::span::Span;
-use crate::shard::time::steps::in_range;
 
 pub(super) const LAYOUT: Layout = Layout {
     width: TimeWidth::Hourly,
