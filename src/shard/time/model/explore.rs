@@ -418,21 +418,21 @@ pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
     let mut path: Vec<(World, usize)> = Vec::new();
     let mut next = Some(first_of(scenario)?);
     loop {
-        if let Some(world) = next.take() {
-            if visited.insert(digest(&world)) {
-                explored.states += 1;
-                explored.ends += usize::from(world.has_ended(scenario));
-                // What those who are alone meet does not depend on how far the dead had come.
-                let routes: Vec<_> = world.processes.iter().map(|it| it.remembered).collect();
-                let is_new = checked.insert(digest(&(&world.store, &world.history, routes)));
-                let found = if is_new {
-                    world.check(scenario.hole)
-                } else {
-                    Ok(())
-                };
-                path.push((world, 0));
-                found.map_err(|why| told(&path, scenario, &why))?;
-            }
+        if let Some(world) = next.take()
+            && visited.insert(digest(&world))
+        {
+            explored.states += 1;
+            explored.ends += usize::from(world.has_ended(scenario));
+            // What those who are alone meet does not depend on how far the dead had come.
+            let routes: Vec<_> = world.processes.iter().map(|it| it.remembered).collect();
+            let is_new = checked.insert(digest(&(&world.store, &world.history, routes)));
+            let found = if is_new {
+                world.check(scenario.hole)
+            } else {
+                Ok(())
+            };
+            path.push((world, 0));
+            found.map_err(|why| told(&path, scenario, &why))?;
         }
         let Some((world, process)) = path.last_mut() else {
             return Ok(explored);

@@ -64,27 +64,27 @@ fn first_adders_lose_nothing() {
     holds(&[
         (of(&[], &[&[Add(0)], &[Add(1)]], 2), 2_000),
         (of(&[], &[&[Add(0)], &[FORTH]], 2), 100),
-        (of(&[Add(0)], &[&[Add(2)], &[Add(2)], &[FORTH]], 0), 100),
-        (of(&[Add(0)], &[&[Add(2)], &[Remove(0)], &[BACK]], 0), 100),
+        (of(&[Add(0)], &[&[Add(2)], &[Add(2)], &[FORTH]], 0), 1_000),
+        (of(&[Add(0)], &[&[Add(2)], &[Remove(0)], &[BACK]], 0), 200),
     ]);
 }
 
 #[test]
 fn a_deletion_takes_what_was_there_once_and_nothing_that_comes_after() {
     holds(&[
-        (of(&[Add(0)], &[&[Delete], &[Add(0)]], 0), 100),
-        (of(&[Add(0)], &[&[Delete], &[Add(1)], &[BACK]], 0), 100),
-        (of(&[Add(0)], &[&[Delete], &[Delete, Add(1)]], 0), 100),
+        (of(&[Add(0)], &[&[Delete], &[Add(0)]], 0), 300),
+        (of(&[Add(0)], &[&[Delete], &[Add(1)], &[BACK]], 0), 30_000),
+        (of(&[Add(0)], &[&[Delete], &[Delete, Add(1)]], 0), 9_000),
         (
             of(&[Add(0), Add(2)], &[&[Delete], &[Remove(0)], &[BACK]], 0),
-            100,
+            8_000,
         ),
-        (of(&[Add(0)], &[&[Delete, Add(0)], &[Remove(0)]], 0), 100),
+        (of(&[Add(0)], &[&[Delete, Add(0)], &[Remove(0)]], 0), 1_000),
     ]);
 }
 
 #[test]
-#[ignore = "takes a minute"]
+#[ignore = "takes minutes"]
 fn a_deletion_while_buckets_are_made_loses_nothing() {
     let deleted_twice = |add| of(&[Add(0)], &[&[Delete], &[Delete], &[add]], 0);
     holds(&[
@@ -99,13 +99,13 @@ fn other_collections_of_the_record_change_nothing() {
     holds(&[
         (
             of(&[Add(0)], &[&[Neighbor, Neighbor], &[Delete], &[Add(2)]], 0),
-            100,
+            30_000,
         ),
         (of(&[Neighbor], &[&[Neighbor], &[Add(0)]], 0), 50),
         // The keys change hands.
         (
             of(&[Add(0)], &[&[Delete, Neighbor, Add(0)], &[Remove(0)]], 0),
-            100,
+            1_000,
         ),
     ]);
 }
@@ -114,9 +114,9 @@ fn other_collections_of_the_record_change_nothing() {
 fn a_root_of_the_old_form_is_converted_without_a_loss() {
     holds(&[
         (old_form(&[&[Add(2)], &[FORTH]]), 100),
-        (old_form(&[&[Add(2)], &[Add(1)]]), 100),
-        (old_form(&[&[Add(2)], &[Delete]]), 100),
-        (old_form(&[&[Add(2)], &[Remove(0)], &[Neighbor]]), 100),
+        (old_form(&[&[Add(2)], &[Add(1)]]), 20_000),
+        (old_form(&[&[Add(2)], &[Delete]]), 10_000),
+        (old_form(&[&[Add(2)], &[Remove(0)], &[Neighbor]]), 500),
     ]);
 }
 
@@ -128,8 +128,8 @@ fn what_expires_takes_nothing_else_with_it() {
             of(&[Add(0), Add(2)], &[expiry, &[FORTH], &[Remove(0)]], 0),
             100,
         ),
-        (of(&[Add(0)], &[expiry, &[Add(2)], &[BACK]], 0), 100),
-        (of(&[Add(0)], &[expiry, &[Add(2)], &[Delete]], 0), 100),
+        (of(&[Add(0)], &[expiry, &[Add(2)], &[BACK]], 0), 200),
+        (of(&[Add(0)], &[expiry, &[Add(2)], &[Delete]], 0), 7_000),
     ]);
 }
 
