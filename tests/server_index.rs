@@ -261,6 +261,27 @@ fn a_query_by_an_index_goes_on_page_by_page() {
 }
 
 #[test]
+fn a_page_behind_no_value_of_the_range_begins_the_partition() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    set.put(7, [("i", 150)]).unwrap();
+    wire.info("sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n");
+    let mut found_behind = |value: Option<i64>| {
+        let mut page = query().field(22, &integers("i", 100, 299));
+        page.fields[2].1 = vec![];
+        page = page.field(12, digest(7).as_bytes());
+        if let Some(value) = value {
+            page = page.field(15, &value.to_le_bytes());
+        }
+        wire.ask_many(&page).0.len()
+    };
+    assert_eq!(found_behind(Some(150)), 0);
+    assert_eq!(found_behind(Some(0)), 1);
+    assert_eq!(found_behind(None), 1);
+}
+
+#[test]
 fn a_background_query_changes_the_records_of_an_index() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());

@@ -55,7 +55,7 @@ impl Default for BackupOptions {
 pub struct BackupSummary {
     /// The files, in the order in which they were written.
     pub files: Vec<PathBuf>,
-    /// Their bytes.
+    /// How many bytes of bins they have.
     pub bytes: u64,
     /// The namespaces by name, each with how many records were saved.
     pub namespaces: Vec<(String, u64)>,

@@ -86,7 +86,7 @@ impl<W: Write> Writer<W> {
         self.written
     }
 
-    /// The output.
+    /// Returns the output that was written to.
     pub fn into_inner(self) -> W {
         self.out
     }

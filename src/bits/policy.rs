@@ -66,7 +66,7 @@ pub enum BitSign {
     /// The first bit counts like the others.
     #[default]
     Unsigned,
-    /// Two's complement.
+    /// The integer is in two's complement, so it may be negative.
     Signed,
 }
 

@@ -35,10 +35,10 @@ impl Context {
 /// Whether an unordered list is filled with nil up to the position of an element that is to be created in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ListPad {
-    /// It is not: a position beyond the end is an error.
+    /// The list is not filled: a position beyond the end is an error.
     #[default]
     Bounded,
-    /// It is.
+    /// The list is filled with nil up to the position.
     Padded,
 }
 

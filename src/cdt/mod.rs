@@ -34,6 +34,7 @@ mod range;
 mod ranks;
 mod returns;
 mod select;
+mod selections;
 mod sought;
 mod table;
 mod value_list;
@@ -58,6 +59,7 @@ pub(crate) use insert::Items;
 pub(crate) use number::Number;
 pub(crate) use returns::{ReturnKind, Returns};
 pub(crate) use select::Selector;
+pub(crate) use selections::{list_selections, map_selections};
 pub(crate) use sought::Sought;
 
 use dispatch::UnreadCall;

@@ -4,9 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ListReturnType {
-    /// Nothing.
+    /// No result at all.
     None,
-    /// Their positions.
+    /// The positions of the elements.
     Index,
     /// Their positions, counted from the end.
     ReverseIndex,
@@ -16,15 +16,15 @@ pub enum ListReturnType {
     ReverseRank,
     /// How many there are.
     Count,
-    /// The elements.
+    /// The elements themselves.
     Values,
     /// The first position, and how many there are.
     IndexRange,
-    /// The same, counted from the end.
+    /// The first position, counted from the end, and how many there are.
     ReverseIndexRange,
     /// The lowest rank, and how many there are.
     RankRange,
-    /// The same, counted from the greatest.
+    /// The lowest rank, counted from the greatest, and how many there are.
     ReverseRankRange,
     /// Whether there are any.
     Exists,
@@ -34,7 +34,7 @@ pub enum ListReturnType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MapReturnType {
-    /// Nothing.
+    /// No result at all.
     None,
     /// Their positions in the order of keys.
     Index,
@@ -46,19 +46,19 @@ pub enum MapReturnType {
     ReverseRank,
     /// How many there are.
     Count,
-    /// The keys.
+    /// The keys of the entries.
     Key,
-    /// The values.
+    /// The values of the entries.
     Value,
     /// Keys and values: a map whose entries stand in the order of the selection.
     KeyValue,
     /// The first position, and how many there are.
     IndexRange,
-    /// The same, counted from the end.
+    /// The first position, counted from the end, and how many there are.
     ReverseIndexRange,
     /// The lowest rank, and how many there are.
     RankRange,
-    /// The same, counted from the greatest.
+    /// The lowest rank, counted from the greatest, and how many there are.
     ReverseRankRange,
     /// Whether there are any.
     Exists,
@@ -69,7 +69,7 @@ pub enum MapReturnType {
 }
 
 impl ListReturnType {
-    /// The same about all elements that are not selected; a removal removes those.
+    /// Asks about all elements that are *not* selected instead; a removal removes those.
     #[must_use]
     pub const fn inverted(self) -> ListReturn {
         ListReturn {
@@ -97,7 +97,7 @@ impl ListReturnType {
 }
 
 impl MapReturnType {
-    /// The same about all entries that are not selected; a removal removes those.
+    /// Asks about all entries that are *not* selected instead; a removal removes those.
     #[must_use]
     pub const fn inverted(self) -> MapReturn {
         MapReturn {
@@ -193,6 +193,9 @@ pub(crate) struct Returns {
 const INVERTED: u64 = 0x1_0000;
 
 impl Returns {
+    /// Nothing about what was selected.
+    pub(crate) const NOTHING: Self = Self::new(ReturnKind::None);
+
     pub(crate) const fn new(kind: ReturnKind) -> Self {
         Self {
             kind,

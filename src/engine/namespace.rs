@@ -47,7 +47,7 @@ pub struct Namespace {
 /// A record as a scan meets it, read in place.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedRecord<'a> {
-    /// Its digest.
+    /// The digest of the record.
     pub digest: Digest,
     /// The stored user key; see [`ScannedRecord::key`].
     stored_key: Option<&'a [u8]>,
@@ -57,7 +57,7 @@ pub struct ScannedRecord<'a> {
     pub metadata: Metadata,
     /// What it takes on the device, in bytes.
     pub stored_bytes: u64,
-    /// Its bins.
+    /// The bins of the record, lent where they lie.
     pub view: RecordView<'a>,
 }
 
@@ -80,7 +80,7 @@ impl<'a> ScannedRecord<'a> {
 /// A record on which writers have waited or were refused. After 5 minutes an event counts half.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HotRecord {
-    /// Its digest.
+    /// The digest of the record.
     pub digest: Digest,
     /// Its user key, if it exists and stores one.
     pub key: Option<Key<'static>>,
@@ -127,7 +127,7 @@ impl Namespace {
         })
     }
 
-    /// The name.
+    /// Returns the name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.storage.name()

@@ -166,7 +166,7 @@ impl Set {
         &self.core.name
     }
 
-    /// The same set, seen through a filter: reads, writes and deletes through this handle are for records for which the
+    /// Returns the set seen through a filter: reads, writes and deletes through this handle are for records for which the
     /// expression holds, and answer [`Error::FilteredOut`] for others; a scan passes over those. A record that does not
     /// exist is not asked, so a write may create one. A policy with a filter of its own takes precedence.
     ///

@@ -50,7 +50,7 @@ impl fmt::Display for ShardLoss {
 pub enum StoreHolder {
     /// This process, through another [`Store`](crate::Store).
     ThisProcess,
-    /// Another process.
+    /// Another process has it open.
     OtherProcess,
 }
 

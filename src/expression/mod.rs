@@ -86,7 +86,7 @@ impl Expression {
         Ok(expression)
     }
 
-    /// The same from the Base64 form of info commands.
+    /// Reads an expression from the Base64 form of info commands.
     ///
     /// # Errors
     /// As for [`Expression::from_bytes`], and for text that is not Base64.

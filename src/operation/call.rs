@@ -81,7 +81,7 @@ impl Operation {
         self
     }
 
-    /// The same operation on a list or map, applied to the list or map inside the bin that the contexts lead to. For other
+    /// Applies an operation on a list or map to the list or map inside the bin that the contexts lead to. For other
     /// operations, without any context, and the second time, the operation fails when it is executed.
     #[must_use]
     pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {

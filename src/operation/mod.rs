@@ -161,7 +161,7 @@ impl Operation {
 pub struct OperationResult {
     /// The position of the operation among those that were executed together.
     pub operation: usize,
-    /// The bin.
+    /// The bin that the operation was for.
     pub bin: BinName,
     /// What was read; [`Value::Nil`] if there is no value.
     pub value: Value,

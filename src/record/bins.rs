@@ -54,7 +54,7 @@ pub struct Bins {
 }
 
 impl Bins {
-    /// No bins.
+    /// Begins without bins.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -9,7 +9,6 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::ripemd160::{LANES, Messages};
 use crate::value::{CodecError, ParticleType};
-use crate::{Error, Result};
 
 /// The key by which a user addresses a record inside a set: an integer, text, or bytes.
 ///
@@ -29,16 +28,16 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key<'a> {
-    /// An integer.
+    /// A signed integer of 64 bits.
     Integer(i64),
-    /// Text.
+    /// Text in UTF-8.
     String(Cow<'a, str>),
-    /// Bytes.
+    /// Bytes of any content.
     Blob(Cow<'a, [u8]>),
 }
 
 impl Key<'_> {
-    /// The same key, owning its bytes.
+    /// Copies the key, if it is borrowed, so that it owns its bytes.
     #[must_use]
     pub fn into_owned(self) -> Key<'static> {
         match self {
@@ -103,32 +102,25 @@ impl<'a> Key<'a> {
     /// The key of a stored form. Text that is not UTF-8 (only wire clients can store it) reads as bytes.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if the bytes are not a key.
-    pub fn from_stored(stored: &'a [u8]) -> Result<Self> {
-        let malformed = |source| Error::malformed("stored key", source);
-        let (&number, bytes) = stored
-            .split_first()
-            .ok_or_else(|| malformed(CodecError::Truncated))?;
-        Ok(
-            match ParticleType::from_number(number).map_err(malformed)? {
-                ParticleType::Integer => {
-                    let len = bytes.len();
-                    let bytes = bytes.try_into().map_err(|_| {
-                        malformed(CodecError::Scalar {
-                            what: "integer key",
-                            len,
-                        })
-                    })?;
-                    Self::Integer(i64::from_be_bytes(bytes))
-                }
-                ParticleType::String => std::str::from_utf8(bytes)
-                    .map_or(Self::Blob(Cow::Borrowed(bytes)), |text| {
-                        Self::String(Cow::Borrowed(text))
-                    }),
-                ParticleType::Blob => Self::Blob(Cow::Borrowed(bytes)),
-                other => return Err(malformed(CodecError::UnknownType(other.number()))),
-            },
-        )
+    /// [`CodecError`] if the bytes are not a key.
+    pub fn from_stored(stored: &'a [u8]) -> Result<Self, CodecError> {
+        let (&number, bytes) = stored.split_first().ok_or(CodecError::Truncated)?;
+        Ok(match ParticleType::from_number(number)? {
+            ParticleType::Integer => {
+                let len = bytes.len();
+                let bytes = bytes.try_into().map_err(|_| CodecError::Scalar {
+                    what: "integer key",
+                    len,
+                })?;
+                Self::Integer(i64::from_be_bytes(bytes))
+            }
+            ParticleType::String => std::str::from_utf8(bytes)
+                .map_or(Self::Blob(Cow::Borrowed(bytes)), |text| {
+                    Self::String(Cow::Borrowed(text))
+                }),
+            ParticleType::Blob => Self::Blob(Cow::Borrowed(bytes)),
+            other => return Err(CodecError::UnknownType(other.number())),
+        })
     }
 }
 

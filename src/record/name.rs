@@ -56,7 +56,7 @@ impl BinName {
             && (name.iter().all(plain) || (!name.contains(&0) && std::str::from_utf8(name).is_ok()))
     }
 
-    /// The name.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()

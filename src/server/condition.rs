@@ -117,6 +117,14 @@ impl Condition {
         }))
     }
 
+    /// Whether all values in the range stand behind this one in the index. Hashes are in no order that a range could have.
+    pub(crate) fn begins_behind(&self, value: i64) -> bool {
+        match &self.range {
+            Range::Numeric(range) => value < *range.start(),
+            Range::String(_) | Range::Blob(_) | Range::Geo(_) => value == 0,
+        }
+    }
+
     /// The number under which the index has the record, if it is in the range: an integer's own, of
     /// other values a hash.
     pub(crate) fn matches(&self, record: RecordView<'_>, facts: &RecordFacts<'_>) -> Option<i64> {

@@ -311,7 +311,11 @@ impl Connection<'_> {
 
     async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
         let Some(message) = Message::parse(body) else {
-            self.answer_code(result_code::PARAMETER);
+            // Who asked for many answers waits for the one that is marked as the last.
+            match Message::asks_for_many(body) {
+                true => self.answer(&Answer::last(result_code::PARAMETER)),
+                false => self.answer_code(result_code::PARAMETER),
+            }
             return Ok(());
         };
         let began = Instant::now();

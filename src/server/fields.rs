@@ -103,9 +103,17 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Type and data of the next field.
+/// Type and data of the next field. The rows of a batch end with the message, whatever their field says of its size: some
+/// clients count more than they send.
 fn next<'a>(cursor: &mut Cursor<'a>) -> Option<(u8, &'a [u8])> {
-    let size = cursor.u32()? as usize;
+    let mut size = cursor.u32()? as usize;
+    let kind = cursor.0.first()?;
+    if [Field::Batch, Field::OldBatch]
+        .iter()
+        .any(|batch| *kind == *batch as u8)
+    {
+        size = size.min(cursor.len());
+    }
     let (kind, data) = cursor.take(size)?.split_first()?;
     Some((*kind, data))
 }
@@ -125,6 +133,17 @@ mod tests {
         assert_eq!(fields.get(Field::Digest), None);
         assert_eq!(fields.u32(Field::RecordsPerSecond), Some(7));
         assert_eq!(fields.u64(Field::RecordsPerSecond), None);
+    }
+
+    #[test]
+    fn rows_of_a_batch_end_with_the_message() {
+        for kind in [Field::Batch, Field::OldBatch] {
+            let bytes = [&[0, 0, 0, 99, kind as u8][..], b"rows"].concat();
+            let mut cursor = Cursor(&bytes);
+            let fields = Fields::parse(&mut cursor, 1).unwrap();
+            assert_eq!(fields.get(kind), Some(&b"rows"[..]));
+            assert!(cursor.is_empty());
+        }
     }
 
     #[test]

@@ -94,6 +94,12 @@ impl<'a> Message<'a> {
         let ops = Ops::parse(&mut cursor, op_count)?;
         cursor.is_empty().then_some(Self { head, fields, ops })
     }
+
+    /// Whether the body of a frame, which may be malformed, begins as that of a batch.
+    pub(crate) fn asks_for_many(body: &[u8]) -> bool {
+        body.get(1)
+            .is_some_and(|info1| Info1::from_bits_retain(*info1).contains(Info1::BATCH))
+    }
 }
 
 #[cfg(test)]

@@ -144,12 +144,12 @@ pub(crate) fn start<'a>(
     if short && (writes || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
+    let condition = Condition::of(fields, &served.indexes, set)?;
     let starts = if writes {
         (0..PARTITIONS).map(|partition| (partition, None)).collect()
     } else {
-        starts_of(fields, message.head.info3)?
+        starts_of(fields, message.head.info3, condition.as_ref())?
     };
-    let condition = Condition::of(fields, &served.indexes, set)?;
     // An index of one set has the records of that set only.
     let of_index = condition.as_ref().map(|condition| &condition.index);
     let set_of_index = of_index.map_or("", |index| index.definition.set.as_str());
@@ -159,11 +159,7 @@ pub(crate) fn start<'a>(
         _ => None,
     };
     let Some(set_id) = set_id else {
-        return if writes {
-            Err(result_code::NOT_FOUND)
-        } else {
-            Ok(Started::Empty)
-        };
+        return Ok(Started::Empty);
     };
     if !short && shared.jobs.running() >= QUERIES_MAX {
         return Err(FORBIDDEN);
@@ -254,34 +250,44 @@ pub(crate) fn start<'a>(
 fn starts_of(
     fields: &Fields<'_>,
     info3: Info3,
+    condition: Option<&Condition>,
 ) -> std::result::Result<Vec<(u16, Option<Digest>)>, u8> {
     let partitions = fields.get(Field::Partitions);
     let digests = fields.get(Field::Digests);
     if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {
         return Err(result_code::UNSUPPORTED);
     }
-    // Queries by an index go on behind a value and a digest. Here the digest alone says where.
-    let values = fields.get(Field::IndexValues).map(<[u8]>::len);
-    let wanted = digests
-        .filter(|_| fields.has(Field::IndexRange))
-        .map(|digests| digests.len() / Digest::LEN * size_of::<u64>());
-    if (digests.is_none() && values.is_some()) || (wanted.is_some() && wanted != values) {
+    let (values, cut) = fields
+        .get(Field::IndexValues)
+        .unwrap_or_default()
+        .as_chunks::<8>();
+    if !cut.is_empty() {
         return Err(result_code::PARAMETER);
     }
+    // A query by an index goes on behind a value and a digest, of which here the digest alone says where. A value before
+    // the range, or none, means that nothing of the partition has come yet.
+    let has_begun = |at: usize| match condition {
+        None => true,
+        Some(condition) => values
+            .get(at)
+            .is_some_and(|value| !condition.begins_behind(i64::from_le_bytes(*value))),
+    };
     let (numbers, odd) = partitions.unwrap_or_default().as_chunks::<2>();
     let (digests, rest) = digests.unwrap_or_default().as_chunks::<{ Digest::LEN }>();
     if !odd.is_empty()
         || !rest.is_empty()
         || numbers.len() + digests.len() > usize::from(PARTITIONS)
+        || values.len() > digests.len()
     {
         return Err(result_code::PARAMETER);
     }
     let mut starts: Vec<_> = numbers
         .iter()
         .map(|number| (u16::from_le_bytes(*number), None))
-        .chain(digests.iter().map(|digest| {
+        .chain(digests.iter().enumerate().map(|(at, digest)| {
             let digest = Digest::new(*digest);
-            (digest.partition() as u16, Some(digest))
+            let behind = has_begun(at).then_some(digest);
+            (digest.partition() as u16, behind)
         }))
         .collect();
     starts.sort_unstable_by_key(|start| start.0);

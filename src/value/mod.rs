@@ -83,22 +83,22 @@ pub enum Value {
     Nil,
     /// A truth value.
     Bool(bool),
-    /// An integer.
+    /// A signed integer of 64 bits.
     Int(i64),
     /// An integer above `i64::MAX`, made from a `u64`. In lookups only: storing it is an error, since a stored integer has
     /// 64 bits with sign.
     BigInt(u64),
-    /// A double.
+    /// A double: 64 bits of IEEE 754.
     Float(f64),
-    /// Text.
+    /// Text in UTF-8.
     String(String),
-    /// Bytes.
+    /// Bytes of any content.
     Blob(Vec<u8>),
-    /// A list.
+    /// A list of values of any types.
     List(List),
-    /// A map.
+    /// A map from keys to values of any types.
     Map(Map),
-    /// GeoJSON text.
+    /// GeoJSON: a point, a polygon or a circle, as text.
     GeoJson(String),
     /// A HyperLogLog sketch, in its binary form.
     Hll(Vec<u8>),
@@ -189,7 +189,7 @@ impl List {
         self.order
     }
 
-    /// The elements.
+    /// Returns the elements, without a copy.
     #[must_use]
     pub fn into_items(self) -> Vec<Value> {
         self.items
@@ -231,7 +231,7 @@ impl Map {
         self.order
     }
 
-    /// The entries.
+    /// Returns the entries, without a copy.
     #[must_use]
     pub fn into_entries(self) -> Vec<(Value, Value)> {
         self.entries

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_normalised_by_the_rules_of_5_3() {
+    fn lists_are_brought_into_normal_form() {
         let table: [Row; 13] = [
             (
                 "integers shrink",
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn maps_are_normalised_by_the_rules_of_5_3() {
+    fn maps_are_brought_into_normal_form() {
         let table: [Row; 6] = [
             (
                 "entries go by key",

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_ordered_as_in_7_1() {
+    fn values_of_all_types_have_one_order() {
         let ascending = [
             Value::Nil,
             false.into(),

@@ -68,7 +68,7 @@ impl ParticleType {
         })
     }
 
-    /// Aerospike's number.
+    /// Returns Aerospike's number of the type.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8

@@ -16,19 +16,19 @@ pub enum ValueRef<'a> {
     Nil,
     /// A truth value.
     Bool(bool),
-    /// An integer.
+    /// A signed integer of 64 bits.
     Int(i64),
-    /// A double.
+    /// A double: 64 bits of IEEE 754.
     Float(f64),
-    /// Text.
+    /// Text in UTF-8.
     String(&'a str),
-    /// Bytes.
+    /// Bytes of any content.
     Blob(&'a [u8]),
-    /// A list.
+    /// A list, decoded as it is walked over.
     List(ListRef<'a>),
-    /// A map.
+    /// A map, decoded as it is walked over.
     Map(MapRef<'a>),
-    /// GeoJSON text.
+    /// GeoJSON: a point, a polygon or a circle, as text.
     GeoJson(&'a str),
     /// A HyperLogLog sketch.
     Hll(&'a [u8]),

@@ -23,7 +23,7 @@ impl Digest {
         Self(bytes)
     }
 
-    /// The bytes.
+    /// Returns the 20 bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 20] {
         &self.0

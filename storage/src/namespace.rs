@@ -35,7 +35,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// The name.
+    /// Returns the name of the namespace.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.core.name

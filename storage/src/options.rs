@@ -77,7 +77,7 @@ pub struct Options {
     /// Whether threads sync, defragment and expire in the background. Without, nothing happens unless called:
     /// [`crate::Namespace::sync`], [`crate::Namespace::maintain`].
     pub background: bool,
-    /// The time.
+    /// What tells the time: for expiry, last-update times and truncations.
     pub clock: Arc<dyn Clock>,
     /// Told how opening and closing get on.
     pub progress: OpeningProgress,
@@ -88,9 +88,9 @@ impl Options {
     pub const DEFAULT_MAX_WAITERS: usize = 20;
     /// 64 GiB. Address space only: a device takes what it holds.
     pub const DEFAULT_MAX_DEVICE_BYTES: u64 = 64 << 30;
-    /// 256 MiB.
+    /// The default of [`Options::image_bytes_max`]: 256 MiB.
     pub const DEFAULT_IMAGE_BYTES_MAX: u64 = 256 << 20;
-    /// Aerospike's `defrag-lwm-pct`.
+    /// The default of [`Options::defrag_threshold_percent`], which is Aerospike's `defrag-lwm-pct`: 50 %.
     pub const DEFAULT_DEFRAG_THRESHOLD_PERCENT: u8 = 50;
     /// 64 MiB a second: an eighth of what a plain SSD takes.
     pub const DEFAULT_DEFRAG_BYTES_PER_SECOND: u64 = 64 << 20;

@@ -58,7 +58,7 @@ pub struct Stats {
     pub stop_writes: bool,
     /// Why the namespace is read-only, if it is.
     pub read_only: Option<String>,
-    /// Bytes written.
+    /// Bytes that were written to the devices, by what for.
     pub traffic: Traffic,
     /// Syncs that succeeded.
     pub syncs: u64,
@@ -79,7 +79,7 @@ pub struct Stats {
     pub expired: u64,
     /// Blocks emptied by defragmentation.
     pub defragmented_blocks: u64,
-    /// Tombstones forgotten.
+    /// Tombstones that were forgotten, since nothing older is left of their records.
     pub dropped_tombstones: u64,
 }
 

@@ -63,6 +63,32 @@ fn a_batch_answers_each_row() {
 }
 
 #[test]
+fn a_batch_may_say_that_its_rows_are_longer_than_its_message() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    wire.ask(&Message::put(1, "i", 1));
+    let rows = [(digest(1), row(READ | GET_ALL, 0))];
+    let is_one = [0x93, 1, 0x93, 0x51, 2, 0xa1, b'i', 1];
+    let mut message = batch(0x0d, &rows);
+    message.fields.insert(0, (43, is_one.to_vec()));
+    let mut body = message.body();
+    let rows_at = body.len() - message.fields[1].1.len() - 5;
+    let size = u32::from_be_bytes(body[rows_at..][..4].try_into().unwrap());
+    body[rows_at..][..4].copy_from_slice(&(size + is_one.len() as u32).to_be_bytes());
+    wire.send(&frame(3, &body));
+    let (answers, code) = wire.receive_many();
+    assert_eq!((answers.len(), answers[0].code, code), (1, 0, 0));
+    // What is malformed is still answered as the last.
+    body[rows_at + 5 + 3] = 9;
+    wire.send(&frame(3, &body));
+    assert_eq!(wire.receive_many(), (vec![], 4));
+    let mut cut = message.body();
+    cut.truncate(25);
+    wire.send(&frame(3, &cut));
+    assert_eq!(wire.receive_many(), (vec![], 4));
+}
+
+#[test]
 fn malformed_batches_change_nothing() {
     let running = serve_with(|server| server.max_batch_rows(10));
     let mut wire = Wire::to(running.handle.addr());

@@ -37,7 +37,7 @@ const CALLS_AHEAD: usize = 32;
 pub struct RecordCall<'a> {
     /// How it is done.
     pub policy: &'a WritePolicy,
-    /// The record.
+    /// The key of the record.
     pub key: Key<'a>,
     /// What is done to it.
     pub operations: &'a [Operation],

@@ -132,3 +132,122 @@ pub(super) const fn kind_of_many(returns: Returns) -> ExpType {
         _ => ExpType::List,
     }
 }
+
+/// Calls a macro with the arguments that a selection of a shape has.
+macro_rules! arguments_of {
+    ($make:ident Index $($row:tt)*) => { $make!(@one (index) $($row)*); };
+    ($make:ident IndexFrom $($row:tt)*) => { $make!(@many (index) $($row)*); };
+    ($make:ident IndexCount $($row:tt)*) => { $make!(@many (index, count) $($row)*); };
+    ($make:ident Rank $($row:tt)*) => { $make!(@one (rank) $($row)*); };
+    ($make:ident RankFrom $($row:tt)*) => { $make!(@many (rank) $($row)*); };
+    ($make:ident RankCount $($row:tt)*) => { $make!(@many (rank, count) $($row)*); };
+    ($make:ident Key $($row:tt)*) => { $make!(@one (key) $($row)*); };
+    ($make:ident Keys $($row:tt)*) => { $make!(@many (keys) $($row)*); };
+    ($make:ident KeyInterval $($row:tt)*) => { $make!(@interval $($row)*); };
+    ($make:ident KeyFrom $($row:tt)*) => { $make!(@many (key, index) $($row)*); };
+    ($make:ident KeyCount $($row:tt)*) => { $make!(@many (key, index, count) $($row)*); };
+    ($make:ident Value $($row:tt)*) => { $make!(@many (value) $($row)*); };
+    ($make:ident Values $($row:tt)*) => { $make!(@many (values) $($row)*); };
+    ($make:ident ValueInterval $($row:tt)*) => { $make!(@interval $($row)*); };
+    ($make:ident ValueFrom $($row:tt)*) => { $make!(@many (value, rank) $($row)*); };
+    ($make:ident ValueCount $($row:tt)*) => { $make!(@many (value, rank, count) $($row)*); };
+}
+
+/// A function whose value tells of what is selected.
+macro_rules! selecting {
+    ($name:ident $code:ident $returns:ident $shape:ident $doc:expr) => {
+        arguments_of!(selecting $shape $name $code $returns $doc);
+    };
+    (@one ($arg:ident) $name:ident $code:ident $returns:ident $doc:expr) => {
+        #[doc = $doc]
+        ///
+        /// `value_type` is the type of the key or value, if that is returned.
+        #[must_use]
+        pub fn $name(
+            returns: impl Into<$returns>,
+            value_type: ExpType,
+            $arg: impl Into<Expression>,
+            on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            let returns: $returns = returns.into();
+            let returns = Returns::from(returns);
+            let kind = kind_of_one(returns, value_type);
+            Call::returning(code::$code, returns)
+                .with($arg)
+                .read(kind, on, contexts)
+        }
+    };
+    (@many ($($arg:ident),*) $name:ident $code:ident $returns:ident $doc:expr) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(
+            returns: impl Into<$returns>,
+            $($arg: impl Into<Expression>,)*
+            on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            let returns: $returns = returns.into();
+            let returns = Returns::from(returns);
+            Call::returning(code::$code, returns)
+                $(.with($arg))*
+                .read(kind_of_many(returns), on, contexts)
+        }
+    };
+    (@interval $name:ident $code:ident $returns:ident $doc:expr) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(
+            returns: impl Into<$returns>,
+            begin: Option<Expression>,
+            end: Option<Expression>,
+            on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            let returns: $returns = returns.into();
+            let returns = Returns::from(returns);
+            Call::returning(code::$code, returns)
+                .interval(begin, end)
+                .read(kind_of_many(returns), on, contexts)
+        }
+    };
+}
+
+/// A function whose value is a list or map without what is selected.
+macro_rules! removing {
+    ($name:ident $code:ident $kind:ident $shape:ident $doc:expr) => {
+        arguments_of!(removing $shape $name $code $kind $doc);
+    };
+    (@one ($arg:ident) $($row:tt)*) => {
+        removing!(@many ($arg) $($row)*);
+    };
+    (@many ($($arg:ident),*) $name:ident $code:ident $kind:ident $doc:expr) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(
+            $($arg: impl Into<Expression>,)*
+            on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            Call::returning(code::$code, Returns::NOTHING)
+                $(.with($arg))*
+                .modify(ExpType::$kind, on, contexts)
+        }
+    };
+    (@interval $name:ident $code:ident $kind:ident $doc:expr) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(
+            begin: Option<Expression>,
+            end: Option<Expression>,
+            on: impl Into<Expression>,
+            contexts: &[Context],
+        ) -> Expression {
+            Call::returning(code::$code, Returns::NOTHING)
+                .interval(begin, end)
+                .modify(ExpType::$kind, on, contexts)
+        }
+    };
+}
+
+pub(super) use {arguments_of, removing, selecting};

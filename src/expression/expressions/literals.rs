@@ -22,7 +22,7 @@ pub fn val(value: impl Into<Value>) -> Expression {
     })
 }
 
-/// Nil.
+/// The value nil.
 #[must_use]
 pub fn nil() -> Expression {
     val(Value::Nil)
@@ -34,37 +34,37 @@ pub fn bool_val(value: bool) -> Expression {
     val(value)
 }
 
-/// An integer.
+/// An integer that stands for itself.
 #[must_use]
 pub fn int_val(value: i64) -> Expression {
     val(value)
 }
 
-/// A double.
+/// A double that stands for itself.
 #[must_use]
 pub fn float_val(value: f64) -> Expression {
     val(value)
 }
 
-/// Text.
+/// A text that stands for itself.
 #[must_use]
 pub fn string_val(value: impl Into<String>) -> Expression {
     val(value.into())
 }
 
-/// Bytes.
+/// Bytes that stand for themselves.
 #[must_use]
 pub fn blob_val(value: impl Into<Vec<u8>>) -> Expression {
     val(value.into())
 }
 
-/// GeoJSON text.
+/// A point or region, as GeoJSON.
 #[must_use]
 pub fn geo_val(value: impl Into<String>) -> Expression {
     val(Value::GeoJson(value.into()))
 }
 
-/// A list.
+/// A list that stands for itself.
 #[must_use]
 pub fn list_val(value: impl Into<List>) -> Expression {
     val(value.into())

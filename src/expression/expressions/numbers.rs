@@ -4,7 +4,7 @@ use super::super::Expression;
 use super::{binary, unary, variadic};
 use crate::expression::code;
 
-/// The sum.
+/// The sum of the operands, which are all integers or all doubles.
 #[must_use]
 pub fn num_add(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::ADD, operands)
@@ -16,7 +16,7 @@ pub fn num_sub(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::SUB, operands)
 }
 
-/// The product.
+/// The product of the operands, which are all integers or all doubles.
 #[must_use]
 pub fn num_mul(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::MUL, operands)

@@ -110,7 +110,7 @@ pub fn or(operands: impl IntoIterator<Item = Expression>) -> Expression {
     variadic(code::OR, operands)
 }
 
-/// The opposite.
+/// True where the operand is false, and false where it is true.
 #[must_use]
 pub fn not(operand: impl Into<Expression>) -> Expression {
     unary(code::NOT, operand)

@@ -186,3 +186,79 @@ pub(super) fn increment(
     let action = key.map(|key| Action::IncrementValue { key, by, create });
     collection(bin, code, action)
 }
+
+/// A function that reads or removes what is selected. The shape of the selection says which arguments it has.
+macro_rules! selecting {
+    ($name:ident $code:ident $returns:ident Index $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (index: i64) Ok(Selector::Index(index)));
+    };
+    ($name:ident $code:ident $returns:ident IndexFrom $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (start: i64)
+            Ok(Selector::IndexRange { start, count: ALL }));
+    };
+    ($name:ident $code:ident $returns:ident IndexCount $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (start: i64, count: u64)
+            Ok(Selector::IndexRange { start, count }));
+    };
+    ($name:ident $code:ident $returns:ident Rank $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (rank: i64) Ok(Selector::Rank(rank)));
+    };
+    ($name:ident $code:ident $returns:ident RankFrom $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (start: i64)
+            Ok(Selector::RankRange { start, count: ALL }));
+    };
+    ($name:ident $code:ident $returns:ident RankCount $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (start: i64, count: u64)
+            Ok(Selector::RankRange { start, count }));
+    };
+    ($name:ident $code:ident $returns:ident Key $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>)
+            sought(key).map(Selector::Key));
+    };
+    ($name:ident $code:ident $returns:ident Keys $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (keys: Vec<Value>)
+            sought_several(&keys).map(Selector::Keys));
+    };
+    ($name:ident $code:ident $returns:ident KeyInterval $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (begin: Option<Value>, end: Option<Value>)
+            interval(begin, end).map(|(begin, end)| Selector::KeyInterval(begin, end)));
+    };
+    ($name:ident $code:ident $returns:ident KeyFrom $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>, index: i64)
+            sought(key).map(|key| Selector::KeyRelative { key, index, count: ALL }));
+    };
+    ($name:ident $code:ident $returns:ident KeyCount $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (key: impl Into<Value>, index: i64, count: u64)
+            sought(key).map(|key| Selector::KeyRelative { key, index, count }));
+    };
+    ($name:ident $code:ident $returns:ident Value $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>)
+            sought(value).map(Selector::Value));
+    };
+    ($name:ident $code:ident $returns:ident Values $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (values: Vec<Value>)
+            sought_several(&values).map(Selector::Values));
+    };
+    ($name:ident $code:ident $returns:ident ValueInterval $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (begin: Option<Value>, end: Option<Value>)
+            interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)));
+    };
+    ($name:ident $code:ident $returns:ident ValueFrom $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>, rank: i64)
+            sought(value).map(|value| Selector::ValueRelative { value, rank, count: ALL }));
+    };
+    ($name:ident $code:ident $returns:ident ValueCount $doc:expr) => {
+        selecting!(@ $name $code $returns $doc, (value: impl Into<Value>, rank: i64, count: u64)
+            sought(value).map(|value| Selector::ValueRelative { value, rank, count }));
+    };
+    (@ $name:ident $code:ident $returns:ident $doc:expr, ($($arg:ident: $type:ty),*) $selector:expr) => {
+        #[doc = $doc]
+        #[must_use]
+        pub fn $name(bin: &str, $($arg: $type,)* returns: impl Into<$returns>) -> Operation {
+            let returns: $returns = returns.into();
+            arguments::select(bin, code::$code, $selector, returns.into())
+        }
+    };
+}
+
+pub(super) use selecting;

@@ -70,7 +70,7 @@ pub fn insert(
     write(bin, with_policy(call, policy))
 }
 
-/// Removes bytes.
+/// Removes `bytes` bytes from `byte_offset` on; the blob becomes shorter.
 #[must_use]
 pub fn remove(policy: &BitPolicy, bin: &str, byte_offset: i64, bytes: u64) -> Operation {
     let call = window(code::REMOVE, byte_offset, bytes);

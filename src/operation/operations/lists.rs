@@ -29,23 +29,13 @@ pub use crate::cdt::{ListReturn, ListSortFlags};
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, Argument, collection, fixed, fixed_inverted, interval, number, sought,
+    self, ALL, collection, fixed, fixed_inverted, interval, number, selecting, sought,
     sought_several, stored, stored_several, unread,
 };
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
-use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code};
+use crate::cdt::{Action, ListPolicy, ListWriteFlags, ReturnKind, Selector, code, list_selections};
 use crate::value::{ListOrder, Purpose, Value};
-
-/// An operation that reads or removes what is selected.
-fn select(
-    bin: &str,
-    code: u8,
-    selector: Argument<Selector<'static>>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    arguments::select(bin, code, selector, returns.into().into())
-}
 
 /// Makes the bin a list of this order, empty if it is missing; an existing list is converted, and loses a persisted
 /// index. Below a context, the element that the last one names is created if it is missing. No result. O(1), but for
@@ -59,7 +49,7 @@ pub fn create(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// The same with a persisted index: see [`ListPolicy::persist_index`].
+/// Makes the bin a list as [`create`] does, with a persisted index: see [`ListPolicy::persist_index`].
 #[must_use]
 pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     create_with(
@@ -69,7 +59,7 @@ pub fn create_persistent(bin: &str, order: ListOrder) -> Operation {
     )
 }
 
-/// The same with order and persisted index of a policy; `pad` says whether a list that the last context leads into is
+/// Makes the bin a list as [`create`] does, with the order and persisted index of a policy; `pad` says whether a list that the last context leads into is
 /// filled with nil up to its position.
 #[must_use]
 pub fn create_with(bin: &str, policy: &ListPolicy, pad: ListPad) -> Operation {
@@ -336,345 +326,23 @@ pub fn get_range_from(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// Something about the element at a position. O(index), O(N) for its rank in a list without order; O(1) with order and
-/// index.
-#[must_use]
-pub fn get_by_index(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_INDEX,
-        Ok(Selector::Index(index)),
-        returns,
-    )
+/// A function that reads what is selected, and one that removes it, for each row.
+macro_rules! reading_and_removing {
+    ($($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+        $(
+            selecting! {
+                $get $get_code ListReturn $shape
+                concat!("Selects ", $what, "; `returns` says what the result holds. ", $costs)
+            }
+            selecting! {
+                $remove $remove_code ListReturn $shape
+                concat!(
+                    "Removes ", $what, "; `returns` says what the result holds about them, as they were before. Costs as [`",
+                    stringify!($get), "`]."
+                )
+            }
+        )*
+    };
 }
 
-/// Something about the elements from a position to the end; a negative position counts from the end. O(M) for M elements
-/// with index, O(N) without; their ranks in a list without order O(N log N).
-#[must_use]
-pub fn get_by_index_range(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_INDEX_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// Something about at most `count` elements from a position on. Costs as [`get_by_index_range`].
-#[must_use]
-pub fn get_by_index_range_count(
-    bin: &str,
-    index: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_INDEX_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        returns,
-    )
-}
-
-/// Something about the element of a rank; rank -1 is the greatest. O(N); O(1) with order and index.
-#[must_use]
-pub fn get_by_rank(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_RANK,
-        Ok(Selector::Rank(rank)),
-        returns,
-    )
-}
-
-/// Something about the elements from a rank to the greatest. O(N + M log M) without order, whose values come in
-/// descending order where the range lies in the lower half; O(M) with order and index.
-#[must_use]
-pub fn get_by_rank_range(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_RANK_RANGE,
-        Ok(Selector::RankRange {
-            start: rank,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// Something about at most `count` elements from a rank on. Costs and order as [`get_by_rank_range`].
-#[must_use]
-pub fn get_by_rank_range_count(
-    bin: &str,
-    rank: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_RANK_RANGE,
-        Ok(Selector::RankRange { start: rank, count }),
-        returns,
-    )
-}
-
-/// Something about all elements equal to a value. O(N); O(log N + M) with order and index.
-#[must_use]
-pub fn get_by_value(
-    bin: &str,
-    value: impl Into<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_ALL_BY_VALUE,
-        sought(value).map(Selector::Value),
-        returns,
-    )
-}
-
-/// Something about all elements equal to one of several values. O((M + N) log M) for M values; O(M log N) with order and
-/// index, and then in the order of the values.
-#[must_use]
-pub fn get_by_value_list(
-    bin: &str,
-    values: Vec<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_VALUE_LIST,
-        sought_several(&values).map(Selector::Values),
-        returns,
-    )
-}
-
-/// Something about all elements from `begin` (`None`: the lowest) up to, not including, `end` (`None`: the greatest
-/// included). O(N); O(log N + M) with order and index.
-#[must_use]
-pub fn get_by_value_range(
-    bin: &str,
-    begin: Option<Value>,
-    end: Option<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_VALUE_INTERVAL,
-        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
-        returns,
-    )
-}
-
-/// Something about the elements from a rank on, which is counted from that of the first element not less than `value`.
-/// Costs and order as [`get_by_rank_range`], and a search.
-#[must_use]
-pub fn get_by_value_relative_rank_range(
-    bin: &str,
-    value: impl Into<Value>,
-    rank: i64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_VALUE_REL_RANK_RANGE,
-        sought(value).map(|value| Selector::ValueRelative {
-            value,
-            rank,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// The same about at most `count` elements.
-#[must_use]
-pub fn get_by_value_relative_rank_range_count(
-    bin: &str,
-    value: impl Into<Value>,
-    rank: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_GET_BY_VALUE_REL_RANK_RANGE,
-        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
-        returns,
-    )
-}
-
-/// Removes the element at a position. Results of removals tell of positions and ranks before the removal. Costs as
-/// [`get_by_index`].
-#[must_use]
-pub fn remove_by_index(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_INDEX,
-        Ok(Selector::Index(index)),
-        returns,
-    )
-}
-
-/// Removes the elements from a position to the end. Costs as [`get_by_index_range`].
-#[must_use]
-pub fn remove_by_index_range(bin: &str, index: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_INDEX_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// Removes at most `count` elements from a position on. Costs as [`get_by_index_range`].
-#[must_use]
-pub fn remove_by_index_range_count(
-    bin: &str,
-    index: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_INDEX_RANGE,
-        Ok(Selector::IndexRange {
-            start: index,
-            count,
-        }),
-        returns,
-    )
-}
-
-/// Removes the element of a rank. Costs as [`get_by_rank`].
-#[must_use]
-pub fn remove_by_rank(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_RANK,
-        Ok(Selector::Rank(rank)),
-        returns,
-    )
-}
-
-/// Removes the elements from a rank to the greatest. Costs and order as [`get_by_rank_range`].
-#[must_use]
-pub fn remove_by_rank_range(bin: &str, rank: i64, returns: impl Into<ListReturn>) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_RANK_RANGE,
-        Ok(Selector::RankRange {
-            start: rank,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// Removes at most `count` elements from a rank on. Costs and order as [`get_by_rank_range`].
-#[must_use]
-pub fn remove_by_rank_range_count(
-    bin: &str,
-    rank: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_RANK_RANGE,
-        Ok(Selector::RankRange { start: rank, count }),
-        returns,
-    )
-}
-
-/// Removes all elements equal to a value. Costs as [`get_by_value`].
-#[must_use]
-pub fn remove_by_value(
-    bin: &str,
-    value: impl Into<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_ALL_BY_VALUE,
-        sought(value).map(Selector::Value),
-        returns,
-    )
-}
-
-/// Removes all elements equal to one of several values. Costs and order as [`get_by_value_list`].
-#[must_use]
-pub fn remove_by_value_list(
-    bin: &str,
-    values: Vec<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_VALUE_LIST,
-        sought_several(&values).map(Selector::Values),
-        returns,
-    )
-}
-
-/// Removes all elements from `begin` up to, not including, `end`: see [`get_by_value_range`].
-#[must_use]
-pub fn remove_by_value_range(
-    bin: &str,
-    begin: Option<Value>,
-    end: Option<Value>,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_VALUE_INTERVAL,
-        interval(begin, end).map(|(begin, end)| Selector::ValueInterval(begin, end)),
-        returns,
-    )
-}
-
-/// Removes the elements from a rank on, counted from a value: see [`get_by_value_relative_rank_range`].
-#[must_use]
-pub fn remove_by_value_relative_rank_range(
-    bin: &str,
-    value: impl Into<Value>,
-    rank: i64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE,
-        sought(value).map(|value| Selector::ValueRelative {
-            value,
-            rank,
-            count: ALL,
-        }),
-        returns,
-    )
-}
-
-/// The same for at most `count` elements.
-#[must_use]
-pub fn remove_by_value_relative_rank_range_count(
-    bin: &str,
-    value: impl Into<Value>,
-    rank: i64,
-    count: u64,
-    returns: impl Into<ListReturn>,
-) -> Operation {
-    select(
-        bin,
-        code::LIST_REMOVE_BY_VALUE_REL_RANK_RANGE,
-        sought(value).map(|value| Selector::ValueRelative { value, rank, count }),
-        returns,
-    )
-}
+list_selections!(reading_and_removing);

@@ -123,6 +123,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("rack-ids", cluster::rack_ids),
     ("racks", enterprise_only),
     ("rebalance-generation", cluster::generation),
+    ("recluster", ok),
     ("release", identity::release),
     ("replicas", cluster::replicas),
     ("replicas-all", cluster::replicas_all),

@@ -182,8 +182,13 @@ pub(super) fn sets(ask: &mut Ask<'_>) -> Answer {
             if usage.name.is_empty() || set.is_some_and(|set| set != usage.name) {
                 continue;
             }
+            let indexes = served.indexes.all();
+            let of_set = indexes
+                .iter()
+                .filter(|index| index.definition.set == usage.name);
+            let sindexes = of_set.count();
             text.push_str(&format!(
-                "ns={name}:set={}:objects={}:tombstones=0:data_used_bytes={}:truncate_lut=0:sindexes=0:index_populating=false:truncating=false:default-read-touch-ttl-pct=0:default-ttl=0:disable-eviction=false:enable-index=false:stop-writes-count=0:stop-writes-size=0;",
+                "ns={name}:set={}:objects={}:tombstones=0:data_used_bytes={}:truncate_lut=0:sindexes={sindexes}:index_populating=false:truncating=false:default-read-touch-ttl-pct=0:default-ttl=0:disable-eviction=false:enable-index=false:stop-writes-count=0:stop-writes-size=0;",
                 usage.name, usage.records, usage.stored_bytes
             ));
         }

@@ -30,7 +30,7 @@ const HALF_LIFE_MS: u64 = 5 * 60 * 1000;
 /// counted half for every 5 minutes that have passed since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HotKey {
-    /// The record.
+    /// The digest of the record.
     pub digest: Digest,
     /// How often an operation had to wait for the record's lock.
     pub waits: u64,

@@ -34,7 +34,7 @@ use std::cell::OnceCell;
 /// A version never goes back in time: its last-update time is at least that of the version before, deleted ones included.
 #[derive(Clone, Copy, Debug)]
 pub struct NewVersion<'a> {
-    /// 1..=65535.
+    /// The generation, 1 to 65,535.
     pub generation: u16,
     /// When it expires, in seconds since 2010-01-01 UTC; 0 = never.
     pub void_time: u32,
@@ -81,7 +81,7 @@ pub struct RecordLock<'n> {
 }
 
 impl<'n> RecordLock<'n> {
-    /// The digest.
+    /// Returns the digest of the record.
     #[must_use]
     pub fn digest(&self) -> &Digest {
         &self.digest

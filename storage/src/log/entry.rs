@@ -344,7 +344,7 @@ impl<'a> EntryView<'a> {
         Self { raw, body }
     }
 
-    /// The digest.
+    /// Returns the digest of the record.
     #[must_use]
     pub fn digest(&self) -> Digest {
         digest_of(self.raw)

@@ -28,7 +28,7 @@ pub struct MaintenanceReport {
     pub expired: u64,
     /// Blocks given back.
     pub freed_blocks: u64,
-    /// Tombstones forgotten.
+    /// Tombstones that were forgotten, since nothing older is left of their records.
     pub dropped_tombstones: u64,
 }
 
