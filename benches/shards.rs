@@ -55,7 +55,7 @@ fn calls(criterion: &mut Criterion) {
             let filter = and([not(bin_exists("subkeys")), not(bin_exists("shard_of"))]);
             ("alice", policy.filter(filter))
         } else {
-            list.activate(shards).unwrap();
+            list.shards().activate(shards).unwrap();
             let key = "alice:0";
             let shard_of = set.get(key).unwrap().unwrap().get("shard_of").unwrap();
             let filter = and([
@@ -104,9 +104,9 @@ fn list(elements: Vec<Value>, shards: u64) -> ShardedList<Set> {
     set.operate("alice", &[items]).unwrap();
     let list = ShardedList::new(&store, "followers", "alice", "by").unwrap();
     if shards > 0 {
-        list.activate(shards).unwrap();
+        list.shards().activate(shards).unwrap();
     }
-    list.policy(ShardPolicy::by_hand())
+    list.policy(ShardPolicy::manual())
 }
 
 /// A page from the middle by its position, a page behind an element, and the same by reading everything.

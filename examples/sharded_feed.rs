@@ -12,12 +12,12 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 fn main() -> spikelet::Result<()> {
     let store = Store::in_memory()?;
 
-    // A list in one record until it is large or hot; then it spreads itself over companion records.
+    // A list in one record until it is large or hot; then it is sharded over companion records.
     let followers = ShardedList::new(&store, "users", "lisa", "followers")?;
     for follower in 0..500 {
         followers.add(follower)?;
     }
-    let state = followers.activate(8)?;
+    let state = followers.shards().activate(8)?;
     println!("after activate(8): {state:?}");
     // Nothing changes for readers: one order over all shards.
     assert_eq!(followers.len()?, 500);

@@ -15,7 +15,7 @@
 //! - An [`Operation`] reads or changes one bin, or an element in a list or map ([`operations`]).
 //!   Several of them on one record are one atomic call: [`Set::operate`].
 //! - A *sharded collection* ([`ShardedList`], [`ShardedMap`], [`ShardedCounter`], [`TimeShards`])
-//!   spreads over companion records when one record becomes too large or too hot, while it is used.
+//!   is sharded over companion records when one record becomes too large or too hot, while it is used.
 //!
 //! # Records
 //!

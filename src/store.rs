@@ -43,8 +43,9 @@ pub trait RecordSet {
     /// Does several operations on one record, in order, atomically, by a policy: as [`Set::operate_with`].
     ///
     /// [`OperateResult::record_bytes`] must say what the record takes then: policies by size
-    /// ([`ShardPolicy::by_size`](crate::shard::ShardPolicy::by_size)), and whether one record can hold what is to be brought together, are
-    /// judged by it alone. Where it is 0, a collection is spread for its size only once a write was refused as too large.
+    /// ([`ShardPolicy::record_bytes_max`](crate::shard::ShardPolicy::record_bytes_max)), and whether one record can hold what
+    /// is to be brought together, are judged by it alone. Where it is 0, a collection is sharded for its size only once a
+    /// write was refused as too large.
     ///
     /// # Errors
     /// As for [`Set::operate`].

@@ -108,6 +108,7 @@ fn a_store_is_saved_and_restored() {
         "path": backup, "into": into, "damaged": false, "damage": [],
         "records": 4, "restored": 4, "fresher": 0, "existed": 0, "expired": 0, "without_bins": 0,
         "left_out": 0, "refused": 0, "skipped_indexes": 0, "skipped_modules": 0,
+        "interrupted": false,
     });
     assert_eq!(figures, expected);
     let again = json(&["restore", &backup, "--into", &into], 0);

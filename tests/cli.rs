@@ -205,7 +205,7 @@ fn no_line_of_a_report_is_wider_than_a_hundred_columns_whatever_the_names() {
     for n in 0..50 {
         list.add(n).unwrap();
     }
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     store.close().unwrap();
     drop((list, store));
     let line = serde_json::json!({"set": set, "key": key, "bins": {&key: [1, 2], &bin: key}});

@@ -38,21 +38,21 @@ fn by_force() -> WritePolicy {
 }
 
 /// A store with a list of 100 elements in 4 companions, which is then harmed.
-fn spread(harm: impl FnOnce(&Set)) -> TempDir {
+fn sharded(harm: impl FnOnce(&Set)) -> TempDir {
     let dir = TempDir::new().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let list = ShardedList::new(&store, "followers", "alice", "by").unwrap();
     for id in 0..100 {
         list.add(id).unwrap();
     }
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     harm(&store.set("followers").unwrap());
     store.close().unwrap();
     dir
 }
 
 #[test]
-fn a_graph_is_spread_at_a_bound_and_every_edge_is_found_again() {
+fn a_graph_is_sharded_at_a_bound_and_every_edge_is_found_again() {
     let graph = ["--nodes", "500", "--edge-count", "6000", "--threads", "4"];
     let demo = [&["demo", "--shard-at", "512"], &graph[..]].concat();
     let (code, figures) = json(&demo);
@@ -73,7 +73,9 @@ fn a_graph_is_spread_at_a_bound_and_every_edge_is_found_again() {
 #[test]
 fn a_bound_that_is_no_size_is_refused() {
     for (bound, why) in [
-        ("0", "at least 1"),
+        ("0", "at least 512"),
+        ("5", "at least 512"),
+        ("511", "at least 512"),
         ("much", "is no size"),
         ("1e3", "is no size"),
     ] {
@@ -89,7 +91,7 @@ fn a_bound_that_is_no_size_is_refused() {
 
 #[test]
 fn shards_shows_a_collection_record_by_record() {
-    let dir = spread(|_| ());
+    let dir = sharded(|_| ());
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
     let collection = &found["collections"][0];
     assert_eq!(code, 0);
@@ -110,7 +112,7 @@ fn shards_shows_a_collection_record_by_record() {
     assert!(
         companions
             .iter()
-            .all(|companion| companion["standing"] == "current")
+            .all(|companion| companion["status"] == "current")
     );
 
     let output = run(&["shards", path(dir.path())]);
@@ -127,11 +129,13 @@ fn shards_shows_a_collection_record_by_record() {
 
 #[test]
 fn each_collection_of_a_record_is_told_by_its_bin() {
-    let dir = spread(|set| {
+    let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "of").unwrap();
         list.add(1).unwrap();
-        list.activate(2).unwrap();
-        list.split_with(|_| std::ops::ControlFlow::Break(()))
+        list.shards().activate(2).unwrap();
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .split()
             .unwrap();
     });
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
@@ -155,7 +159,7 @@ fn each_collection_of_a_record_is_told_by_its_bin() {
 
 #[test]
 fn a_missing_companion_is_damage() {
-    let dir = spread(|set| assert!(set.delete_with(&by_force(), "alice:2").unwrap().is_some()));
+    let dir = sharded(|set| assert!(set.delete_with(&by_force(), "alice:2").unwrap().is_some()));
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
     assert_eq!(
         (code, &found["collections"][0]["missing"]),
@@ -168,12 +172,12 @@ fn a_missing_companion_is_damage() {
 
 #[test]
 fn orphans_and_stale_companions_are_told_and_are_no_damage() {
-    let dir = spread(|set| {
+    let dir = sharded(|set| {
         // Somebody has deleted the root alone, and the collection was made anew.
         assert!(set.delete_with(&by_force(), "alice").unwrap().is_some());
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
         list.add(1).unwrap();
-        list.activate(1).unwrap();
+        list.shards().activate(1).unwrap();
     });
     let (code, check) = json(&["verify", path(dir.path())]);
     assert_eq!(code, 0, "{check}");
@@ -183,7 +187,7 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
         &["alice:1 (stale)", "alice:2 (stale)", "alice:3 (stale)"]
     );
 
-    let dir = spread(|set| assert!(set.delete_with(&by_force(), "alice").unwrap().is_some()));
+    let dir = sharded(|set| assert!(set.delete_with(&by_force(), "alice").unwrap().is_some()));
     let (code, check) = json(&["verify", path(dir.path())]);
     assert_eq!(code, 0, "{check}");
     assert_eq!(
@@ -194,12 +198,14 @@ fn orphans_and_stale_companions_are_told_and_are_no_damage() {
 
 #[test]
 fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
-    let dir = spread(|set| {
+    let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
-        list.merge().unwrap();
-        list.merge().unwrap();
-        list.demote().unwrap();
-        list.activate_with(2, |_| std::ops::ControlFlow::Break(()))
+        list.shards().merge().unwrap();
+        list.shards().merge().unwrap();
+        list.shards().deactivate().unwrap();
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .activate(2)
             .unwrap();
     });
     let (code, found) = json(&["shards", path(dir.path()), "alice"]);
@@ -209,16 +215,18 @@ fn elements_of_a_list_that_is_about_to_be_spread_are_in_its_root() {
     let output = run(&["shards", path(dir.path())]);
     let all = text(&output.stdout);
     assert!(
-        all.contains(" 100 ") && all.contains("spreading to 2 shards"),
+        all.contains(" 100 ") && all.contains("activating 2 shards"),
         "{all}"
     );
 }
 
 #[test]
 fn a_transition_that_was_left_is_told() {
-    let dir = spread(|set| {
+    let dir = sharded(|set| {
         let list = ShardedList::new(&Keep(set.clone()), "", "alice", "by").unwrap();
-        list.split_with(|_| std::ops::ControlFlow::Break(()))
+        list.shards()
+            .on_progress(|_| std::ops::ControlFlow::Break(()))
+            .split()
             .unwrap();
     });
     let (code, check) = json(&["verify", path(dir.path())]);

@@ -279,10 +279,10 @@ fn read_for_ever<S: RecordSet>(lists: &[ShardedList<S>], notes: &Notes) {
 
 /// 1 -> 8 -> 16 -> 8 -> 4 -> 2 -> 1, into the root, and again.
 fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64) {
-    list.help().unwrap();
+    list.shards().advance().unwrap();
     let mut down = notes.get(number, Note::Down) == 1;
     loop {
-        let shards = list.state().unwrap().shards;
+        let shards = list.shards().state().unwrap().shards;
         down = match shards {
             0 => false,
             16.. => true,
@@ -294,10 +294,10 @@ fn move_for_ever<S: RecordSet>(list: &ShardedList<S>, notes: &Notes, number: u64
             ControlFlow::Continue(())
         };
         let moved = match shards {
-            0 => list.activate_with(8, step),
-            1 if down => list.demote_with(step),
-            _ if down => list.merge_with(step),
-            _ => list.split_with(step),
+            0 => list.shards().on_progress(step).activate(8),
+            1 if down => list.shards().on_progress(step).deactivate(),
+            _ if down => list.shards().on_progress(step).merge(),
+            _ => list.shards().on_progress(step).split(),
         };
         moved.unwrap();
         notes.set(number, Note::Down, u64::from(down));
@@ -365,14 +365,15 @@ fn the_sharded_collections_of_a_record_survive_the_killed_process() {
             })
             .collect();
         removed = notes.sum(Note::RemoveDone);
-        let is_interrupted = |list: &ShardedList<_>| list.state().unwrap().transition.is_some();
+        let is_interrupted =
+            |list: &ShardedList<_>| list.shards().state().unwrap().transition.is_some();
         interrupted += usize::from(lists.iter().any(is_interrupted));
         // As it was left, in the middle of whatever it was; and after that was ended.
         for _ in 0..2 {
             judge(&read_all(&lists), &rows).unwrap_or_else(|why| panic!("round {round}: {why}"));
             for list in &lists {
                 assert_eq!(list.len().unwrap() as usize, read_list(list).len());
-                list.help().unwrap();
+                list.shards().advance().unwrap();
             }
         }
         if round % 3 == 0 {

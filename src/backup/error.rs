@@ -49,6 +49,9 @@ pub enum BackupError {
     /// It was not begun; the text says why, and what to do.
     #[error("{0}")]
     Refused(String),
+    /// It was cancelled before it was done.
+    #[error("cancelled before it was done")]
+    Cancelled,
     /// The store refused.
     #[error(transparent)]
     Store(#[from] Error),

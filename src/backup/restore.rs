@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::error::{BackupError, ReadError};
 use super::files::files_of;
 use super::reader::{Reader, Skipped};
 use super::record::SavedRecord;
+use super::save::is_cancelled;
 use crate::engine::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
 use crate::{Error, Namespace, Store};
@@ -55,6 +58,9 @@ pub struct RestoreOptions {
     /// Writes over records that belong to sharded collections, too, though that may break them: over companions what is
     /// none, into a record what is a companion, and in the place of a root a record that says nothing of its companions.
     pub override_shards: bool,
+    /// Ends the restore when it becomes true: [`Restore::prepare`] with [`BackupError::Cancelled`], [`Restore::run`] with
+    /// what it has restored, see [`RestoreSummary::cancelled`]. Default: never.
+    pub cancel: Option<Arc<AtomicBool>>,
 }
 
 /// What a restore has done. Every record that was read is in exactly one of the counts.
@@ -79,6 +85,9 @@ pub struct RestoreSummary {
     pub refused: u64,
     /// What is no record.
     pub skipped: Skipped,
+    /// It was cancelled: further records of the backup were not read. The same restore goes on, since records that are
+    /// there with the generation of the backup are left alone.
+    pub cancelled: bool,
 }
 
 /// A backup that was read and checked, and can be restored.
@@ -262,6 +271,9 @@ impl Restore {
         let files = Files::find(path)?;
         let mut namespaces: BTreeMap<String, Contents> = BTreeMap::new();
         let (_, damage) = files.read(progress, &mut |path, record| {
+            if is_cancelled(options.cancel.as_ref()) {
+                return Err(BackupError::Cancelled);
+            }
             let Some(name) = options.target_of(record) else {
                 return Ok(None);
             };
@@ -328,6 +340,9 @@ impl Restore {
         }
         let mut summary = RestoreSummary::default();
         let read = files.read(progress, &mut |path, record| {
+            if is_cancelled(options.cancel.as_ref()) {
+                return Err(BackupError::Cancelled);
+            }
             summary.records += 1;
             match options.restore(record, &targets) {
                 Ok(outcome) => {
@@ -351,6 +366,10 @@ impl Restore {
                 Some(error) if !options.partial => Err(stopped(error)),
                 _ => Ok(RestoreSummary { skipped, ..summary }),
             },
+            Err(BackupError::Cancelled) => Ok(RestoreSummary {
+                cancelled: true,
+                ..summary
+            }),
             Err(error) => Err(stopped(error)),
         }
     }

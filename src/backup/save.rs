@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use spikelet_storage::{Digest, PARTITIONS};
 
@@ -34,6 +36,13 @@ pub struct BackupOptions {
     pub no_ttl_only: bool,
     /// At this size a file of a directory ends. Default: 250 MiB.
     pub file_bytes: u64,
+    /// Ends the backup when it becomes true: with [`BackupError::Cancelled`], and leaving nothing. Default: never.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+/// Whether somebody wants an end.
+pub(super) fn is_cancelled(cancel: Option<&Arc<AtomicBool>>) -> bool {
+    cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
 }
 
 impl Default for BackupOptions {
@@ -45,6 +54,7 @@ impl Default for BackupOptions {
             no_bins: false,
             no_ttl_only: false,
             file_bytes: FILE_BYTES,
+            cancel: None,
         }
     }
 }
@@ -93,7 +103,8 @@ impl BackupSummary {
 /// lists and maps without the index that may be kept of them. Takes the memory of a partition's digests and one record.
 ///
 /// # Errors
-/// If something is wrong with the options or the output, nothing is left there. Damaged records are counted instead.
+/// If something is wrong with the options or the output, or it is cancelled, nothing is left there. Damaged records are
+/// counted instead.
 pub fn save(
     store: &Store,
     out: &Path,
@@ -195,6 +206,9 @@ impl Saver<'_> {
                 summary.note_damage(format!("namespace {}: {damage}", namespace.name()));
             });
             for digest in &digests {
+                if is_cancelled(self.options.cancel.as_ref()) {
+                    return Err(BackupError::Cancelled);
+                }
                 if file.written() >= self.options.file_bytes && output.is_dir() {
                     summary.bytes += file.written();
                     output.sync(file.into_inner())?;

@@ -5,7 +5,7 @@
 //! then the bits are worked on 64 at a time (`window`, `integer`).
 //!
 //! * [`read`] and [`modify`] are the entry points. They take bytes and never panic, whatever the bytes are.
-//! * `policy`: the flags, as users give them.
+//! * `policy`: the flags, as users give them. `code`: the numbers of the operations.
 //!
 //! Knows calls and the types of bins; knows neither records nor the names of bins.
 
@@ -15,6 +15,8 @@ mod policy;
 #[cfg(test)]
 mod tests;
 mod window;
+
+pub(crate) mod code;
 
 pub use policy::{BitOverflow, BitPolicy, BitResizeFlags, BitSign, BitWriteFlags};
 
@@ -28,28 +30,6 @@ use crate::value::ParticleType;
 /// The longest blob that an operation makes: the longest that a record can hold. What would be longer is refused before
 /// memory is taken for it.
 const MAX_BLOB_BYTES: u64 = 8 << 20;
-
-/// Numbers of the operations.
-pub(crate) mod code {
-    pub(crate) const RESIZE: u8 = 0;
-    pub(crate) const INSERT: u8 = 1;
-    pub(crate) const REMOVE: u8 = 2;
-    pub(crate) const SET: u8 = 3;
-    pub(crate) const OR: u8 = 4;
-    pub(crate) const XOR: u8 = 5;
-    pub(crate) const AND: u8 = 6;
-    pub(crate) const NOT: u8 = 7;
-    pub(crate) const LSHIFT: u8 = 8;
-    pub(crate) const RSHIFT: u8 = 9;
-    pub(crate) const ADD: u8 = 10;
-    pub(crate) const SUBTRACT: u8 = 11;
-    pub(crate) const SET_INT: u8 = 12;
-    pub(crate) const GET: u8 = 50;
-    pub(crate) const COUNT: u8 = 51;
-    pub(crate) const LSCAN: u8 = 52;
-    pub(crate) const RSCAN: u8 = 53;
-    pub(crate) const GET_INT: u8 = 54;
-}
 
 /// Executes a call that reads. O(bits of the window); a window of whole bytes is not copied.
 pub(crate) fn read<'a>(

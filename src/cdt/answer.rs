@@ -4,9 +4,11 @@ use std::borrow::Cow;
 
 use super::elements::ByRank;
 use super::returns::{ReturnKind, Returns};
+use super::segment::Segment;
 use super::select::{Places, SelectedBy, Selector, select};
+use super::shape::Shape;
 use super::value_list::{ValueMatches, by_value};
-use super::view::{Segment, Shape, View};
+use super::view::View;
 use crate::call::{CallError, Reply};
 use crate::value::msgpack::{
     element_len, write_array_header, write_flags_header, write_int, write_map_header,

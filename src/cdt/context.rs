@@ -7,17 +7,21 @@
 use std::borrow::Cow;
 
 use super::dispatch::{ActionResult, UnreadCall};
-use super::edit::{Edit, Splice};
+use super::edit::Edit;
 use super::elements::{Elements, find_key};
 use super::insert;
 use super::policy::ListWriteFlags;
 use super::put::check_key;
+use super::segment::Segment;
 use super::select::{Selector, locate};
-use super::view::{Segment, Shape, View, wrong_type};
+use super::shape::Shape;
+use super::splice::Splice;
+use super::view::{View, wrong_type};
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, normal};
-use crate::value::msgpack::{MAX_NESTING, Reader, Token, element_len};
+use crate::value::msgpack::{Reader, Token, element_len};
 use crate::value::{
-    FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Purpose, element_to_stored,
+    FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, MAX_NESTING, ParticleType, Purpose,
+    element_to_stored,
 };
 
 /// The parts of a context's kind: which selector, in what it looks, what it creates.

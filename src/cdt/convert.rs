@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::edit::{Edit, Splice};
+use super::edit::Edit;
 use super::elements::sorting;
 use super::policy::ListSortFlags;
-use super::view::{Shape, View};
+use super::shape::Shape;
+use super::splice::Splice;
+use super::view::View;
 use crate::call::CallError;
 use crate::value::FLAG_ORDERED;
 use crate::value::order::compare;

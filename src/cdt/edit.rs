@@ -1,52 +1,16 @@
-//! Splices of encoded items, and the new list or map that they make.
-
-use std::borrow::Cow;
+//! A new list or map: what splices make of an old one.
 
 use super::cost;
-use super::index::{NewIndex, item_lens};
-use super::ranks::NewRanks;
-use super::view::{Segment, Shape, View};
+use super::new_index::NewIndex;
+use super::new_ranks::NewRanks;
+use super::shape::Shape;
+use super::splice::Splice;
+use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::{
     array_header_len, flags_header_len, write_array_header, write_flags_header, write_map_header,
 };
 use crate::value::{CodecError, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType};
-
-/// Items taken out at one place, and others put there.
-#[derive(Clone, Debug)]
-pub(super) struct Splice<'a> {
-    /// What goes. May be empty: then only its place counts.
-    pub(super) removed: Segment,
-    /// What comes: `count` encoded items.
-    pub(super) inserted: Cow<'a, [u8]>,
-    pub(super) count: u32,
-}
-
-impl<'a> Splice<'a> {
-    /// Items in place of others, or in a gap.
-    pub(super) const fn new(removed: Segment, items: Cow<'a, [u8]>, count: u32) -> Self {
-        Self {
-            removed,
-            inserted: items,
-            count,
-        }
-    }
-
-    /// Items to be taken out.
-    pub(super) const fn remove(removed: Segment) -> Self {
-        Self::new(removed, Cow::Borrowed(&[]), 0)
-    }
-
-    /// By how many bytes the items behind the splice move.
-    pub(super) fn growth(&self) -> isize {
-        self.inserted.len().cast_signed() - (self.removed.end - self.removed.start).cast_signed()
-    }
-
-    /// The encoded lengths of the inserted items.
-    pub(super) fn inserted_lens(&self, shape: Shape) -> impl Iterator<Item = usize> {
-        item_lens(shape, &self.inserted)
-    }
-}
 
 /// A new list or map, not yet written: an old one with splices, perhaps with other flags. It knows its length beforehand
 /// and writes itself in one pass.

@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 
-use super::edit::{Edit, Splice};
+use super::edit::Edit;
 use super::elements::{Elements, Matcher, sorting, split};
 use super::policy::ListWriteFlags;
 use super::range::resolve;
-use super::view::{Segment, View};
+use super::segment::Segment;
+use super::splice::Splice;
+use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::order::{compare, compare_total};
 

@@ -5,13 +5,13 @@
 //! 1. `dispatch` reads the call: which operation it is (`table`, `code`), and its arguments (`action`). Operations that this
 //!    program builds have theirs read already.
 //! 2. `context` goes down a path into nested lists and maps, if the call has one.
-//! 3. [`View`] reads the head of the list or map: count, flags, index data, where the items begin. Lists and maps are both
-//!    rows of items; an item of a map is a key with its value.
+//! 3. [`View`] reads the head of the list or map: count, flags, index data (`index`, `ranks`), where the items begin. Lists
+//!    and maps are both rows of items (`shape`, `segment`); an item of a map is a key with its value.
 //! 4. `select` finds items by index, key, rank or value (`elements`, `range`, `value_list`), with the costs that the index
 //!    allows.
 //! 5. The operation replies something about what is selected (`answer`, put together from encoded bytes), removes it, or
-//!    replaces it (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]: splices of encoded items, with the length
-//!    of what it will write known beforehand, and with the new index (`index`, `ranks`).
+//!    replaces it (`insert`, `put`, `number`, `convert`). A change is an [`Edit`]: splices of encoded items (`splice`), with
+//!    the length of what it will write known beforehand, and with the new index (`new_index`, `new_ranks`).
 //! 6. The executor of operations lets the edit write itself, once, straight into the new record.
 //!
 //! Data comes in as the bytes of a bin's value and of an encoded call, and goes out as edits and replies. This layer knows
@@ -27,15 +27,20 @@ mod edit;
 mod elements;
 mod index;
 mod insert;
+mod new_index;
+mod new_ranks;
 mod number;
 mod policy;
 mod put;
 mod range;
 mod ranks;
 mod returns;
+mod segment;
 mod select;
 mod selections;
+mod shape;
 mod sought;
+mod splice;
 mod table;
 mod value_list;
 mod view;
@@ -66,8 +71,7 @@ use dispatch::UnreadCall;
 use view::View;
 
 use crate::call::{Call, CallError, Payload, Reply};
-use crate::value::msgpack::MAX_NESTING;
-use crate::value::{CodecError, ParticleType};
+use crate::value::{CodecError, MAX_NESTING, ParticleType};
 
 /// Executes a call that reads a list or map: `current` is the type and stored value of its bin.
 pub(crate) fn read<'a>(

@@ -3,11 +3,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use super::edit::{Edit, Splice};
+use super::edit::Edit;
 use super::elements::{Elements, find_key};
 use super::insert::Items;
 use super::policy::MapWriteFlags;
-use super::view::{Segment, Shape, View};
+use super::segment::Segment;
+use super::shape::Shape;
+use super::splice::Splice;
+use super::view::View;
 use crate::call::CallError;
 use crate::value::CodecError;
 use crate::value::msgpack::{Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token};

@@ -3,13 +3,6 @@
 //! It stands in front of the offsets in the index data of the map: for each rank the position of its entry, little-endian,
 //! in 1, 2 or 4 bytes, the fewest that hold every position. Entries with equal values go by position.
 
-use std::cmp::Ordering;
-
-use super::cost;
-use super::edit::Splice;
-use super::elements::{Elements, sorting};
-use super::view::{Shape, View};
-use crate::call::CallError;
 use crate::value::CodecError;
 
 /// Positions by rank, as they are stored.
@@ -51,163 +44,10 @@ impl<'a> Ranks<'a> {
 }
 
 /// The fewest bytes that hold every position of `count` entries.
-const fn entry_width(count: u32) -> usize {
+pub(super) const fn entry_width(count: u32) -> usize {
     match count {
         0..=0x100 => 1,
         0x101..=0x1_0000 => 2,
         _ => 4,
-    }
-}
-
-/// The ranks that an edit will write.
-#[derive(Debug, Default)]
-pub(super) struct NewRanks {
-    positions: Vec<u32>,
-}
-
-impl NewRanks {
-    /// The ranks of what `splices` make of `old`. With old ranks: O(log N) comparisons for each new entry, and one pass over
-    /// numbers; without: a sort.
-    pub(super) fn plan(old: &View<'_>, splices: &[Splice<'_>]) -> Result<Self, CallError> {
-        let moves = Moves::of(splices);
-        let mut news = inserted(old.shape, splices)?;
-        let old_ranks = match old.ranks {
-            Some(ranks) => ranks,
-            None => {
-                for item in old.walk() {
-                    let item = item?;
-                    if let Place::At(at) = moves.place(item.at) {
-                        news.push((old.value(item), at));
-                    }
-                }
-                news.sort_by(by_value);
-                let positions = news.iter().map(|(_, at)| *at).collect();
-                return Ok(Self { positions });
-            }
-        };
-        news.sort_by(by_value);
-        let elements = Elements::of(old)?;
-        let mut positions = Vec::with_capacity(old.count as usize + news.len());
-        let mut copied = 0;
-        let mut copy_up_to = |positions: &mut Vec<u32>, rank: u32| -> Result<(), CallError> {
-            for rank in std::mem::replace(&mut copied, rank)..rank {
-                let at = ranks_position(&old_ranks, rank, old.count)?;
-                if let Place::At(at) = moves.place(at) {
-                    positions.push(at);
-                }
-            }
-            Ok(())
-        };
-        for new in &news {
-            let rank = elements.partition(0, old.count, |rank| {
-                let at = old_ranks.position(rank);
-                let (Place::At(place) | Place::Gone(place)) = moves.place(at);
-                let value = old.shape.value_of(elements.from(at));
-                by_value(&(value, place), new).is_lt()
-            });
-            copy_up_to(&mut positions, rank)?;
-            positions.push(new.1);
-        }
-        copy_up_to(&mut positions, old.count)?;
-        Ok(Self { positions })
-    }
-
-    /// The length of what [`NewRanks::write`] writes.
-    pub(super) fn len(&self) -> usize {
-        self.positions.len() * entry_width(self.positions.len() as u32)
-    }
-
-    /// Appends the ranks.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
-        cost::copy(self.len());
-        match entry_width(self.positions.len() as u32) {
-            1 => out.extend(self.positions.iter().map(|at| *at as u8)),
-            2 => {
-                for at in &self.positions {
-                    out.extend_from_slice(&(*at as u16).to_le_bytes());
-                }
-            }
-            _ => {
-                for at in &self.positions {
-                    out.extend_from_slice(&at.to_le_bytes());
-                }
-            }
-        }
-    }
-}
-
-fn by_value(a: &(&[u8], u32), b: &(&[u8], u32)) -> Ordering {
-    sorting(a.0, b.0).then(a.1.cmp(&b.1))
-}
-
-fn ranks_position(ranks: &Ranks<'_>, rank: u32, count: u32) -> Result<u32, CallError> {
-    let at = ranks.position(rank);
-    if at < count {
-        Ok(at)
-    } else {
-        Err(CallError::Stored(CodecError::BadIndex))
-    }
-}
-
-/// The values of the inserted entries, and the positions that they will have.
-fn inserted<'s>(
-    shape: Shape,
-    splices: &'s [Splice<'_>],
-) -> Result<Vec<(&'s [u8], u32)>, CallError> {
-    let mut news = Vec::new();
-    let mut moved = 0_i64;
-    for splice in splices {
-        let mut at = (i64::from(splice.removed.at) + moved) as u32;
-        let mut rest = &*splice.inserted;
-        while !rest.is_empty() {
-            let len = shape.item_len(rest).map_err(CallError::Stored)?;
-            let (item, behind) = rest.split_at_checked(len).unwrap_or((rest, &[]));
-            news.push((shape.value_of(item), at));
-            at += 1;
-            rest = behind;
-        }
-        moved += i64::from(splice.count) - i64::from(splice.removed.count);
-    }
-    Ok(news)
-}
-
-/// Where an old item is after an edit.
-enum Place {
-    At(u32),
-    /// Nowhere; it would be here.
-    Gone(u32),
-}
-
-/// Where old items go: behind each splice, by how much they move.
-struct Moves {
-    /// First removed position, first position behind, what it becomes.
-    splices: Vec<(u32, u32, u32)>,
-}
-
-impl Moves {
-    fn of(splices: &[Splice<'_>]) -> Self {
-        let mut moved = 0_i64;
-        let splices = splices
-            .iter()
-            .map(|Splice { removed, count, .. }| {
-                moved += i64::from(*count) - i64::from(removed.count);
-                let behind = removed.at + removed.count;
-                (removed.at, behind, (i64::from(behind) + moved) as u32)
-            })
-            .collect();
-        Self { splices }
-    }
-
-    #[inline]
-    fn place(&self, at: u32) -> Place {
-        let before = self.splices.partition_point(|splice| splice.0 <= at);
-        match before
-            .checked_sub(1)
-            .and_then(|last| self.splices.get(last))
-        {
-            None => Place::At(at),
-            Some((_, behind, becomes)) if at < *behind => Place::Gone(*becomes),
-            Some((_, behind, becomes)) => Place::At(at - behind + becomes),
-        }
     }
 }

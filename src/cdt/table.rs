@@ -3,7 +3,7 @@
 use super::code as c;
 use super::policy::MapWriteFlags;
 use super::returns::{ReturnKind, Returns};
-use super::view::Shape;
+use super::shape::Shape;
 
 /// What an operation kind, before its arguments are read.
 #[derive(Clone, Copy, Debug, PartialEq)]

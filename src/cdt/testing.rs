@@ -2,8 +2,9 @@
 
 use super::dispatch::PreparedCall;
 use super::policy::MapWriteFlags;
+use super::shape::Shape;
 use super::table::{ActionKind, Arity, OpSpec, SelectorKind};
-use super::view::{Shape, View};
+use super::view::View;
 use super::{modify, read};
 use crate::call::{Call, CallError, CallWriter, Payload, Trust, below};
 use crate::value::testing::decode;

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::code;
 use super::dispatch::PreparedCall;
+use super::shape::Shape;
 use super::table::{OpSpec, rows};
 use super::testing::{Arg, Bin, Needs, call, call_below, needs, parses};
-use super::view::Shape;
 use crate::call::{Call, CallError, Trust};
 use crate::value::testing::{any_value, encoded};
 use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType, Value};

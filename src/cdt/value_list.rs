@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use super::elements::{ByRank, Matcher, sorting};
-use super::view::{Segment, View};
+use super::segment::Segment;
+use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
 use crate::value::msgpack::WILDCARD;
 use crate::value::order::{compare, compare_total};

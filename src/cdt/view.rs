@@ -6,88 +6,10 @@
 use super::cost;
 use super::index::Index;
 use super::ranks::Ranks;
+use super::segment::Segment;
+use super::shape::Shape;
 use crate::call::CallError;
-use crate::value::msgpack::element_len;
-use crate::value::{
-    CodecError, Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED, ParticleType,
-};
-
-/// What the items are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// Elements.
-    List,
-    /// Keys with their values, in the order of the keys.
-    Map,
-}
-
-impl Shape {
-    /// The type of a bin that holds it.
-    pub(crate) const fn kind(self) -> ParticleType {
-        match self {
-            Self::List => ParticleType::List,
-            Self::Map => ParticleType::Map,
-        }
-    }
-
-    /// The shape of a value of this type, if it has one.
-    pub(crate) const fn of_kind(kind: ParticleType) -> Option<Self> {
-        match kind {
-            ParticleType::List => Some(Self::List),
-            ParticleType::Map => Some(Self::Map),
-            _ => None,
-        }
-    }
-
-    /// The shape of an encoded element, if it is a list or map.
-    pub(crate) fn of_element(element: &[u8]) -> Option<Self> {
-        match element.first() {
-            Some(0x90..=0x9f | 0xdc | 0xdd) => Some(Self::List),
-            Some(0x80..=0x8f | 0xde | 0xdf) => Some(Self::Map),
-            _ => None,
-        }
-    }
-
-    /// The length in bytes of the item at the front.
-    #[inline]
-    pub(super) fn item_len(self, bytes: &[u8]) -> Result<usize, CodecError> {
-        let first = element_len(bytes)?;
-        match self {
-            Self::List => Ok(first),
-            Self::Map => Ok(first + element_len(bytes.get(first..).unwrap_or_default())?),
-        }
-    }
-
-    /// The bytes from the value of the item at the front on.
-    #[inline]
-    pub(super) fn value_of(self, item: &[u8]) -> &[u8] {
-        match self {
-            Self::List => item,
-            Self::Map => {
-                let key = element_len(item).unwrap_or(item.len());
-                item.get(key..).unwrap_or_default()
-            }
-        }
-    }
-
-    /// The flags that this shape can have.
-    pub(super) const fn legal_flags(self) -> u8 {
-        match self {
-            Self::List => FLAG_ORDERED | FLAG_PERSIST_INDEX,
-            Self::Map => FLAG_ORDERED | FLAG_VALUE_ORDERED | FLAG_PERSIST_INDEX,
-        }
-    }
-
-    /// Flags that a client gave, without what this shape cannot have; an order by value includes that by key.
-    pub(super) const fn flags(self, given: u64) -> u8 {
-        let flags = (given & 0xff) as u8 & self.legal_flags();
-        if flags & FLAG_VALUE_ORDERED != 0 {
-            flags | FLAG_ORDERED
-        } else {
-            flags
-        }
-    }
-}
+use crate::value::{CodecError, Container, FLAG_ORDERED, FLAG_VALUE_ORDERED, ParticleType};
 
 /// An encoded list or map. Copying it is free.
 #[derive(Clone, Copy, Debug)]
@@ -102,15 +24,6 @@ pub(crate) struct View<'a> {
     pub(super) ranks: Option<Ranks<'a>>,
     /// The encoded items, and nothing else.
     pub(super) content: &'a [u8],
-}
-
-/// Consecutive items: their positions and their bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Segment {
-    pub(crate) at: u32,
-    pub(crate) count: u32,
-    pub(crate) start: usize,
-    pub(crate) end: usize,
 }
 
 impl<'a> View<'a> {
@@ -236,18 +149,6 @@ impl<'a> View<'a> {
     /// The place behind the last item.
     pub(super) const fn end(&self) -> Segment {
         Segment::gap(self.count, self.content.len())
-    }
-}
-
-impl Segment {
-    /// No items, in front of the one at a position.
-    pub(super) const fn gap(at: u32, start: usize) -> Self {
-        Self {
-            at,
-            count: 0,
-            start,
-            end: start,
-        }
     }
 }
 

@@ -14,9 +14,10 @@ use crate::operation::{Checked, ResultSink};
 use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
-use super::namespace::{Core, Namespace, metadata_of};
+use super::core::{Core, expired, metadata_of};
+use super::namespace::Namespace;
 use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
-use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key, expired};
+use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
 
 /// A record as a wire client names it.
 #[derive(Clone, Copy, Debug)]

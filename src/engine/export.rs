@@ -10,8 +10,9 @@ use crate::record::{Key, RecordView, ShardRole, keeps_description};
 use crate::error::ShardLoss;
 use crate::{Error, Result};
 
-use super::namespace::{Core, Namespace, metadata_of};
-use super::write::{check_key, expired, with_scratch, wrong_set};
+use super::core::{Core, expired, metadata_of};
+use super::namespace::Namespace;
+use super::write::{check_key, with_scratch, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
 #[derive(Clone, Copy, Debug)]

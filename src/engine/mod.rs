@@ -1,12 +1,13 @@
 //! The engine: namespaces and sets, the read path, the write path, policies.
 //!
-//! Read `store.rs` (what is open), `set.rs`, `set/batch.rs` and `set/write.rs` (what users call), `write.rs` (the path of one write, step by step) and
+//! Read `store.rs` (what is open), `core.rs` (what the handles of a namespace share), `set.rs`, `set/batch.rs` and `set/write.rs` (what users call), `write.rs` (the path of one write, step by step) and
 //! `policy.rs`. Below it is `spikelet_storage`, which stores bytes by digest; the bytes of a record are read and made by
 //! `record` and `operation`. Nothing here knows how bins are encoded or where entries lie.
 
 #[cfg(feature = "server")]
 mod by_digest;
 mod config;
+mod core;
 #[cfg(feature = "backup")]
 mod export;
 mod namespace;
@@ -19,9 +20,10 @@ mod write;
 #[cfg(feature = "server")]
 pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
 pub use config::NamespaceConfig;
+pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
-pub use namespace::{HotRecord, Namespace, ScannedRecord};
+pub use namespace::Namespace;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };

@@ -3,91 +3,23 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage,
-    Stats, Truncate,
-};
+use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Stats, Truncate};
 
-use crate::error::WriteStop;
-use crate::expression::Expression;
-use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
-use crate::{Error, Result};
+#[cfg(doc)]
+use crate::Error;
+use crate::Result;
+use crate::record::KeyHash;
 
 use super::config::NamespaceConfig;
-use super::open_dirs::{OpenDir, name_holder};
-use super::policy::WritePolicy;
+use super::core::{Core, HotRecord, ScannedRecord};
 use super::set::Set;
-use super::write::expired;
-
-/// What the handles share.
-pub(super) struct Core {
-    pub(super) storage: spikelet_storage::Namespace,
-    pub(super) key_hash: KeyHash,
-    pub(super) clock: Arc<dyn Clock>,
-    pub(super) max_record_bytes: u64,
-    pub(super) default_time_to_live: Option<Duration>,
-    /// Whether the records are in memory and on no device.
-    pub(super) in_memory: bool,
-    pub(super) opening: Opening,
-    /// Behind `storage`, which is dropped first. `None`: in memory.
-    _open_dir: Option<OpenDir>,
-    /// How many roots have lost the description of their shards to writes that were not those of the collection.
-    pub(super) lost_roots: AtomicU64,
-}
 
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
 #[derive(Clone)]
 pub struct Namespace {
     pub(super) core: Arc<Core>,
-}
-
-/// A record as a scan meets it, read in place.
-#[derive(Clone, Copy, Debug)]
-pub struct ScannedRecord<'a> {
-    /// The digest of the record.
-    pub digest: Digest,
-    /// The stored user key; see [`ScannedRecord::key`].
-    stored_key: Option<&'a [u8]>,
-    /// The number of its set: an index into [`Namespace::sets`]. 0: no set.
-    pub set_id: u16,
-    /// Generation and times.
-    pub metadata: Metadata,
-    /// What it takes on the device, in bytes.
-    pub stored_bytes: u64,
-    /// The bins of the record, lent where they lie.
-    pub view: RecordView<'a>,
-}
-
-impl<'a> ScannedRecord<'a> {
-    /// The user key, if it is stored.
-    #[must_use]
-    pub fn key(&self) -> Option<Key<'a>> {
-        Key::from_stored(self.stored_key?).ok()
-    }
-
-    /// The record, owned. O(bytes).
-    ///
-    /// # Errors
-    /// [`Error::Malformed`] if its bins are malformed.
-    pub fn to_record(&self) -> Result<Record> {
-        Record::new(self.metadata, self.stored_key, self.view.as_bytes())
-    }
-}
-
-/// A record on which writers have waited or were refused. After 5 minutes an event counts half.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HotRecord {
-    /// The digest of the record.
-    pub digest: Digest,
-    /// Its user key, if it exists and stores one.
-    pub key: Option<Key<'static>>,
-    /// How often a writer had to wait.
-    pub waits: u64,
-    /// How often a writer was refused with [`Error::KeyBusy`].
-    pub busy: u64,
 }
 
 impl Namespace {
@@ -96,34 +28,8 @@ impl Namespace {
         options: spikelet_storage::Options,
         read_only: bool,
     ) -> Result<Self> {
-        let clock = Arc::clone(&options.clock);
-        let in_memory = matches!(options.storage, spikelet_storage::Storage::Memory);
-        let dir = match &options.storage {
-            spikelet_storage::Storage::Files { dir, .. } => Some(dir.clone()),
-            _ => None,
-        };
-        let opened = if read_only {
-            spikelet_storage::Namespace::open_read_only(options)
-        } else {
-            spikelet_storage::Namespace::open(options)
-        };
-        let (storage, opening) = opened.map_err(|error| match &dir {
-            Some(dir) => name_holder(error.into(), dir),
-            None => error.into(),
-        })?;
-        let core = Core {
-            storage,
-            key_hash: config.key_hash,
-            clock,
-            max_record_bytes: config.max_record_bytes,
-            default_time_to_live: config.default_time_to_live,
-            in_memory,
-            opening,
-            _open_dir: dir.as_deref().map(OpenDir::new),
-            lost_roots: AtomicU64::new(0),
-        };
         Ok(Self {
-            core: Arc::new(core),
+            core: Arc::new(Core::open(config, options, read_only)?),
         })
     }
 
@@ -296,140 +202,4 @@ impl fmt::Debug for Namespace {
             .field("name", &self.name())
             .finish_non_exhaustive()
     }
-}
-
-impl Core {
-    pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
-        let key_of = |digest: &Digest| {
-            let key = self.storage.get(digest, |entry| {
-                entry
-                    .key()
-                    .and_then(|stored| Key::from_stored(stored).ok().map(Key::into_owned))
-            });
-            key.ok().flatten().flatten()
-        };
-        let hot = self.storage.hot_keys(most).into_iter();
-        hot.map(|hot| HotRecord {
-            digest: hot.digest,
-            key: key_of(&hot.digest),
-            waits: hot.waits,
-            busy: hot.busy,
-        })
-        .collect()
-    }
-
-    pub(super) fn truncate(&self, what: Truncate, before: Option<SystemTime>) -> Result<u64> {
-        let now_ms = self.clock.now_ms();
-        let before_ms = before.map(|time| {
-            let unix_ms = time
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| since.as_millis() as u64);
-            unix_ms.saturating_sub(EPOCH_UNIX_SECONDS * 1000)
-        });
-        if before_ms.is_some_and(|before_ms| before_ms == 0 || before_ms > now_ms) {
-            return Err(Error::parameter(
-                "a truncation needs a time between 2010 and now; leave it out to remove everything",
-            ));
-        }
-        Ok(self.storage.truncate(what, before_ms)?)
-    }
-
-    /// Lends the live records of a partition that pass a filter, of one set or of all, to `read`.
-    pub(super) fn scan_partition<B>(
-        &self,
-        partition: usize,
-        set_id: Option<u16>,
-        filter: Option<&Expression>,
-        read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        let now_ms = self.clock.now_ms();
-        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
-        self.storage.scan_sets(partition, is_wanted, |entry| {
-            let entry = match entry {
-                Ok(entry) if expired(&entry, now_ms) => return ControlFlow::Continue(()),
-                Ok(entry) => entry,
-                Err(error) => return read(Err(error.into())),
-            };
-            let record = self
-                .check_filter(filter, &entry, "", now_ms)
-                .and_then(|()| scanned(&entry));
-            match record {
-                Err(Error::FilteredOut { .. }) => ControlFlow::Continue(()),
-                record => read(record),
-            }
-        })
-    }
-
-    /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
-    #[cfg(any(feature = "backup", feature = "server"))]
-    pub(super) fn digests_in(
-        &self,
-        partition: usize,
-        is_wanted: impl Fn(u16) -> bool,
-        mut damaged: impl FnMut(Error),
-    ) -> Vec<Digest> {
-        let now_ms = self.clock.now_ms();
-        let mut digests = Vec::new();
-        let _: ControlFlow<()> = self.storage.scan_sets(partition, is_wanted, |entry| {
-            match entry {
-                Ok(entry) if expired(&entry, now_ms) => {}
-                Ok(entry) => digests.push(entry.digest()),
-                Err(error) => damaged(error.into()),
-            }
-            ControlFlow::Continue(())
-        });
-        digests.sort_unstable();
-        digests
-    }
-
-    /// Puts the policy's limit into a storage error that does not know it.
-    pub(super) fn refused(&self, error: spikelet_storage::Error, policy: &WritePolicy) -> Error {
-        match error {
-            spikelet_storage::Error::Timeout => Error::Timeout {
-                after: policy.total_timeout.unwrap_or_default(),
-                in_doubt: false,
-                record: None,
-            },
-            other => self.not_written(other),
-        }
-    }
-
-    /// The error of a write that storage refused, with the limit of space that it has met.
-    pub(super) fn not_written(&self, error: spikelet_storage::Error) -> Error {
-        match error {
-            // Where more blocks are free than the reserve has, the file system does not give them.
-            spikelet_storage::Error::StopWrites {
-                namespace,
-                free_blocks,
-            } if free_blocks > self.storage.stats().reserve_blocks => Error::StopWrites {
-                namespace: namespace.into(),
-                cause: WriteStop::FileSystemFull,
-            },
-            other => other.into(),
-        }
-    }
-}
-
-fn scanned<'a>(entry: &spikelet_storage::EntryView<'a>) -> Result<ScannedRecord<'a>> {
-    Ok(ScannedRecord {
-        digest: entry.digest(),
-        stored_key: entry.key(),
-        set_id: entry.set_id(),
-        metadata: metadata_of(entry),
-        stored_bytes: entry.stored_bytes(),
-        view: RecordView::parse(entry.payload())?,
-    })
-}
-
-pub(super) fn metadata_of(entry: &spikelet_storage::EntryView<'_>) -> Metadata {
-    Metadata {
-        generation: entry.generation(),
-        void_time: entry.void_time(),
-        last_update_ms: entry.last_update_ms(),
-    }
-}
-
-/// A record of its own, from what is lent.
-pub(super) fn record_of(entry: &spikelet_storage::EntryView<'_>) -> Result<Record> {
-    Record::new(metadata_of(entry), entry.key(), entry.payload())
 }

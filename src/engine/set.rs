@@ -19,8 +19,7 @@ use crate::record::{Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
 
-use super::namespace::{Core, HotRecord, ScannedRecord, metadata_of, record_of};
-use super::write::expired;
+use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
 pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
@@ -79,6 +78,9 @@ pub struct OperateResult {
     /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
+    /// How many writers held the record or waited for it when this call came; 0: none. `None` for a call that only reads,
+    /// and from a store that does not know. [`ShardPolicy::contention`](crate::shard::ShardPolicy::contention) is judged by it.
+    pub queued_behind: Option<usize>,
     /// The number of the write, for [`Namespace::durable`](crate::Namespace::durable); `None` if nothing was written.
     pub lsn: Option<Lsn>,
     /// The results of those operations that have one, in their order.

@@ -14,7 +14,7 @@ use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
 use crate::{Error, Result};
 
-use super::namespace::{Core, metadata_of};
+use super::core::{Core, expired, metadata_of};
 use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
@@ -110,6 +110,8 @@ pub(crate) struct WriteOutcome<R> {
     pub(crate) void_time: u32,
     /// What it takes, in bytes, as [`record_bytes`] counts; 0 if it is gone.
     pub(crate) record_bytes: u64,
+    /// How many writers held the record or waited for it when this one came.
+    pub(crate) queued_behind: usize,
     /// `None`: there was nothing to write.
     pub(crate) lsn: Option<Lsn>,
     pub(crate) results: R,
@@ -161,6 +163,7 @@ impl Core {
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy))?;
+        let queued_behind = lock.queued_behind();
         let now_ms = self.clock.now_ms();
 
         let entry = match lock.entry() {
@@ -254,6 +257,7 @@ impl Core {
             generation: 0,
             void_time: 0,
             record_bytes: 0,
+            queued_behind,
             lsn,
             results,
         };
@@ -284,6 +288,7 @@ impl Core {
             generation,
             void_time,
             record_bytes,
+            queued_behind,
             lsn: lsn.map_err(|error| refused(self.not_written(error)))?,
             results,
         })
@@ -353,54 +358,6 @@ impl Core {
             Err(wrong_set(set_name))
         }
     }
-
-    /// Refuses a record for which a filter does not hold. `set_name` is the name of its set, or empty if nobody has
-    /// looked it up.
-    pub(super) fn check_filter(
-        &self,
-        filter: Option<&Expression>,
-        entry: &EntryView<'_>,
-        set_name: &str,
-        now_ms: u64,
-    ) -> Result<()> {
-        let Some(filter) = filter else {
-            return Ok(());
-        };
-        let looked_up;
-        let set_name = if set_name.is_empty() && entry.set_id() != 0 {
-            looked_up = self.storage.set_name(entry.set_id()).unwrap_or_default();
-            &looked_up
-        } else {
-            set_name
-        };
-        let facts = self.facts(entry, set_name, now_ms);
-        let passes = filter
-            .filter()?
-            .passes(&facts, || RecordView::parse(entry.payload()))?;
-        if passes {
-            Ok(())
-        } else {
-            Err(Error::FilteredOut { record: None })
-        }
-    }
-
-    /// What expressions see of a stored record besides its bins.
-    pub(super) fn facts<'a>(
-        &self,
-        entry: &EntryView<'a>,
-        set_name: &'a str,
-        now_ms: u64,
-    ) -> RecordFacts<'a> {
-        RecordFacts {
-            digest: entry.digest(),
-            set_name,
-            key: entry.key(),
-            metadata: metadata_of(entry),
-            now_ms,
-            stored_bytes: entry.stored_bytes(),
-            in_memory: self.in_memory,
-        }
-    }
 }
 
 /// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
@@ -445,12 +402,6 @@ pub(super) fn with_stored_key<R>(key: &Key<'_>, run: impl FnOnce(&[u8]) -> R) ->
     let mut stored = Vec::new();
     key.write_stored(&mut stored);
     run(&stored)
-}
-
-/// Expired records are invisible at once, whenever the expiry pass gets to them.
-pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
-    let void_time = entry.void_time();
-    void_time != 0 && u64::from(void_time) < now_ms / 1000
 }
 
 impl Core {

@@ -1,9 +1,15 @@
 //! The operands of one operation, taken off one after the other while it is compiled.
 
-use super::compile::{Compiler, Refusal, Typed, refuse};
-use super::node::Node;
+use super::node::{Node, Typed};
+use super::refusal::{Refusal, refuse};
 use super::types::{ExpType, unify};
 use crate::value::msgpack::{Reader, Token};
+
+/// Compiles operands that are expressions.
+pub(super) trait CompileOperand<'e> {
+    /// Compiles the expression at the front of the reader, `depth` operations deep, and moves behind it.
+    fn expression(&mut self, reader: &mut Reader<'e>, depth: u32) -> Result<Typed, Refusal>;
+}
 
 /// What is left of an operation's operands.
 pub(super) struct Arguments<'r, 'e> {
@@ -103,7 +109,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// An expression.
-    pub(super) fn any(&mut self, compiler: &mut Compiler<'e>) -> Result<Typed, Refusal> {
+    pub(super) fn any(&mut self, compiler: &mut impl CompileOperand<'e>) -> Result<Typed, Refusal> {
         self.take()?;
         compiler.expression(self.reader, self.depth)
     }
@@ -111,7 +117,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     /// An expression of this type.
     pub(super) fn operand(
         &mut self,
-        compiler: &mut Compiler<'e>,
+        compiler: &mut impl CompileOperand<'e>,
         kind: ExpType,
     ) -> Result<Node, Refusal> {
         let operand = self.any(compiler)?;
@@ -128,7 +134,7 @@ impl<'r, 'e> Arguments<'r, 'e> {
     /// All that is left, at least so many, all of this type.
     pub(super) fn operands(
         &mut self,
-        compiler: &mut Compiler<'e>,
+        compiler: &mut impl CompileOperand<'e>,
         kind: ExpType,
         least: u32,
     ) -> Result<Box<[Node]>, Refusal> {
@@ -146,7 +152,10 @@ impl<'r, 'e> Arguments<'r, 'e> {
     }
 
     /// An integer or a float.
-    pub(super) fn number(&mut self, compiler: &mut Compiler<'e>) -> Result<Typed, Refusal> {
+    pub(super) fn number(
+        &mut self,
+        compiler: &mut impl CompileOperand<'e>,
+    ) -> Result<Typed, Refusal> {
         let operand = self.any(compiler)?;
         match operand.kind {
             None | Some(ExpType::Int | ExpType::Float) => Ok(operand),

@@ -2,12 +2,13 @@
 //!
 //! An expression is one MessagePack value: a literal, or a list of an operation's number and its operands.
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, CompileOperand};
 use super::code;
 use super::node::{
-    Binary, Builtin, Comparison, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Unary,
+    Binary, Builtin, Comparison, Fact, Fold, GeoNode, MapPart, Node, Program, Scan, Typed, Unary,
 };
 use super::pattern::Pattern;
+use super::refusal::{Refusal, refuse};
 use super::types::{ExpType, StaticType, unify};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
@@ -25,15 +26,6 @@ pub(super) const MAX_BYTES: usize = 1 << 20;
 pub(super) const MAX_DEPTH: u32 = 128;
 /// The most operations and literals, so that few bytes cannot become much memory.
 const MAX_NODES: u32 = 1 << 16;
-
-/// Why an expression is refused.
-pub(super) type Refusal = Box<str>;
-
-/// A compiled operation and the type of its value.
-pub(super) struct Typed {
-    pub(super) node: Node,
-    pub(super) kind: StaticType,
-}
 
 fn typed(node: Node, kind: ExpType) -> Typed {
     Typed {
@@ -92,17 +84,8 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
     })
 }
 
-pub(super) fn refuse<T>(why: impl Into<Refusal>) -> Result<T, Refusal> {
-    Err(why.into())
-}
-
-impl<'e> Compiler<'e> {
-    /// Compiles the expression at the front of the reader and moves behind it.
-    pub(super) fn expression(
-        &mut self,
-        reader: &mut Reader<'e>,
-        depth: u32,
-    ) -> Result<Typed, Refusal> {
+impl<'e> CompileOperand<'e> for Compiler<'e> {
+    fn expression(&mut self, reader: &mut Reader<'e>, depth: u32) -> Result<Typed, Refusal> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
             return refuse(format!("it has more than {MAX_NODES} operations"));
@@ -133,7 +116,9 @@ impl<'e> Compiler<'e> {
             node: Node::Literal(literal),
         })
     }
+}
 
+impl<'e> Compiler<'e> {
     /// A list or map that stands for itself.
     fn container(&mut self, kind: ExpType, bytes: &[u8]) -> Result<Typed, Refusal> {
         let mut normal = Vec::with_capacity(bytes.len());

@@ -6,25 +6,19 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::compile::compile;
 use super::node::{Builtin, CallNode, Comparison, Fold, GeoNode, MapPart, Node, Program};
 use super::numbers;
+use super::path::{self, Element, ElementProgram, Selection};
 use super::scope::Scope;
 use super::systems;
 use super::types::{ExpType, StaticType};
 use super::unordered::holds_unordered_map;
 use super::value::ExpValue;
+use crate::call::{CallError, Path};
 use crate::geo::Geometry;
 use crate::value::msgpack::{Reader, write_array_header};
 use crate::value::{Container, ParticleType, ValueRef, order};
-
-/// The element that the expressions of a path are asked about, encoded.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Element<'a> {
-    /// The key of a map's entry; lists have none.
-    pub(super) key: Option<&'a [u8]>,
-    pub(super) value: Option<&'a [u8]>,
-    pub(super) index: Option<i64>,
-}
 
 impl Program {
     /// The value; `None`: unknown.
@@ -33,11 +27,7 @@ impl Program {
     }
 
     /// The value for an element that a path has led to.
-    pub(super) fn evaluate_on<'a>(
-        &'a self,
-        scope: Scope<'a>,
-        element: Element<'a>,
-    ) -> Option<ExpValue<'a>> {
+    fn evaluate_on<'a>(&'a self, scope: Scope<'a>, element: Element<'a>) -> Option<ExpValue<'a>> {
         let mut run = Run {
             scope,
             element,
@@ -45,6 +35,31 @@ impl Program {
         };
         run.eval(&self.root)
     }
+}
+
+impl ElementProgram for Program {
+    fn compile(bytes: &[u8]) -> Result<Self, CallError> {
+        compile(bytes).map_err(|why| CallError::parameter(format!("expression: {why}")))
+    }
+
+    fn kind(&self) -> StaticType {
+        self.kind
+    }
+
+    fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>> {
+        self.evaluate_on(Scope::default(), element)
+    }
+}
+
+/// Executes a selection on a list or map. `writes`: whether it may change it.
+pub(crate) fn select(
+    current: (ParticleType, &[u8]),
+    path: Path<'_>,
+    flags: i64,
+    apply: Option<&[u8]>,
+    writes: bool,
+) -> Result<Selection, CallError> {
+    path::select::<Program>(current, path, flags, apply, writes)
 }
 
 struct Run<'a> {
@@ -310,7 +325,7 @@ impl<'a> Run<'a> {
             encoded.extend_from_slice(after);
         }
         let on = self.eval(&node.on)?;
-        from_inside(systems::execute(node, encoded, on)?, node.kind)
+        from_inside(systems::execute::<Program>(node, encoded, on)?, node.kind)
     }
 }
 

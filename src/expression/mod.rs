@@ -4,10 +4,12 @@
 //! sent by a client. It is compiled once, when it is first used: types are checked, names are resolved, patterns and
 //! geometries are read. The compiled form is evaluated on the record's bytes where they lie.
 //!
-//! 1. `compile` turns bytes into the tree of `node`; `types`, `arguments`, `pattern` and `systems` help it.
+//! 1. `compile` turns bytes into the tree of `node`, or says why it refuses them (`refusal`); `types`, `arguments`, `pattern`
+//!    and `systems` help it.
 //! 2. `eval` walks the tree and gives a value of `value`, or the unknown one; it sees a record through `scope`.
 //! 3. `filter` and `operation` are what the layers above use it for; `payload` is how clients send an operation.
-//! 4. `path` selects and edits what expressions choose inside nested lists and maps.
+//! 4. `path` selects and edits what expressions choose inside nested lists and maps. Expressions hold paths, and paths
+//!    expressions: `path` knows the latter by a trait only.
 //!
 //! Data comes in as bytes and goes out as values borrowed from them. Knows calls and their executors; knows neither
 //! operations nor stores.
@@ -24,6 +26,7 @@ mod path;
 mod pattern;
 #[cfg(any(feature = "server", test))]
 mod payload;
+mod refusal;
 mod scope;
 mod systems;
 #[cfg(test)]
@@ -37,16 +40,17 @@ pub mod expressions;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use self::compile::Refusal;
 use self::node::Program;
+use self::refusal::Refusal;
 use crate::call::CallError;
 use crate::{Error, Result, base64};
 
 pub use operation::{ExpReadFlags, ExpWriteFlags};
 pub use types::ExpType;
 
+pub(crate) use eval::select;
 pub(crate) use operation::{EvaluatedWrite, Evaluation};
-pub(crate) use path::{Selection, select};
+pub(crate) use path::Selection;
 pub(crate) use scope::{BinSource, RecordFacts, Scope};
 
 /// A program that has a value for each record, or none ("unknown"). Built by the functions of [`expressions`].

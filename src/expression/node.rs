@@ -22,6 +22,12 @@ pub(super) struct Program {
     pub(super) holds_lookups: bool,
 }
 
+/// A compiled operation and the type of its value.
+pub(super) struct Typed {
+    pub(super) node: Node,
+    pub(super) kind: StaticType,
+}
+
 /// One operation and its operands.
 #[derive(Debug)]
 pub(super) enum Node {

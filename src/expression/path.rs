@@ -6,11 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::compile::compile;
-use super::eval::Element;
-use super::node::Program;
-use super::scope::Scope;
-use super::types::ExpType;
+use super::types::{ExpType, StaticType};
 use super::value::ExpValue;
 use crate::call::{CallError, MAX_COLLECTION_BYTES, Path, Reply, normal};
 use crate::value::msgpack::{
@@ -40,6 +36,28 @@ const BY_KEYS: i64 = 0x0a;
 const WHAT: i64 = 0x0f;
 const NO_FAIL: i64 = 0x10;
 
+/// The element that the expressions of a path are asked about, encoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Element<'a> {
+    /// The key of a map's entry; lists have none.
+    pub(super) key: Option<&'a [u8]>,
+    pub(super) value: Option<&'a [u8]>,
+    pub(super) index: Option<i64>,
+}
+
+/// An expression about an element: the condition of a level, or what replaces an element. It sees the element, not the
+/// record.
+pub(super) trait ElementProgram: Sized {
+    /// Compiles its encoded form.
+    fn compile(bytes: &[u8]) -> Result<Self, CallError>;
+
+    /// The type of its value; `None` if it is always unknown.
+    fn kind(&self) -> StaticType;
+
+    /// The value for an element; `None`: unknown.
+    fn value_for<'a>(&'a self, element: Element<'a>) -> Option<ExpValue<'a>>;
+}
+
 /// What becomes of the elements that a path leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathOutput {
@@ -53,15 +71,15 @@ enum PathOutput {
 }
 
 /// One level of a path.
-struct Level<'a> {
-    by: StepSelector<'a>,
+struct Level<'a, P> {
+    by: StepSelector<'a, P>,
     /// For what it is; `None`: lists and maps.
     only: Option<ExpType>,
-    and: Option<Program>,
+    and: Option<P>,
 }
 
 /// How a level chooses elements.
-enum StepSelector<'a> {
+enum StepSelector<'a, P> {
     Index(i64),
     Rank(i64),
     Key(Cow<'a, [u8]>),
@@ -69,7 +87,7 @@ enum StepSelector<'a> {
     Keys(Vec<Cow<'a, [u8]>>),
     Value(Cow<'a, [u8]>),
     All,
-    Matching(Program),
+    Matching(P),
 }
 
 /// What a selection comes to.
@@ -80,7 +98,7 @@ pub(crate) enum Selection {
 }
 
 /// Executes a selection on a list or map. `writes`: whether it may change it.
-pub(crate) fn select(
+pub(super) fn select<P: ElementProgram>(
     (kind, bytes): (ParticleType, &[u8]),
     path: Path<'_>,
     flags: i64,
@@ -93,7 +111,7 @@ pub(crate) fn select(
             operation: "a selection by a path",
         });
     }
-    let levels = levels(path)?;
+    let levels = levels::<P>(path)?;
     let what = match flags & WHAT {
         0 => PathOutput::Tree,
         1 => PathOutput::Values,
@@ -108,7 +126,7 @@ pub(crate) fn select(
         }
     };
     let apply = match (what, apply) {
-        (PathOutput::Apply, Some(apply)) => Some(compiled(apply)?),
+        (PathOutput::Apply, Some(apply)) => Some(P::compile(apply)?),
         (PathOutput::Apply, None) => {
             return Err(CallError::parameter(
                 "a selection that changes something needs an expression",
@@ -152,7 +170,7 @@ pub(crate) fn select(
     }
 }
 
-fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
+fn levels<P: ElementProgram>(mut path: Path<'_>) -> Result<Vec<Level<'_, P>>, CallError> {
     if path.levels() > MAX_LEVELS {
         return Err(CallError::parameter(format!(
             "a path of {} levels: at most {MAX_LEVELS} are possible",
@@ -160,7 +178,7 @@ fn levels(mut path: Path<'_>) -> Result<Vec<Level<'_>>, CallError> {
         )));
     }
     let trust = path.trust();
-    let mut levels: Vec<Level<'_>> = Vec::new();
+    let mut levels: Vec<Level<'_, P>> = Vec::new();
     while let Some((kind, value)) = path.next()? {
         if kind & AND != 0 {
             let previous = levels.last_mut().filter(|level| {
@@ -229,17 +247,17 @@ fn keys(value: &[u8], trust: crate::call::Trust) -> Result<Vec<Cow<'_, [u8]>>, C
     Ok(keys)
 }
 
-enum Condition {
+enum Condition<P> {
     Always,
-    Program(Program),
+    Program(P),
 }
 
-fn condition(value: &[u8]) -> Result<Condition, CallError> {
+fn condition<P: ElementProgram>(value: &[u8]) -> Result<Condition<P>, CallError> {
     match Reader::new(value).token().map_err(CallError::Argument)? {
         Token::Bool(true) => Ok(Condition::Always),
         Token::Array(_) => {
-            let program = compiled(value)?;
-            match program.kind {
+            let program = P::compile(value)?;
+            match program.kind() {
                 None | Some(ExpType::Bool) => Ok(Condition::Program(program)),
                 Some(other) => Err(CallError::parameter(format!(
                     "a condition of a path must be true or false, this is a {}",
@@ -253,23 +271,19 @@ fn condition(value: &[u8]) -> Result<Condition, CallError> {
     }
 }
 
-fn compiled(bytes: &[u8]) -> Result<Program, CallError> {
-    compile(bytes).map_err(|why| CallError::parameter(format!("expression: {why}")))
-}
-
 /// The walk over nested lists and maps.
-struct Walk<'p> {
+struct Walk<'p, P> {
     what: PathOutput,
     no_fail: bool,
-    apply: Option<&'p Program>,
+    apply: Option<&'p P>,
     out: Vec<u8>,
     /// How many elements of a flat result there are.
     leaves: u32,
 }
 
-impl Walk<'_> {
+impl<P: ElementProgram> Walk<'_, P> {
     /// Walks over the list or map that `bytes` are, by the levels that are left.
-    fn container(&mut self, bytes: &[u8], levels: &[Level<'_>]) -> Result<(), CallError> {
+    fn container(&mut self, bytes: &[u8], levels: &[Level<'_, P>]) -> Result<(), CallError> {
         let Some((level, below)) = levels.split_first() else {
             return Ok(());
         };
@@ -351,7 +365,7 @@ impl Walk<'_> {
         &mut self,
         element: &Element<'_>,
         is_chosen: bool,
-        below: &[Level<'_>],
+        below: &[Level<'_, P>],
     ) -> Result<bool, CallError> {
         let (key, value) = (
             element.key.unwrap_or_default(),
@@ -404,9 +418,7 @@ impl Walk<'_> {
             element.key.unwrap_or_default(),
             element.value.unwrap_or_default(),
         );
-        let new = self
-            .apply
-            .and_then(|program| program.evaluate_on(Scope::default(), *element));
+        let new = self.apply.and_then(|program| program.value_for(*element));
         match new {
             Some(ExpValue::Remove) => return Ok(false),
             Some(new) => {
@@ -426,7 +438,7 @@ impl Walk<'_> {
     }
 }
 
-impl Level<'_> {
+impl<P: ElementProgram> Level<'_, P> {
     /// The position of the one item that the level chooses, if it chooses by position or rank.
     fn chosen(&self, kind: ExpType, head: &Container<'_>) -> Result<Option<u32>, CallError> {
         let resolve = |at: i64| {
@@ -469,9 +481,9 @@ impl Level<'_> {
     }
 }
 
-/// The conditions of a path see the element, not the record.
-fn holds(program: &Program, element: &Element<'_>) -> Option<bool> {
-    program.evaluate_on(Scope::default(), *element)?.as_bool()
+/// Whether a condition holds for an element; `None`: unknown.
+fn holds<P: ElementProgram>(program: &P, element: &Element<'_>) -> Option<bool> {
+    program.value_for(*element)?.as_bool()
 }
 
 /// The position of the item with a rank. Equal values rank by position.

@@ -10,7 +10,7 @@ use std::str::Chars;
 
 use regex_lite::{Regex, RegexBuilder};
 
-use super::compile::{Refusal, refuse};
+use super::refusal::{Refusal, refuse};
 
 const EXTENDED: i64 = 1;
 const IGNORE_CASE: i64 = 2;

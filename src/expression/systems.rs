@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, CompileOperand};
 use super::code::{CALL_BELOW, CALL_MODIFIES, CALL_SELECT};
-use super::compile::{Compiler, Refusal, refuse};
 use super::node::{CallNode, Node};
-use super::path::{Selection, select};
+use super::path::{ElementProgram, Selection, select};
+use super::refusal::{Refusal, refuse};
 use super::types::ExpType;
 use super::value::ExpValue;
 use crate::call::{CallSystem, Payload, Trust};
@@ -29,7 +29,7 @@ impl CallSystem {
 
 /// Compiles `[result type, system, [operation, argument ..], on what]`. Arguments that are lists are expressions.
 pub(super) fn compile<'e>(
-    compiler: &mut Compiler<'e>,
+    compiler: &mut impl CompileOperand<'e>,
     arguments: &mut Arguments<'_, 'e>,
 ) -> Result<CallNode, Refusal> {
     let kind = arguments.kind()?;
@@ -74,7 +74,7 @@ struct Template {
 
 impl Template {
     fn compile<'e>(
-        compiler: &mut Compiler<'e>,
+        compiler: &mut impl CompileOperand<'e>,
         call: &'e [u8],
         trust: Trust,
         depth: u32,
@@ -156,26 +156,26 @@ fn text(error: CodecError) -> Refusal {
     error.to_string().into()
 }
 
-/// Executes a call on a value. `None`, the unknown value, also where the call fails or does not apply.
-pub(super) fn execute<'a>(
+/// Executes a call on a value; `P` are the expressions of its path. `None`, the unknown value, also where the call fails or does not apply.
+pub(super) fn execute<'a, P: ElementProgram>(
     node: &CallNode,
     call: Cow<'a, [u8]>,
     on: ExpValue<'a>,
 ) -> Option<ExpValue<'a>> {
     if node.modifies {
-        return modify(node, &call, on);
+        return modify::<P>(node, &call, on);
     }
     let ExpValue::Bytes(kind, bytes) = on else {
         return None;
     };
     let kind = kind.particle();
     match (call, bytes) {
-        (Cow::Borrowed(call), Cow::Borrowed(bytes)) => read(node, call, (kind, bytes)),
-        (call, bytes) => read(node, &call, (kind, &bytes)).map(ExpValue::into_owned),
+        (Cow::Borrowed(call), Cow::Borrowed(bytes)) => read::<P>(node, call, (kind, bytes)),
+        (call, bytes) => read::<P>(node, &call, (kind, &bytes)).map(ExpValue::into_owned),
     }
 }
 
-fn read<'a>(
+fn read<'a, P: ElementProgram>(
     node: &CallNode,
     call: &'a [u8],
     current: (ParticleType, &'a [u8]),
@@ -183,7 +183,7 @@ fn read<'a>(
     let payload = Payload::parse(call, node.trust).ok()?;
     let reply = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select(current, path, flags, apply, false).ok()? {
+            match select::<P>(current, path, flags, apply, false).ok()? {
                 Selection::Reply(reply) => Ok(reply),
                 Selection::Applied(..) => return None,
             }
@@ -197,7 +197,11 @@ fn read<'a>(
 }
 
 /// The value that a call makes of `on`.
-fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue<'a>> {
+fn modify<'a, P: ElementProgram>(
+    node: &CallNode,
+    call: &[u8],
+    on: ExpValue<'a>,
+) -> Option<ExpValue<'a>> {
     let current = match &on {
         ExpValue::Nil => None,
         ExpValue::Bytes(kind, bytes) => Some((kind.particle(), &**bytes)),
@@ -206,7 +210,7 @@ fn modify<'a>(node: &CallNode, call: &[u8], on: ExpValue<'a>) -> Option<ExpValue
     let payload = Payload::parse(call, node.trust).ok()?;
     let (kind, bytes) = match (node.system, payload) {
         (CallSystem::Collections, Payload::Select { path, flags, apply }) => {
-            match select(current?, path, flags, apply, true).ok()? {
+            match select::<P>(current?, path, flags, apply, true).ok()? {
                 Selection::Applied(kind, bytes) => (kind, Some(bytes)),
                 Selection::Reply(_) => return Some(on),
             }

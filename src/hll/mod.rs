@@ -3,7 +3,7 @@
 //! * [`read`], [`modify`] and [`validate`] are the entry points. They take bytes and never panic, whatever the bytes are.
 //! * `arguments`: calls, taken apart. `geometry`, `sketch`: what is stored; Aerospike's layout and hash, so that sketches
 //!   can be exchanged with its servers. `estimate`: counts, intersections, similarities. `policy`: the flags, as users
-//!   give them. `murmur3`: the hash.
+//!   give them. `murmur3`: the hash. `code`: the numbers of the operations.
 //!
 //! Knows calls, values and packed bits; knows neither records nor the names of bins.
 
@@ -16,6 +16,8 @@ mod sketch;
 #[cfg(test)]
 mod tests;
 
+pub(crate) mod code;
+
 pub use policy::{HllPolicy, HllWriteFlags};
 
 use std::borrow::Cow;
@@ -26,22 +28,6 @@ use self::sketch::{Sketch, SketchBuffer};
 use crate::call::{Call, CallError, Reply};
 use crate::value::msgpack::{write_array_header, write_uint};
 use crate::value::{CodecError, ParticleType};
-
-/// Numbers of the operations.
-pub(crate) mod code {
-    pub(crate) const INIT: u8 = 0;
-    pub(crate) const ADD: u8 = 1;
-    pub(crate) const SET_UNION: u8 = 2;
-    pub(crate) const REFRESH_COUNT: u8 = 3;
-    pub(crate) const FOLD: u8 = 4;
-    pub(crate) const GET_COUNT: u8 = 50;
-    pub(crate) const GET_UNION: u8 = 51;
-    pub(crate) const GET_UNION_COUNT: u8 = 52;
-    pub(crate) const GET_INTERSECT_COUNT: u8 = 53;
-    pub(crate) const GET_SIMILARITY: u8 = 54;
-    pub(crate) const DESCRIBE: u8 = 55;
-    pub(crate) const MAY_CONTAIN: u8 = 56;
-}
 
 /// Fails unless the bytes are a sketch. For whole bins that are written. O(1).
 pub(crate) fn validate(bytes: &[u8]) -> Result<(), CodecError> {

@@ -1,8 +1,7 @@
 //! Operations that are calls: what an operation holds of them, and who executes them.
 
+use super::answer::Answer;
 use super::change::Change;
-use super::read::Answer;
-use super::{Action, Operation};
 use crate::call::{
     Call, CallError, CallSystem, Context, EncodedCall, Payload, Reply, Trust, below, encode_path,
 };
@@ -23,99 +22,28 @@ pub(super) struct BinCall {
     creates: i64,
 }
 
-impl Operation {
-    /// An operation that is a call of our own making.
-    pub(super) fn on_call(bin: &str, system: CallSystem, writes: bool, call: EncodedCall) -> Self {
-        Self::on_bin(
-            bin,
-            Action::Call(BinCall {
-                system,
-                writes,
-                trust: Trust::Normal,
-                call,
-                creates: 0,
-            }),
-        )
-    }
-
-    /// An operation on a list or map, or why its arguments are refused.
-    pub(super) fn on_collection(
-        bin: &str,
-        code: u8,
-        call: std::result::Result<PreparedCall, CallError>,
-    ) -> Self {
-        match call {
-            Ok(call) => Self::on_bin(bin, Action::Collection { call, creates: 0 }),
-            Err(error) => {
-                let writes = cdt::writes(code);
-                Self::on_call(bin, CallSystem::Collections, writes, Err(error))
-            }
-        }
-    }
-
-    /// An operation that is a call as a client sent it.
-    #[cfg(any(feature = "server", fuzzing))]
-    pub(crate) fn encoded_call(
-        bin: &str,
+impl BinCall {
+    pub(super) const fn new(
         system: CallSystem,
         writes: bool,
-        call: impl Into<Box<[u8]>>,
+        trust: Trust,
+        call: EncodedCall,
+        creates: i64,
     ) -> Self {
-        Self::on_bin(
-            bin,
-            Action::Call(BinCall {
-                system,
-                writes,
-                trust: Trust::Foreign,
-                call: Ok(call.into()),
-                creates: 0,
-            }),
-        )
+        Self {
+            system,
+            writes,
+            trust,
+            call,
+            creates,
+        }
     }
 
-    /// The same, and contexts added later create what the last one names.
-    pub(super) fn creating(mut self, bits: i64) -> Self {
-        if let Action::Collection { creates, .. } = &mut self.action {
-            *creates = bits;
-        }
-        self
+    /// True if it is of lists and maps, the only ones that have contexts.
+    pub(super) const fn is_of_collections(&self) -> bool {
+        matches!(self.system, CallSystem::Collections)
     }
 
-    /// Applies an operation on a list or map to the list or map inside the bin that the contexts lead to. For other
-    /// operations, without any context, and the second time, the operation fails when it is executed.
-    #[must_use]
-    pub fn in_context(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
-        let contexts: Vec<Context> = contexts.into_iter().collect();
-        if let Action::Collection { call, creates } = &self.action {
-            self.action = Action::Call(BinCall {
-                system: CallSystem::Collections,
-                writes: call.writes(),
-                trust: Trust::Normal,
-                call: Ok(call.encode().into()),
-                creates: *creates,
-            });
-        }
-        match &mut self.action {
-            Action::Call(call) if call.system == CallSystem::Collections => {
-                call.add_path(&contexts)
-            }
-            action => {
-                *action = Action::Call(BinCall {
-                    system: CallSystem::Collections,
-                    writes: !matches!(action, Action::Read | Action::ReadAll),
-                    trust: Trust::Normal,
-                    call: Err(CallError::parameter(
-                        "contexts lead into lists and maps: only their operations can have them",
-                    )),
-                    creates: 0,
-                });
-            }
-        }
-        self
-    }
-}
-
-impl BinCall {
     pub(super) const fn is_write(&self) -> bool {
         self.writes
     }
@@ -125,7 +53,8 @@ impl BinCall {
         !self.writes || !matches!(self.system, CallSystem::Bits)
     }
 
-    fn add_path(&mut self, contexts: &[Context]) {
+    /// Leads the call to what the contexts name.
+    pub(super) fn add_path(&mut self, contexts: &[Context]) {
         let Ok(call) = &self.call else {
             return;
         };

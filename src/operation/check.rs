@@ -2,9 +2,13 @@
 
 use bitflags::bitflags;
 
-use super::{Action, MAX_OPERATIONS, Operation, OperationResults};
+use super::action::{Action, Operation};
+use super::results::OperationResults;
 use crate::expression::RecordFacts;
 use crate::{Error, Result};
+
+/// The most operations in one transaction: Aerospike's limit.
+pub const MAX_OPERATIONS: usize = 32_768;
 
 bitflags! {
     /// How operations are to be executed.

@@ -1,35 +1,14 @@
 //! Operations that read the value of an expression, or write it to a bin.
 
+use super::answer::Answer;
 use super::change::Change;
-use super::read::Answer;
-use super::{Action, Operation};
 use crate::Result;
 use crate::call::CallError;
-use crate::expression::{EvaluatedWrite, Evaluation, Expression, Scope};
+use crate::expression::{EvaluatedWrite, Evaluation, Scope};
 use crate::record::BinName;
 
 /// An expression and its flags, or why there is none, to be told when the operation is executed.
 type Given = std::result::Result<Evaluation, CallError>;
-
-impl Operation {
-    /// An operation that reads or writes the value of an expression.
-    pub(super) fn on_expression(
-        bin: &str,
-        writes: bool,
-        expression: Expression,
-        flags: u32,
-    ) -> Self {
-        let evaluation = Ok(Evaluation::new(expression, flags));
-        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
-    }
-
-    /// The same as a client sent it: a list of the expression and its flags.
-    #[cfg(feature = "server")]
-    pub(crate) fn encoded_expression(bin: &str, writes: bool, payload: &[u8]) -> Self {
-        let evaluation = Evaluation::parse(payload);
-        Self::on_bin(bin, Action::Evaluate { writes, evaluation })
-    }
-}
 
 /// Reads the value. The bin is only its name.
 pub(super) fn read<'a>(given: &'a Given, bin: &BinName, scope: Scope<'a>) -> Result<Answer<'a>> {

@@ -1,12 +1,15 @@
 //! The run of operations that write.
 
+use super::action::{Action, Operation};
+use super::answer::Answer;
 use super::bin_value::{check_bin_value, check_stored_bin_value};
 use super::call::write_collection;
 use super::change::{Change, SettledChange, not_storable};
 use super::check::{Checked, Mode, Outcome};
-use super::read::{Answer, ResultSink, Results, read_all, read_bin};
+use super::read::{Results, read_all, read_bin};
+use super::results::{OperationResults, ResultSink};
 use super::slots::Slots;
-use super::{Action, Operation, OperationResults, evaluate, scalar};
+use super::{evaluate, scalar};
 use crate::Result;
 use crate::expression::Scope;
 use crate::record::body::{checked_bin_count, write_varint};

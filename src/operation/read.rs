@@ -2,47 +2,18 @@
 
 use std::borrow::Cow;
 
+use super::action::{Action, Operation};
+use super::answer::Answer;
 use super::call::read_collection;
 use super::check::{Checked, Mode};
-use super::{Action, Operation, OperationResult, OperationResults, evaluate};
+use super::evaluate;
+use super::results::{OperationResults, ResultSink};
 use crate::call::Reply;
 use crate::cdt::PreparedCall;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
 use crate::value::ParticleType;
 use crate::{Error, Result};
-
-/// What an operation has to say.
-#[derive(Debug, PartialEq)]
-pub(super) enum Answer<'a> {
-    /// A value, not nil.
-    Value(Reply<'a>),
-    /// A result that is nil.
-    Null,
-    /// No result, unless every operation must have one.
-    Nothing,
-}
-
-/// Where results go, in the order of the operations.
-pub(crate) trait ResultSink {
-    /// Takes the result of the operation at this position. An error ends the run.
-    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()>;
-}
-
-/// Results as users get them.
-impl ResultSink for OperationResults {
-    fn add(&mut self, operation: usize, bin: &BinName, reply: Reply<'_>) -> Result<()> {
-        let value = reply
-            .to_value()
-            .map_err(|source| Error::malformed("bin", source))?;
-        self.push(OperationResult {
-            operation,
-            bin: *bin,
-            value,
-        });
-        Ok(())
-    }
-}
 
 /// Hands results on by the rules of semantics.md#results-of-operations.
 pub(super) struct Results<'s> {

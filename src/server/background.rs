@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use spikelet_storage::PARTITIONS;
+
 use super::condition::Condition;
 use super::job::{End, Job};
-use super::query::{PARTITIONS, number_in_index};
 use super::rate_limit::RateLimit;
 use super::shared::Shared;
 use crate::engine::Address;
@@ -36,11 +37,11 @@ impl Background {
         let mut scratch = Vec::new();
         let mut set_name = (0, String::new());
         for partition in 0..PARTITIONS {
-            let digests =
-                self.namespace
-                    .digests_of(usize::from(partition), self.set_id, None, |damage| {
-                        self.job.fail(&damage)
-                    });
+            let digests = self
+                .namespace
+                .digests_of(partition, self.set_id, None, |damage| {
+                    self.job.fail(&damage)
+                });
             for digest in digests {
                 if let Some(time) = pace.wait() {
                     self.job.throttled.fetch_add(1, Ordering::Relaxed);
@@ -53,8 +54,7 @@ impl Background {
                 self.operate(&digest, &checked, &mut set_name, &mut scratch);
                 pace.count();
             }
-            self.job
-                .progress(usize::from(partition) + 1, usize::from(PARTITIONS));
+            self.job.progress(partition + 1, PARTITIONS);
         }
         self.job.finish(End::Complete);
     }
@@ -75,7 +75,7 @@ impl Background {
             let facts = namespace.facts(record, &set_name.1);
             self.condition
                 .as_ref()
-                .is_none_or(|condition| number_in_index(condition, record, &facts).is_some())
+                .is_none_or(|condition| condition.matches_stored(record, &facts).is_some())
         });
         match found {
             Ok(Some(true)) => {}

@@ -10,13 +10,14 @@
 use std::time::{Duration, Instant};
 
 use super::bytes::Cursor;
-use super::command::{Command, result_code};
+use super::command::Command;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
 use super::message::{Head, Info1, Info2, Info3, Message};
 use super::ops::Ops;
 use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
+use super::result_code;
 use super::shared::Shared;
 use crate::{Digest, Expression};
 

@@ -4,36 +4,20 @@ use std::time::Duration;
 
 use super::counters::Outcome;
 use super::fields::{Field, Fields};
-use super::message::{Head, Info1, Info2, Info3};
+use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
 use super::reply::{Answer, Reply, Room};
 use super::response_buffer::ResponseBuffer;
+use super::result_code;
 use super::results::Results;
-use super::shared::ServedNamespace;
+use super::served::ServedNamespace;
 use crate::engine::{Address, ReadTouch, RemoteRecord, WriteRefusal};
 use crate::operation::{Checked, Mode};
 use crate::policy::{GenerationPolicy, RecordExistsAction};
 use crate::record::Metadata;
 use crate::value::ParticleType;
 use crate::{Digest, Error, Expiration, Expression, Result, WritePolicy};
-
-/// Codes that answer requests and have no [`Error`].
-pub(crate) mod result_code {
-    pub(crate) const OK: u8 = 0;
-    pub(crate) const NOT_FOUND: u8 = 2;
-    pub(crate) const PARAMETER: u8 = 4;
-    pub(crate) const TIMEOUT: u8 = 9;
-    pub(crate) const UNSUPPORTED: u8 = 16;
-    /// There is no memory for the answer now: too many large ones at once.
-    pub(crate) const OVERLOAD: u8 = 18;
-    pub(crate) const NAMESPACE: u8 = 20;
-    pub(crate) const ENTERPRISE_ONLY: u8 = 25;
-    pub(crate) const FILTERED_OUT: u8 = 27;
-    pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
-    pub(crate) const UDF: u8 = 100;
-    pub(crate) const INDEX_NOT_FOUND: u8 = 201;
-}
 
 /// How long a writer may wait for others if its client does not say: Aerospike's default.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -56,23 +40,9 @@ pub(crate) struct Command<'a> {
     pub(crate) row: Option<u32>,
 }
 
-/// What kind of request it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    Read,
-    Write,
-    Delete,
-}
-
 impl Command<'_> {
     pub(crate) const fn verb(&self) -> Verb {
-        if !self.head.info2.contains(Info2::WRITE) {
-            Verb::Read
-        } else if self.head.info2.contains(Info2::DELETE) {
-            Verb::Delete
-        } else {
-            Verb::Write
-        }
+        self.head.verb()
     }
 
     /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::bytes::Cursor;
-use super::command::result_code;
 use super::fields::{Field, Fields};
 use super::index::{Definition, Index, IndexKind, IndexPart, IndexSubject, Indexes};
 use super::operation::bin_name;
+use super::result_code;
 use crate::Result;
 use crate::call::{self, CallSystem};
+use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::geo::Geometry;
 use crate::operation::{Checked, Mode, Operation, ResultSink};
@@ -115,6 +116,16 @@ impl Condition {
             range,
             index,
         }))
+    }
+
+    /// The number under which the index has a stored record, if it is one of those that the query asks for. A record that
+    /// cannot be read is in no index.
+    pub(crate) fn matches_stored(
+        &self,
+        record: &RemoteRecord<'_>,
+        facts: &RecordFacts<'_>,
+    ) -> Option<i64> {
+        self.matches(record.view().ok()?, facts)
     }
 
     /// Whether all values in the range stand behind this one in the index. Hashes are in no order that a range could have.

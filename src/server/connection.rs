@@ -13,17 +13,19 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::batch::Batch;
-use super::command::{Command, Verb, result_code};
+use super::command::Command;
 use super::compression;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::info::{self, Session};
 use super::memory_budget::{FREE_BYTES, Share};
-use super::message::{Info1, Message};
+use super::message::{Info1, Message, Verb};
 use super::query::{self, Started, Step};
 use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
-use super::shared::{ServedNamespace, Shared};
+use super::result_code;
+use super::served::ServedNamespace;
+use super::shared::Shared;
 use crate::{Digest, Durability, Expression};
 
 /// The buffer of requests begins with this, and returns to it after a large one.

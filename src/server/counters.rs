@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::command::{Verb, result_code};
+use super::message::Verb;
+use super::result_code;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

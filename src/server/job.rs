@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::shared::ServedNamespace;
+use super::served::ServedNamespace;
 use crate::Error;
 
 /// How many finished jobs are remembered: Aerospike's `query-max-done`.

@@ -62,6 +62,27 @@ pub(crate) struct Head {
     pub(crate) timeout_ms: u32,
 }
 
+/// What kind of request about a record it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Read,
+    Write,
+    Delete,
+}
+
+impl Head {
+    /// What kind of request it is.
+    pub(crate) const fn verb(&self) -> Verb {
+        if !self.info2.contains(Info2::WRITE) {
+            Verb::Read
+        } else if self.info2.contains(Info2::DELETE) {
+            Verb::Delete
+        } else {
+            Verb::Write
+        }
+    }
+}
+
 /// A message, checked: fields and operations fill it exactly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'a> {

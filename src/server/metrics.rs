@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
-use super::shared::{ServedNamespace, Shared};
+use super::served::ServedNamespace;
+use super::shared::Shared;
 
 /// How long a scraper may take.
 const PATIENCE: Duration = Duration::from_secs(10);

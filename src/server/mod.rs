@@ -3,12 +3,12 @@
 //! [`Server`] says how to start one inside a program; the program `spikelet` has the command `serve`.
 
 // * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
-//   `compression`: the same, compressed. `reply`, `results`, `particle`, `response_buffer`: answers, put
+//   `compression`: the same, compressed. `reply`, `result_code`, `results`, `particle`, `response_buffer`: answers, put
 //   together.
 // * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
-// * `shared`: what connections share. `counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
+// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
 // * `connection`: one client. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
@@ -41,7 +41,9 @@ mod query;
 mod rate_limit;
 mod reply;
 mod response_buffer;
+mod result_code;
 mod results;
+mod served;
 mod shared;
 
 pub use config::ServerConfig;

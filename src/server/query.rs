@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::background::Background;
 use super::batch::filter_of;
 use super::bytes::Cursor;
-use super::command::{expiration, result_code, set_of};
+use super::command::{expiration, set_of};
 use super::condition::Condition;
 use super::fields::{Field, Fields};
 use super::frame::{FRAME_HEADER_BYTES, FrameKind, close_frame, open_frame};
@@ -18,8 +18,10 @@ use super::ops::code;
 use super::rate_limit::RateLimit;
 use super::reply::{Answer, Reply, Room};
 use super::response_buffer::ResponseBuffer;
+use super::result_code;
 use super::results::Results;
-use super::shared::{ServedNamespace, Shared};
+use super::served::ServedNamespace;
+use super::shared::Shared;
 use crate::engine::RemoteRecord;
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
@@ -29,7 +31,7 @@ use crate::value::ParticleType;
 use crate::{Digest, Error, Expression, Result, WritePolicy};
 
 /// How many partitions there are.
-pub(super) const PARTITIONS: u16 = 4096;
+const PARTITIONS: u16 = 4096;
 
 /// Records are sent when so many bytes of them are there.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -475,7 +477,7 @@ impl Query<'_> {
             let facts = namespace.facts(record, &set_name.1);
             let index_value = match condition {
                 None => None,
-                Some(condition) => match number_in_index(condition, record, &facts) {
+                Some(condition) => match condition.matches_stored(record, &facts) {
                     None => return Visited::Passed,
                     found => found,
                 },
@@ -534,18 +536,6 @@ impl Drop for Query<'_> {
         // Without effect if it came to its end.
         self.job.finish(End::Abandoned);
     }
-}
-
-/// The number under which the index has the record, if it is one of those that the query asks for.
-pub(super) fn number_in_index(
-    condition: &Condition,
-    record: &RemoteRecord<'_>,
-    facts: &RecordFacts<'_>,
-) -> Option<i64> {
-    record
-        .view()
-        .ok()
-        .and_then(|view| condition.matches(view, facts))
 }
 
 /// Adds the bins that a query asks for. False if the record has none of them.

@@ -10,21 +10,9 @@ use super::index::{Elsewhere, Indexes};
 use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
+use super::served::ServedNamespace;
 use crate::record::KeyHash;
 use crate::{Error, Namespace, Result, Store};
-
-/// A namespace, served.
-#[derive(Debug)]
-pub(crate) struct ServedNamespace {
-    pub(crate) namespace: Namespace,
-    /// Whether records may expire: false if the configuration turns expiry off.
-    pub(crate) expires: bool,
-    pub(crate) indexes: Indexes,
-    pub(crate) counters: Counters,
-    pub(crate) reads: Latency,
-    pub(crate) writes: Latency,
-    pub(crate) queries: Latency,
-}
 
 /// Limits of a server.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 //! stays within 128 KiB.
 
 use super::route;
-use crate::{Result, Value};
+use crate::{Error, Result, Value};
 
 /// The size up to which a record is comfortable to read and to rewrite, in bytes: 128 KiB.
 pub const SWEET_SPOT_BYTES: u64 = 128 * 1024;
@@ -19,7 +19,7 @@ pub const WRITES_PER_SECOND: f64 = 50.0;
 /// The most shards that are advised for one collection. Beyond it, time shards or another model serve better.
 pub const SHARDS_MAX: u64 = 4096;
 
-/// The fewest shards so that each holds at most `shard_bytes` of `total_bytes`; at least 1.
+/// Returns the fewest shards so that each holds at most `shard_bytes` of `total_bytes`; at least 1.
 ///
 /// ```
 /// use spikelet::shard::arithmetic::{SWEET_SPOT_BYTES, shards_by_size};
@@ -32,7 +32,7 @@ pub const fn shards_by_size(total_bytes: u64, shard_bytes: u64) -> u64 {
     if shards == 0 { 1 } else { shards }
 }
 
-/// The fewest shards so that each takes at most `per_shard` of `writes_per_second`; at least 1. A rate that is no number, or
+/// Returns the fewest shards so that each takes at most `per_shard` of `writes_per_second`; at least 1. A rate that is no number, or
 /// not positive, asks for one.
 #[must_use]
 pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
@@ -45,8 +45,8 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 }
 
 /// Returns the shard that holds an element of a list, or a key of a map, when the collection has this many shards: 0 to
-/// `shards` - 1. `shards` is a power of two; any other number counts as the next one. Stored collections rely on it, so it
-/// never changes. O(bytes of the element).
+/// `shards` - 1. Stored collections rely on it, so it never
+/// changes. O(bytes of the element).
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -57,13 +57,18 @@ pub fn shards_by_rate(writes_per_second: f64, per_shard: f64) -> u64 {
 /// ```
 ///
 /// # Errors
-/// [`Error::Malformed`](crate::Error::Malformed) or [`Error::Parameter`](crate::Error::Parameter) for a value that no sharded
-/// collection can hold, such as a NaN.
+/// [`Error::Malformed`] or [`Error::Parameter`] for a value that no sharded
+/// collection can hold, such as a NaN; `Parameter` unless `shards` is a power of two, as in every collection.
 pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
-    Ok(route::shard(route::hash_of(element)?, power_of_two(shards)))
+    if !shards.is_power_of_two() {
+        return Err(Error::parameter(format!(
+            "{shards} shards: a sharded collection has a power of two of them"
+        )));
+    }
+    Ok(route::shard(route::hash_of(element)?, shards))
 }
 
-/// The next power of two: the number of shards that is really made, so that a split halves every shard.
+/// Returns the next power of two: the number of shards that is really made, so that a split halves every shard.
 #[must_use]
 pub const fn power_of_two(shards: u64) -> u64 {
     match shards.checked_next_power_of_two() {
@@ -72,7 +77,7 @@ pub const fn power_of_two(shards: u64) -> u64 {
     }
 }
 
-/// How many elements of a size fit into one shard of [`SWEET_SPOT_BYTES`].
+/// Returns how many elements of a size fit into one shard of [`SWEET_SPOT_BYTES`].
 #[must_use]
 pub const fn elements_per_shard(element_bytes: u64) -> u64 {
     match SWEET_SPOT_BYTES.checked_div(element_bytes) {
@@ -81,19 +86,19 @@ pub const fn elements_per_shard(element_bytes: u64) -> u64 {
     }
 }
 
-/// What a collection takes at its 99th percentile count: the number that decides whether it may live in one record.
+/// Returns what a collection takes at its 99th percentile count: the number that decides whether it may live in one record.
 #[must_use]
 pub const fn consolidated_bytes(count_p99: u64, element_bytes: u64) -> u64 {
     count_p99.saturating_mul(element_bytes)
 }
 
-/// The mean number of writes that fall into one window of `hold_ms` at this rate (lambda).
+/// Returns the mean number of writes that fall into one window of `hold_ms` at this rate (lambda).
 #[must_use]
 pub fn writes_per_hold(writes_per_second: f64, hold_ms: f64) -> f64 {
     writes_per_second * hold_ms / 1000.0
 }
 
-/// The chance that two writes or more fall into one window, where `lambda` do on average, and they come at random
+/// Returns the chance that two writes or more fall into one window, where `lambda` do on average, and they come at random
 /// (Poisson): 1 - e^-lambda (1 + lambda).
 #[must_use]
 pub fn collision_chance(lambda: f64) -> f64 {
@@ -106,7 +111,7 @@ pub const AEROSPIKE_INDEX_BYTES: u64 = 64;
 /// What Aerospike's secondary index takes for an entry, in bytes, before it is half filled on average.
 pub const AEROSPIKE_SECONDARY_BYTES: u64 = 14;
 
-/// The memory of Aerospike's primary index: 64 bytes for each record and copy.
+/// Returns the memory of Aerospike's primary index: 64 bytes for each record and copy.
 #[must_use]
 pub const fn aerospike_index_bytes(records: u64, copies: u64) -> u64 {
     records
@@ -114,7 +119,7 @@ pub const fn aerospike_index_bytes(records: u64, copies: u64) -> u64 {
         .saturating_mul(AEROSPIKE_INDEX_BYTES)
 }
 
-/// The usual memory of one of Aerospike's secondary indexes: 14 bytes for each entry, and half as much again for nodes that
+/// Returns the usual memory of one of Aerospike's secondary indexes: 14 bytes for each entry, and half as much again for nodes that
 /// are not full.
 #[must_use]
 pub const fn aerospike_secondary_bytes(entries: u64) -> u64 {
@@ -123,14 +128,14 @@ pub const fn aerospike_secondary_bytes(entries: u64) -> u64 {
         .div_ceil(2)
 }
 
-/// How many bytes are written for each byte that changes, where a change writes the whole record. A change of nothing
+/// Returns how many bytes are written for each byte that changes, where a change writes the whole record. A change of nothing
 /// counts as one of a byte.
 #[must_use]
 pub fn rewrite_factor(record_bytes: u64, changed_bytes: f64) -> f64 {
     record_bytes as f64 / changed_bytes.max(1.0)
 }
 
-/// The 99th percentile of how many arrive where `mean` do on average and they come at random, by the normal approximation.
+/// Returns the 99th percentile of how many arrive where `mean` do on average and they come at random, by the normal approximation.
 #[must_use]
 pub fn arrivals_p99(mean: f64) -> f64 {
     const NORMAL_P99: f64 = 2.326;

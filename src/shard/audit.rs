@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use super::description::{DESCRIPTION_BINS, Description, Entry, Form, Keys};
+use super::companion_key::KeyForm;
+use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
 use crate::record::Record;
@@ -23,7 +24,7 @@ pub struct ShardedCollection {
     pub scheme: String,
     /// The number of its last transition.
     pub epoch: u64,
-    /// Whether a transition is under way, or was left by somebody: `help` of a handle, or its next writer, ends it.
+    /// Whether a transition is under way, or was left by somebody: `advance` of a handle, or its next writer, ends it.
     pub in_transition: bool,
     /// How many elements it has, as reads see them: what is copied from one record to another counts once, and what is
     /// being deleted not at all. 1 for each record of a counter.
@@ -59,13 +60,13 @@ pub struct ShardRecord {
     /// What its bins take, in bytes.
     pub bytes: u64,
     /// What it is to the root.
-    pub standing: ShardStanding,
+    pub status: ShardStatus,
 }
 
 /// What a companion is to its root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum ShardStanding {
+pub enum ShardStatus {
     /// A part of the collection.
     Current,
     /// There is no such root, or the collection is in the root: a leftover that nobody reads. It can be deleted, and the
@@ -75,7 +76,7 @@ pub enum ShardStanding {
     Stale,
 }
 
-impl fmt::Display for ShardStanding {
+impl fmt::Display for ShardStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Current => "current",
@@ -89,7 +90,7 @@ impl ShardedCollection {
     /// Companions that nobody reads.
     pub fn leftovers(&self) -> impl Iterator<Item = &ShardRecord> {
         let companions = self.companions.iter();
-        companions.filter(|companion| companion.standing != ShardStanding::Current)
+        companions.filter(|companion| companion.status != ShardStatus::Current)
     }
 }
 
@@ -113,7 +114,7 @@ type Name = (Key<'static>, Option<String>);
 /// let store = spikelet::Store::in_memory()?;
 /// let list = spikelet::ShardedList::new(&store, "followers", "alice", "by")?;
 /// list.add(1)?;
-/// list.activate(2)?;
+/// list.shards().activate(2)?;
 /// let found = spikelet::shard::sharded_collections(&store.set("followers")?)?;
 /// assert_eq!((found[0].scheme.as_str(), found[0].companions.len()), ("in 2 shards", 2));
 /// # Ok(())
@@ -150,8 +151,8 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
         match &root.description {
             Some(description) => collections.extend(description.entries().iter().map(|entry| {
                 let bin = match description.keys(entry.bin) {
-                    Keys::Plain => None,
-                    Keys::ByBin => Some(entry.bin.as_str().to_owned()),
+                    KeyForm::Plain => None,
+                    KeyForm::ByBin => Some(entry.bin.as_str().to_owned()),
                 };
                 let companions = taken(bin).unwrap_or_default();
                 judged(key.clone(), entry, &root, companions)
@@ -211,19 +212,19 @@ fn judged(
             collection.in_transition = scheme.is_transition();
             // Companions below the first number must be there; those below the second may.
             let (must, may, old_too) = match scheme {
-                Scheme::Whole => (0, 0, false),
+                Scheme::Unsharded => (0, 0, false),
                 Scheme::Active { shards } => (shards, shards, false),
                 Scheme::Activating { shards } => (0, shards, false),
                 Scheme::Splitting { from } => (from, from * 2, true),
                 Scheme::Merging { from } => (from / 2, from, true),
-                Scheme::Demoting => (0, 1, true),
+                Scheme::Deactivating => (0, 1, true),
                 Scheme::Deleting { shards } => (0, shards, true),
             };
             for companion in &mut collection.companions {
-                companion.standing = match is_old(companion) {
-                    old if companion.shard < may && (old_too || !old) => ShardStanding::Current,
-                    true => ShardStanding::Stale,
-                    false => ShardStanding::Orphan,
+                companion.status = match is_old(companion) {
+                    old if companion.shard < may && (old_too || !old) => ShardStatus::Current,
+                    true => ShardStatus::Stale,
+                    false => ShardStatus::Orphan,
                 };
             }
             let in_root = root.elements.get(bin).copied();
@@ -240,7 +241,7 @@ fn judged(
             collection.missing = (0..must)
                 .filter(|shard| {
                     !collection.companions.iter().any(|companion| {
-                        companion.shard == *shard && companion.standing == ShardStanding::Current
+                        companion.shard == *shard && companion.status == ShardStatus::Current
                     })
                 })
                 .collect();
@@ -250,10 +251,10 @@ fn judged(
             collection.scheme = in_words(&entry.form.value());
             collection.in_transition = collection.scheme.contains("deleting");
             for companion in &mut collection.companions {
-                companion.standing = match is_old(companion) {
-                    true => ShardStanding::Stale,
-                    false if companion.bucket.is_some() => ShardStanding::Current,
-                    false => ShardStanding::Orphan,
+                companion.status = match is_old(companion) {
+                    true => ShardStatus::Stale,
+                    false if companion.bucket.is_some() => ShardStatus::Current,
+                    false => ShardStatus::Orphan,
                 };
             }
             if !collection.in_transition {
@@ -267,7 +268,7 @@ fn judged(
 
 fn current(companions: &[ShardRecord]) -> impl Iterator<Item = &ShardRecord> {
     let companions = companions.iter();
-    companions.filter(|companion| companion.standing == ShardStanding::Current)
+    companions.filter(|companion| companion.status == ShardStatus::Current)
 }
 
 /// How many elements there are in companions. Half of those that split or merge may have what the other half has, too.
@@ -333,7 +334,7 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         frozen: record.view().bin(FROZEN).is_some(),
         elements: if is_page { 0 } else { elements(record) },
         bytes: bytes(record),
-        standing: ShardStanding::Orphan,
+        status: ShardStatus::Orphan,
     };
     Some(((key_of(root)?, bin.cloned()), companion))
 }

@@ -66,10 +66,12 @@ pub(crate) type Answer = Vec<Option<Value>>;
 
 /// What an act has come to on one record.
 #[derive(Clone, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct ActReply {
     pub(crate) values: Answer,
     /// What the record takes then, in bytes.
     pub(crate) record_bytes: u64,
+    /// How many writers held the record or waited for it when the call came; `None`: the store does not know.
+    pub(crate) queued_behind: Option<usize>,
 }
 
 /// What the first operation has answered.
@@ -96,7 +98,7 @@ pub(crate) fn has_grown(answer: Option<Answer>) -> bool {
 impl Kind for Bin {
     type Part = Content;
     type Act = Act;
-    type Answer = Answered;
+    type Answer = ActReply;
 
     fn part(whole: &Content, shards: u64, number: u64) -> Content {
         // What has no hash (NaN that others have put there since the content was checked) goes to the first shard, and stays.
@@ -145,6 +147,14 @@ impl Collection {
             Self::List => lists::size(bin),
             Self::Map => maps::size(bin),
             Self::Counter => operations::get_bin(bin),
+        }
+    }
+
+    /// Returns how many elements a bin has that answers this to [`Collection::presence`]; 0 for counters, which have none.
+    pub(crate) const fn elements(self, presence: Option<&Value>) -> u64 {
+        match (self, presence) {
+            (Self::List | Self::Map, Some(Value::Int(count))) => count.unsigned_abs(),
+            _ => 0,
         }
     }
 
@@ -242,12 +252,12 @@ impl Content {
             Self::Counter(amount) => return vec![operations::put(bin, *amount)],
         };
         let mut operations = vec![operations::delete_bin(bin), create];
-        operations.extend(self.take_in(bin));
+        operations.extend(self.absorb(bin));
         operations
     }
 
     /// Adds this content to the bin.
-    pub(crate) fn take_in(self, bin: &str) -> Vec<Operation> {
+    pub(crate) fn absorb(self, bin: &str) -> Vec<Operation> {
         match self {
             Self::List(items) if items.is_empty() => Vec::new(),
             Self::List(items) => {
@@ -262,7 +272,7 @@ impl Content {
     }
 
     /// Removes this content from the bin, which has all of it.
-    pub(crate) fn shed(self, bin: &str) -> Vec<Operation> {
+    pub(crate) fn remove_moved(self, bin: &str) -> Vec<Operation> {
         match self {
             Self::List(items) if items.is_empty() => Vec::new(),
             Self::List(items) => {

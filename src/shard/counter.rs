@@ -4,19 +4,21 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Collection};
 use super::handle::Handle;
+use super::policy::ShardPolicy;
+use super::shards::Shards;
+use super::state::ShardState;
 use crate::operations;
-use crate::{RecordSet, Result, Value};
+use crate::{Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A 64-bit number under one key to which amounts are added, however many records hold it.
 ///
-/// While it is in its root record, it is an integer in a bin. Once it has been spread, each addition goes to one of the
-/// companions, to the next with every call, and reading sums them up. Spreading goes on while others add and read, and any
+/// While it is in its root record, it is an integer in a bin. Once it is sharded, each addition goes to one of the
+/// companions, to the next with every call, and reading sums them up. Activation goes on while others add and read, and any
 /// handle carries on what another has left unfinished. Sums wrap around as those of integers in bins do.
 ///
-#[doc = keeping!("ShardedCounter")]
+/// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
 /// An addition is linearizable. A read of several companions is no snapshot: it has every addition that was done before the
 /// read began, none that begins after it has ended, and any of the others.
@@ -31,7 +33,7 @@ use crate::{RecordSet, Result, Value};
 /// let store = Store::in_memory()?;
 /// let likes = ShardedCounter::new(&store, "posts", "post-17", "likes")?;
 /// likes.add(40)?;
-/// likes.activate(8)?;
+/// likes.shards().activate(8)?;
 /// likes.add(2)?;
 /// assert_eq!(likes.read()?, 42);
 /// # Ok(())
@@ -44,14 +46,61 @@ pub struct ShardedCounter<R> {
     next: AtomicU64,
 }
 
-constructors!(
-    ShardedCounter,
-    Counter,
-    "counter",
-    next = AtomicU64::new(RandomState::new().hash_one(0))
-);
-
 impl<R: RecordSet> ShardedCounter<R> {
+    /// Returns a handle of the counter in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the counter is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let handle = Handle::new(records, key, bin, Collection::Counter, policy)?;
+        Ok(Self {
+            handle,
+            next: AtomicU64::new(RandomState::new().hash_one(0)),
+        })
+    }
+
+    /// Sets when the counter is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the counter's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the counter with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+
     /// Adds an amount, which may be negative. One operation on one record, unless the shards have changed since the last
     /// call.
     ///
@@ -65,7 +114,7 @@ impl<R: RecordSet> ShardedCounter<R> {
         self.handle.write(shard, Act::creating([add])).map(drop)
     }
 
-    /// The sum of all additions; 0 where there was none. O(shards).
+    /// Returns the sum of all additions; 0 where there was none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedCounter::add`]; [`Error::IncompatibleType`](crate::Error::IncompatibleType) if the bin is no
@@ -86,5 +135,3 @@ impl<R: RecordSet> ShardedCounter<R> {
         }
     }
 }
-
-transitions!(ShardedCounter, "counter", add);

@@ -8,6 +8,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::companion_key::KeyForm;
 use super::scheme::{
     Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS, not_understood,
 };
@@ -20,16 +21,6 @@ use crate::{Error, Expression, Operation, Result};
 /// The bins of a description, in the order in which [`Description::parse`] takes them.
 pub(crate) const DESCRIPTION_BINS: [&str; 4] =
     [SUBKEYS, SUBKEYS_EPOCH, SUBKEYS_BIN, SUBKEYS_EPOCHS];
-
-/// How the companions of a collection are called.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Keys {
-    /// `K:i`: those of the record's first sharded collection.
-    #[default]
-    Plain,
-    /// `K:BIN:i`: those of every further one.
-    ByBin,
-}
 
 /// How one collection is sharded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -62,15 +53,15 @@ pub(crate) struct Description {
 
 /// A description as it was read, shared by all who were told. One that says nothing takes no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Described(Option<Arc<Description>>);
+pub(crate) struct SharedDescription(Option<Arc<Description>>);
 
-impl From<Description> for Described {
+impl From<Description> for SharedDescription {
     fn from(description: Description) -> Self {
         Self((description != Description::default()).then(|| Arc::new(description)))
     }
 }
 
-impl Deref for Described {
+impl Deref for SharedDescription {
     type Target = Description;
 
     fn deref(&self) -> &Description {
@@ -234,10 +225,10 @@ impl Description {
     }
 
     /// How the companions of this collection are called, or will be.
-    pub(crate) fn keys(&self, bin: BinName) -> Keys {
+    pub(crate) fn keys(&self, bin: BinName) -> KeyForm {
         match self.plain {
-            Some(plain) if plain != bin => Keys::ByBin,
-            _ => Keys::Plain,
+            Some(plain) if plain != bin => KeyForm::ByBin,
+            _ => KeyForm::Plain,
         }
     }
 
@@ -365,8 +356,8 @@ mod tests {
             ]
         );
         assert_eq!(Description::parse(&values(&one)).unwrap(), one);
-        assert_eq!(one.keys(bin("followers")), Keys::Plain);
-        assert_eq!(one.keys(bin("following")), Keys::ByBin);
+        assert_eq!(one.keys(bin("followers")), KeyForm::Plain);
+        assert_eq!(one.keys(bin("following")), KeyForm::ByBin);
     }
 
     #[test]
@@ -416,14 +407,14 @@ mod tests {
         let other = two.settled(followers, None);
         assert!(matches!(values(&other)[0], Some(Value::Map(_))));
         assert_eq!(Description::parse(&values(&other)).unwrap(), other);
-        assert_eq!(other.keys(following), Keys::ByBin);
-        assert_eq!(other.keys(followers), Keys::Plain);
-        assert_eq!(other.keys(bin("third")), Keys::ByBin);
+        assert_eq!(other.keys(following), KeyForm::ByBin);
+        assert_eq!(other.keys(followers), KeyForm::Plain);
+        assert_eq!(other.keys(bin("third")), KeyForm::ByBin);
         let none = other.settled(following, None);
         assert!(none.is_empty());
         assert_eq!(none.latest(), Epoch(6));
         assert_eq!(values(&none), [None, Some(6.into()), None, None]);
-        assert_eq!(none.keys(bin("third")), Keys::Plain);
+        assert_eq!(none.keys(bin("third")), KeyForm::Plain);
     }
 
     #[test]

@@ -2,29 +2,31 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
+use super::policy::ShardPolicy;
 use super::route::hash_of;
+use super::shards::Shards;
 use super::sorted::{Lists, SortedBin};
+use super::state::ShardState;
 use crate::operations::lists;
-use crate::{ListReturnType, RecordSet, Result, Value};
+use crate::{Key, ListReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// An ordered list of unique elements under one key, however many records hold it.
 ///
-/// While the list is in its root record, each call is one operation on that record. Once it has been spread, a call for one
-/// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Spreading
+/// While the list is in its root record, each call is one operation on that record. Once it is sharded, a call for one
+/// element goes to the one companion that holds it, and calls for the whole list merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
-#[doc = keeping!("ShardedList")]
+/// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
 /// Calls for one element are linearizable. Calls for the whole list are no snapshot: every element that is there during the
 /// whole call is seen exactly once, and none is that is absent during the whole call.
 ///
 /// The bin may be a list that was made by other means. One without order is read in the order of values; it is ordered from
-/// the moment on in which it is spread. One with an element more than once is not spread, neither by
-/// [`ShardedList::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
+/// the moment on in which it is sharded. One with an element more than once is not sharded, neither by
+/// [`Shards::activate`] nor by a policy, until the repeats are removed: [`ShardedList::remove`] removes all of them.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -35,7 +37,7 @@ use crate::{ListReturnType, RecordSet, Result, Value};
 /// for id in 0..100 {
 ///     followers.add(id)?;
 /// }
-/// followers.activate(4)?;
+/// followers.shards().activate(4)?;
 /// assert!(!followers.add(7)?);
 /// assert_eq!(followers.len()?, 100);
 /// assert_eq!(followers.page(50, 2)?, [50.into(), 51.into()]);
@@ -47,9 +49,58 @@ pub struct ShardedList<R> {
     handle: Handle<R>,
 }
 
-constructors!(ShardedList, List, "list");
-
 impl<R: RecordSet> ShardedList<R> {
+    /// Returns a handle of the list in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the list is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let handle = Handle::new(records, key, bin, Collection::List, policy)?;
+        Ok(Self { handle })
+    }
+
+    /// Sets when the list is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the list's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the list with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+
     /// Adds an element. Returns whether it was not there before. One operation, O(log N), where the list has not moved
     /// since the last call.
     ///
@@ -79,7 +130,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(number(first(answer).as_ref()) > 0)
     }
 
-    /// Whether an element is there. One operation, O(log N).
+    /// Returns whether an element is there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -92,7 +143,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(number(first(answer).as_ref()) > 0)
     }
 
-    /// How many elements there are. O(shards).
+    /// Returns how many elements there are. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -100,7 +151,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::len(shards))
     }
 
-    /// Whether there are none. O(shards).
+    /// Returns whether there are none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -108,7 +159,7 @@ impl<R: RecordSet> ShardedList<R> {
         Ok(self.len()? == 0)
     }
 
-    /// At most `limit` elements from a position in the order of all on. The elements before it are not read:
+    /// Returns at most `limit` elements from this position in the order of all. The elements before it are not read:
     /// O(shards log^2 N + limit).
     ///
     /// # Errors
@@ -117,7 +168,7 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::page(shards, offset, limit))
     }
 
-    /// The first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
+    /// Returns the first `limit` elements that are greater than `cursor` (`None`: the first of all). A cursor is an element, so it
     /// stays good whatever happens to the shards. O(shards log N + limit).
     ///
     /// # Errors
@@ -129,7 +180,7 @@ impl<R: RecordSet> ShardedList<R> {
         })
     }
 
-    /// The first `limit` elements between two bounds. Costs as [`ShardedList::page_after`].
+    /// Returns the first `limit` elements between two bounds. Costs as [`ShardedList::page_after`].
     ///
     /// # Errors
     /// As for [`ShardedList::add`].
@@ -142,16 +193,8 @@ impl<R: RecordSet> ShardedList<R> {
         Lists::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// All elements in order, read in batches: what is added or removed meanwhile may be seen or not. Ends after an error.
+    /// Returns all elements in order, read in batches: what is added or removed meanwhile may be seen or not. Ends after an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }
-
-transitions!(
-    ShardedList,
-    "list",
-    add,
-    "So also `Parameter` if others have put NaN there, and [`Error::OpNotApplicable`](crate::Error::OpNotApplicable) if they \
-     have put an element there more than once."
-);

@@ -2,22 +2,24 @@
 
 use std::ops::Bound;
 
-use super::common::{constructors, keeping, transitions};
 use super::content::{Act, Answer, Collection, first, has_grown, number};
 use super::handle::Handle;
 use super::merge;
+use super::policy::ShardPolicy;
 use super::route::hash_of;
+use super::shards::Shards;
 use super::sorted::{Maps, SortedBin};
+use super::state::ShardState;
 use crate::operations::maps;
-use crate::{MapReturnType, RecordSet, Result, Value};
+use crate::{Key, MapReturnType, RecordSet, RecordStore, Result, Value, WritePolicy};
 
 /// A map ordered by key under one key of a record, however many records hold it.
 ///
-/// While the map is in its root record, each call is one operation on that record. Once it has been spread, a call for one
-/// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Spreading
+/// While the map is in its root record, each call is one operation on that record. Once it is sharded, a call for one
+/// key goes to the one companion that holds it, and calls for the whole map merge what the companions answer. Activation
 /// goes on while others read and write, and any handle carries on what another has left unfinished.
 ///
-#[doc = keeping!("ShardedMap")]
+/// [`Shards`] describes the records that hold it, and what a handle keeps of them.
 ///
 /// Calls for one key are linearizable. Calls for the whole map are no snapshot: every key that is there during the whole
 /// call is seen exactly once, with a value that it had meanwhile, and none is that is absent during the whole call.
@@ -31,7 +33,7 @@ use crate::{MapReturnType, RecordSet, Result, Value};
 /// for player in 0..100 {
 ///     scores.put(player, player * 10)?;
 /// }
-/// scores.activate(4)?;
+/// scores.shards().activate(4)?;
 /// assert!(!scores.put(7, 75)?);
 /// assert_eq!(scores.get(&7.into())?, Some(75.into()));
 /// assert_eq!(scores.page(50, 1)?, [(50.into(), 500.into())]);
@@ -43,9 +45,58 @@ pub struct ShardedMap<R> {
     handle: Handle<R>,
 }
 
-constructors!(ShardedMap, Map, "map");
-
 impl<R: RecordSet> ShardedMap<R> {
+    /// Returns a handle of the map in this bin of the record of this key. Reads and writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`](crate::Error::Parameter) for a name of a set that is not allowed, and for a bin that describes
+    /// shards; [`Error::BinName`](crate::Error::BinName).
+    pub fn new<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+    ) -> Result<Self> {
+        Self::new_with(store, set, key, bin, &WritePolicy::default())
+    }
+
+    /// Returns a handle that writes by a policy, of which `total_timeout`, `send_key` and `durable_delete` count, and
+    /// `expiration` as long as the map is unsharded.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn new_with<'k, S: RecordStore<Records = R>>(
+        store: &S,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bin: &str,
+        policy: &WritePolicy,
+    ) -> Result<Self> {
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let handle = Handle::new(records, key, bin, Collection::Map, policy)?;
+        Ok(Self { handle })
+    }
+
+    /// Sets when the map is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn policy(mut self, policy: ShardPolicy) -> Self {
+        self.handle.set_policy(policy);
+        self
+    }
+
+    /// Returns the map's shards: where it is, and its transitions.
+    pub const fn shards(&self) -> Shards<'_, R> {
+        Shards::new(&self.handle)
+    }
+
+    /// Deletes the map with all its companions: [`Shards::delete`].
+    ///
+    /// # Errors
+    /// As for [`Shards::delete`].
+    pub fn delete(&self) -> Result<ShardState> {
+        self.shards().delete()
+    }
+
     /// Writes the value of a key. Returns whether the key is new. One operation on one record, unless the shards have
     /// changed since the last call; O(log N).
     ///
@@ -62,7 +113,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(has_grown(self.handle.write(hash, act)?))
     }
 
-    /// The value of a key; `None` if the key is not there. One operation, O(log N).
+    /// Returns the value of a key; `None` if the key is not there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -72,7 +123,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(only_value(answer))
     }
 
-    /// Whether a key is there. One operation, O(log N).
+    /// Returns whether a key is there. One operation, O(log N).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -94,7 +145,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(only_value(answer))
     }
 
-    /// How many keys there are. O(shards).
+    /// Returns how many keys there are. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -102,7 +153,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::len(shards))
     }
 
-    /// Whether there are none. O(shards).
+    /// Returns whether there are none. O(shards).
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -110,7 +161,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Ok(self.len()? == 0)
     }
 
-    /// At most `limit` entries from a position in the order of all keys on. The entries before it are not read:
+    /// Returns at most `limit` entries from this position in the order of all keys. The entries before it are not read:
     /// O(shards log^2 N + limit).
     ///
     /// # Errors
@@ -119,7 +170,7 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::page(shards, offset, limit))
     }
 
-    /// The first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
+    /// Returns the first `limit` entries whose keys are greater than `cursor` (`None`: the first of all). A cursor is a key, so it
     /// stays good whatever happens to the shards. O(shards log N + limit).
     ///
     /// # Errors
@@ -130,7 +181,7 @@ impl<R: RecordSet> ShardedMap<R> {
         })
     }
 
-    /// The first `limit` entries whose keys are between two bounds. Costs as [`ShardedMap::page_after`].
+    /// Returns the first `limit` entries whose keys are between two bounds. Costs as [`ShardedMap::page_after`].
     ///
     /// # Errors
     /// As for [`ShardedMap::put`].
@@ -143,19 +194,12 @@ impl<R: RecordSet> ShardedMap<R> {
         Maps::merged(&self.handle, |shards| merge::range(shards, from, to, limit))
     }
 
-    /// All entries in the order of keys, read in batches: what is put or removed meanwhile may be seen or not. Ends after
+    /// Returns all entries in the order of keys, read in batches: what is put or removed meanwhile may be seen or not. Ends after
     /// an error.
     pub fn iter(&self) -> impl Iterator<Item = Result<(Value, Value)>> + '_ {
         merge::all(|cursor, limit| self.page_after(cursor, limit))
     }
 }
-
-transitions!(
-    ShardedMap,
-    "map",
-    put,
-    "So also `Parameter` if others have made NaN a key."
-);
 
 const ENTRIES: MapReturnType = MapReturnType::KeyValue;
 

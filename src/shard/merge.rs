@@ -177,6 +177,24 @@ impl PartialEq for SortKey {
 
 impl Eq for SortKey {}
 
+/// Returns whether items are in order. Encodes only what is neither integers nor texts.
+///
+/// # Errors
+/// As for [`sort`].
+pub(crate) fn is_in_order<T: Sorted>(items: &[T]) -> Result<bool, Error> {
+    for (a, b) in items.iter().zip(items.iter().skip(1)) {
+        let is_in_order = match (a.sorted_by(), b.sorted_by()) {
+            (Value::Int(a), Value::Int(b)) => a <= b,
+            (Value::String(a), Value::String(b)) => a <= b,
+            (a, b) => SortKey::of(a)? <= SortKey::of(b)?,
+        };
+        if !is_in_order {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Brings items into order.
 ///
 /// # Errors

@@ -1,48 +1,52 @@
-//! Sharding on demand: a collection that outgrows its record, or whose record is too hot, is spread over companion records
+//! Sharding on demand: a collection that outgrows its record, or whose record is too hot, is sharded over companion records
 //! while it is in use.
 //!
-//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and split by a [`ShardPolicy`], or
-//! when they are told to; [`TimeShards`] keeps elements by their time, in a record for each stretch of it.
-//! [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the formulas
-//! that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
+//! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
+//! [`ShardPolicy`], or when [`Shards`] is told to; [`TimeShards`] keeps elements by their time, in a record for each stretch
+//! of it. [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the
+//! formulas that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
-// * `list`, `map`, `counter`, `time`: what can be sharded. `handle`, `common`: what all handles have in
-//   common. `state`: what they tell.
-// * `protocol`: the machines that do it. `lower`: their requests as operations; `companions`: what it keeps from call to
+// * `list`, `map`, `counter`, `time`: what can be sharded. `handle`: drives their calls. `shards`: where they are, and their
+//   transitions. `state`: what callers are told.
+// * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
 //   call. `content`: what is moved.
-// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is spread, and how far; `watch` tells it.
+// * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
+//   `auto_shard` applies it.
 // * `audit`: what is sharded, and what should not be there.
 // * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
-//   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in.
+//   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in. `companion_key`: the
+//   keys of companions.
 
 pub mod arithmetic;
 mod audit;
-mod common;
+mod companion_key;
 mod companions;
 mod content;
 mod description;
+mod executor;
 mod handle;
 mod list;
-mod lower;
 mod protocol;
 mod route;
 mod route_memory;
 mod scheme;
+mod shards;
 mod state;
 
+mod auto_shard;
 mod counter;
 mod map;
 mod merge;
 mod policy;
 mod sorted;
 mod time;
-mod watch;
 
-pub use audit::{ShardRecord, ShardStanding, ShardedCollection, sharded_collections};
+pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;
 pub use policy::ShardPolicy;
+pub use shards::Shards;
 pub use state::{ShardProgress, ShardState, ShardTransition};
 pub use time::{MinuteWidth, TimeRange, TimeShards, TimeWidth};

@@ -1,141 +1,227 @@
-//! When a collection spreads itself, and over how many shards.
+//! Decides when a collection is sharded of its own accord, and into how many shards.
 //!
-//! The decision is pure: what a handle knows of a collection goes in as a [`Load`], the number of shards it should have
-//! comes out. How fast it is written is counted by a [`WriteWindow`].
+//! The decision is pure: what a handle knows of a collection goes in as a [`Load`], the number of shards it should have comes
+//! out.
+//!
+//! * `window`: counts writes and refusals, for stores that tell nothing else.
+//! * `contention`: how many writes had to queue, and whether splits have helped.
+//! * `quiet`: whether fewer shards would do.
 
+mod contention;
+mod quiet;
 mod window;
 
+pub(crate) use contention::{ContentionMonitor, QueueLoad};
+pub(crate) use quiet::{Census, QuietMonitor, ShardReading};
 pub(crate) use window::WriteWindow;
 
 use super::arithmetic::{
     SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, power_of_two, shards_by_rate, shards_by_size,
 };
 
-/// When a collection is spread over shards, or over more of them, without being asked to. It is judged after writes (by its
-/// count: after those that add), by the record that was written: the root, or a shard of it.
+/// The share of writes that may have to queue before contention asks for more shards.
+pub(crate) const QUEUED_SHARE_MAX: f64 = 0.2;
+
+/// The share of writes that should still have to queue once there are more shards: half of [`QUEUED_SHARE_MAX`], so that
+/// what a transition has just made is not split at once.
+const QUEUED_SHARE_AFTER: f64 = 0.1;
+
+/// The most shards that contention alone asks for by default: a read of a counter asks all of them.
+const CONTENTION_SHARDS_MAX: u64 = 64;
+
+/// Writes a second to each record that a quiet collection may have after a merge, in a store that tells who had to queue.
+/// A record takes hundreds of thousands; queues begin above some ten thousand.
+const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
+
+/// When a collection is sharded, or gets more or fewer shards, of its own accord. Judged after writes (by
+/// [`elements_max`](Self::elements_max): after those that add), by the record that was written: the root, or a shard.
 ///
 /// ```
 /// use spikelet::shard::ShardPolicy;
 ///
-/// // A record of more than 64 KiB, or one that is fought over.
-/// let policy = ShardPolicy::default().by_size(64 * 1024).by_contention(50.0);
-/// # assert_ne!(policy, ShardPolicy::by_hand());
+/// // A record of more than 64 KiB, or one that writers have to queue for.
+/// let policy = ShardPolicy::default().record_bytes_max(64 * 1024).contention(true);
+/// assert_eq!(policy.record_bytes_max, Some(65_536));
 /// ```
 ///
-/// The number of shards is the smallest power of two by which every shard stays within the size and the count that are
-/// given here (128 KiB if none is) and within 50 writes a second, all of them times the growth that is expected.
+/// By size and by count, the number of shards is the smallest power of two by which every shard stays within the limits that
+/// are given here (128 KiB if none is), times the growth that is expected.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct ShardPolicy {
-    bytes_max: Option<u64>,
-    count_max: Option<u64>,
-    writes_per_second_max: Option<f64>,
-    growth: f64,
+    /// Shards a record that is larger than this, in bytes, or than half of what a record may have. `None`: size alone shards
+    /// nothing. 128 KiB by default.
+    pub record_bytes_max: Option<u64>,
+    /// Shards a record that has more elements than this. `None`, the default: their count alone shards nothing.
+    pub elements_max: Option<u64>,
+    /// Shards a record that writers have to queue for. Off by default.
+    ///
+    /// In a store that tells how many writers each write found before it
+    /// ([`OperateResult::queued_behind`](crate::OperateResult::queued_behind)), more than one write in five must have queued
+    /// in three windows in a row, of 100 ms and 200 writes at least, for an activation or a split. A split after which almost
+    /// as many queue is not followed by another one for ten minutes. Where the store does not tell,
+    /// [`writes_per_second_max`](Self::writes_per_second_max) counts instead. A write that is refused with
+    /// [`Error::KeyBusy`](crate::Error::KeyBusy) counts in both. Each handle counts for itself, for all threads that share it.
+    pub contention: bool,
+    /// The most shards that contention alone leads to: 64 by default. Every read of a whole collection asks all of them.
+    pub contention_shards_max: u64,
+    /// Writes a second of one record, over ten seconds, beyond which [`contention`](Self::contention) shards it in a store that
+    /// does not tell who had to queue: 50 by default, for records across a network.
+    pub writes_per_second_max: f64,
+    /// Whether shards are merged again, down to one record, when [`contention`](Self::contention) is on and the collection has
+    /// become quiet: at most 1,000 writes a second, by whatever handle, for each record that would be left (or a quarter of
+    /// `writes_per_second_max`, where that counts) for half a minute, and records that stay within half of the limits of size
+    /// and count. On by default. After a merge that had to be undone, the next one waits for twice as long. A collection that
+    /// nobody writes stays as it is.
+    pub merge_when_quiet: bool,
+    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. What is less than 1, or not a number,
+    /// counts as 1, the default: an even distribution then leaves every shard between a half and the whole of its limit.
+    pub growth: f64,
 }
 
 impl Default for ShardPolicy {
     /// By size: when a record passes 128 KiB.
     fn default() -> Self {
-        Self::by_hand().by_size(SWEET_SPOT_BYTES)
+        Self::manual().record_bytes_max(SWEET_SPOT_BYTES)
     }
 }
 
 impl ShardPolicy {
-    /// Only when somebody asks for it.
+    /// Returns the policy by which nothing is sharded that nobody has asked for.
     #[must_use]
-    pub const fn by_hand() -> Self {
+    pub const fn manual() -> Self {
         Self {
-            bytes_max: None,
-            count_max: None,
-            writes_per_second_max: None,
+            record_bytes_max: None,
+            elements_max: None,
+            contention: false,
+            contention_shards_max: CONTENTION_SHARDS_MAX,
+            writes_per_second_max: WRITES_PER_SECOND,
+            merge_when_quiet: true,
             growth: 1.0,
         }
     }
 
-    /// When a record is larger than this, in bytes, or than half of what a record may have.
+    /// Sets [`record_bytes_max`](Self::record_bytes_max).
     #[must_use]
-    pub const fn by_size(self, bytes_max: u64) -> Self {
-        Self {
-            bytes_max: Some(bytes_max),
-            ..self
-        }
+    pub fn record_bytes_max(mut self, record_bytes_max: impl Into<Option<u64>>) -> Self {
+        self.record_bytes_max = record_bytes_max.into();
+        self
     }
 
-    /// When a record has more elements than this.
+    /// Sets [`elements_max`](Self::elements_max).
     #[must_use]
-    pub const fn by_count(self, count_max: u64) -> Self {
-        Self {
-            count_max: Some(count_max),
-            ..self
-        }
+    pub fn elements_max(mut self, elements_max: impl Into<Option<u64>>) -> Self {
+        self.elements_max = elements_max.into();
+        self
     }
 
-    /// When a write is refused with [`Error::KeyBusy`](crate::Error::KeyBusy), or when the handle, from all threads that
-    /// share it, writes the record more often than this, in writes a second over ten seconds. Each handle counts for itself.
+    /// Sets [`contention`](Self::contention).
     #[must_use]
-    pub const fn by_contention(self, writes_per_second_max: f64) -> Self {
-        Self {
-            writes_per_second_max: Some(writes_per_second_max),
-            ..self
-        }
+    pub const fn contention(mut self, contention: bool) -> Self {
+        self.contention = contention;
+        self
     }
 
-    /// By how much size, count and rate are expected to grow soon: 2.0 is twice as much. What is less than 1, or no number,
-    /// counts as 1, the default: an even spread then leaves every shard between a half and the whole of what it may have.
+    /// Sets [`contention_shards_max`](Self::contention_shards_max).
     #[must_use]
-    pub const fn growth(self, growth: f64) -> Self {
-        Self { growth, ..self }
+    pub const fn contention_shards_max(mut self, contention_shards_max: u64) -> Self {
+        self.contention_shards_max = contention_shards_max;
+        self
     }
 
-    /// The same, but no size beyond this is waited for.
+    /// Sets [`writes_per_second_max`](Self::writes_per_second_max).
+    #[must_use]
+    pub const fn writes_per_second_max(mut self, writes_per_second_max: f64) -> Self {
+        self.writes_per_second_max = writes_per_second_max;
+        self
+    }
+
+    /// Sets [`merge_when_quiet`](Self::merge_when_quiet).
+    #[must_use]
+    pub const fn merge_when_quiet(mut self, merge_when_quiet: bool) -> Self {
+        self.merge_when_quiet = merge_when_quiet;
+        self
+    }
+
+    /// Sets [`growth`](Self::growth).
+    #[must_use]
+    pub const fn growth(mut self, growth: f64) -> Self {
+        self.growth = growth;
+        self
+    }
+
+    /// Returns the policy with no limit of size beyond this.
     pub(crate) fn at_most(self, bytes: u64) -> Self {
         Self {
-            bytes_max: self.bytes_max.map(|bytes_max| bytes_max.min(bytes)),
+            record_bytes_max: self.record_bytes_max.map(|bytes_max| bytes_max.min(bytes)),
             ..self
         }
     }
 
-    /// Whether the size of the record counts.
-    pub(crate) const fn watches_size(&self) -> bool {
-        self.bytes_max.is_some()
-    }
-
-    /// Whether the number of elements counts.
-    pub(crate) const fn watches_count(&self) -> bool {
-        self.count_max.is_some()
-    }
-
-    /// Whether writes have to be counted.
-    pub(crate) const fn watches_writes(&self) -> bool {
-        self.writes_per_second_max.is_some()
-    }
-
-    /// How many shards the collection should have; `None` if it is well as it is.
+    /// Returns how many shards the collection should have; `None` if it should stay as it is.
     pub(crate) fn decide(&self, load: &Load) -> Option<u64> {
         let now = load.shards.max(1);
-        let of_each = load.writes_per_second / now as f64;
-        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
-        let is_due = over(load.record_bytes, self.bytes_max)
-            || over(load.count, self.count_max)
-            || self
-                .writes_per_second_max
-                .is_some_and(|limit| load.busy > 0 || of_each > limit);
-        if !is_due || now >= SHARDS_MAX {
-            return None;
-        }
-        let by_size = self.shards(load.record_bytes, self.bytes_max.or(Some(SWEET_SPOT_BYTES)));
-        let by_count = self.shards(load.count, self.count_max);
-        let limit = self
-            .writes_per_second_max
-            .unwrap_or(WRITES_PER_SECOND)
-            .min(WRITES_PER_SECOND);
-        let by_rate = shards_by_rate(of_each * self.expected(), limit);
+        let wanted = self
+            .by_limits(load, now)
+            .max(self.by_contention(load, now))?;
         // One shard relieves nothing, and a shard is split in two.
-        let each_into = by_size.max(by_count).max(by_rate).max(2);
-        Some(power_of_two(now.saturating_mul(each_into)).min(SHARDS_MAX))
+        let wanted = power_of_two(wanted).max(now.saturating_mul(2));
+        (now < SHARDS_MAX).then_some(wanted.min(SHARDS_MAX))
     }
 
-    /// Into how many a record goes that has so much of something.
-    fn shards(&self, found: u64, limit: Option<u64>) -> u64 {
+    /// Returns how many shards size and count ask for.
+    fn by_limits(&self, load: &Load, now: u64) -> Option<u64> {
+        let over = |found: u64, limit: Option<u64>| limit.is_some_and(|limit| found > limit);
+        if !over(load.record_bytes, self.record_bytes_max) && !over(load.count, self.elements_max) {
+            return None;
+        }
+        let bytes_max = self.record_bytes_max.or(Some(SWEET_SPOT_BYTES));
+        let by_size = self.parts(load.record_bytes, bytes_max);
+        let by_count = self.parts(load.count, self.elements_max);
+        Some(now.saturating_mul(by_size.max(by_count)))
+    }
+
+    /// Returns how many shards contention asks for.
+    fn by_contention(&self, load: &Load, now: u64) -> Option<u64> {
+        // Rounded down: the limit need not be a power of two.
+        let power = self.contention_shards_max.min(SHARDS_MAX).checked_ilog2()?;
+        let limit = 1 << power;
+        if !self.contention || now >= limit {
+            return None;
+        }
+        let of_each = load.writes_per_second / now as f64;
+        let by_rate = (of_each > self.writes_per_second_max).then(|| {
+            let limit = self.writes_per_second_max.min(WRITES_PER_SECOND);
+            shards_by_rate(of_each * self.expected(), limit)
+        });
+        let by_queue = load.queue.map(|queue| {
+            // Twice as many shards, half as many queue; no more shards than writers were seen at once.
+            let parts = (queue.share / QUEUED_SHARE_AFTER).ceil() as u64;
+            parts.min(queue.longest.saturating_add(1))
+        });
+        let refused = (load.busy > 0).then_some(2);
+        let parts = by_rate.max(by_queue).max(refused)?.max(2);
+        Some(power_of_two(now.saturating_mul(parts)).min(limit))
+    }
+
+    /// Returns whether a collection that has been counted twice, a time apart, would do with half as many shards.
+    pub(crate) fn is_quiet(&self, census: &Census, knows_queues: bool) -> bool {
+        let left = (census.shards / 2).max(1);
+        let quiet = if knows_queues {
+            QUIET_WRITES_PER_SECOND
+        } else {
+            self.writes_per_second_max / 4.0
+        };
+        let fits = |found: u64, limit: Option<u64>| {
+            limit.is_none_or(|limit| found as f64 * self.expected() <= limit as f64 / 2.0)
+        };
+        census.writes_per_second / left as f64 <= quiet
+            && fits(census.record_bytes_merged, self.record_bytes_max)
+            && fits(census.elements_merged, self.elements_max)
+    }
+
+    /// Returns into how many parts a record goes that has so much of something.
+    fn parts(&self, found: u64, limit: Option<u64>) -> u64 {
         let expected = (found as f64 * self.expected()).ceil() as u64;
         limit.map_or(1, |limit| shards_by_size(expected, limit))
     }
@@ -146,19 +232,21 @@ impl ShardPolicy {
     }
 }
 
-/// What is known of a collection after a write. What is not known is 0.
+/// What a handle knows of a collection when it has written one of its records, or was refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Load {
-    /// How many shards there are; 0: the collection is in the root.
+    /// How many shards there are; 0: it is in one record.
     pub(crate) shards: u64,
-    /// The size of the record that was written: the root, or one shard.
+    /// The size of the record, or the size that was refused; 0: not known.
     pub(crate) record_bytes: u64,
-    /// How many elements that record has.
+    /// How many elements the record has; 0: not known, or not counted.
     pub(crate) count: u64,
-    /// Writes to the whole collection.
+    /// Writes a second to the whole collection, where the store does not tell who had to queue; else 0.
     pub(crate) writes_per_second: f64,
-    /// How often a write was refused with `KeyBusy` since there are so many shards.
+    /// How many writes were refused with `KeyBusy` since there are so many shards.
     pub(crate) busy: u64,
+    /// The writes that had to queue, if there were too many for some time.
+    pub(crate) queue: Option<QueueLoad>,
 }
 
 #[cfg(test)]
@@ -176,9 +264,9 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_passes_its_size() {
+    fn a_record_is_sharded_when_it_passes_its_size() {
         let default = ShardPolicy::default();
-        let small = ShardPolicy::by_hand().by_size(1_000);
+        let small = ShardPolicy::manual().record_bytes_max(1_000);
         for (policy, shards, bytes, wanted) in [
             (default, 0, 128 * KIB, None),
             (default, 0, 128 * KIB + 1, Some(2)),
@@ -195,9 +283,9 @@ mod tests {
             (default.growth(f64::NAN), 0, 129 * KIB, Some(2)),
             (small, 0, 1_000, None),
             (small, 0, 3_500, Some(4)),
-            (small.by_size(0), 0, 3, Some(4)),
-            (ShardPolicy::by_hand(), 0, 1 << 20, None),
-            (ShardPolicy::by_hand().by_count(10), 0, 1 << 20, None),
+            (small.record_bytes_max(0), 0, 3, Some(4)),
+            (ShardPolicy::manual(), 0, 1 << 20, None),
+            (ShardPolicy::manual().elements_max(10), 0, 1 << 20, None),
         ] {
             let found = policy.decide(&load(shards, bytes));
             assert_eq!(found, wanted, "{shards} shards, {bytes} bytes, {policy:?}");
@@ -205,8 +293,8 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_passes_its_count_and_then_its_size_counts_too() {
-        let policy = ShardPolicy::by_hand().by_count(100);
+    fn a_record_is_sharded_when_it_passes_its_count_and_then_its_size_counts_too() {
+        let policy = ShardPolicy::manual().elements_max(100);
         for (shards, count, record_bytes, wanted) in [
             (0, 100, 0, None),
             (0, 101, 0, Some(2)),
@@ -223,25 +311,30 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_spread_when_it_is_written_too_often_or_refused() {
-        let policy = ShardPolicy::by_hand().by_contention(50.0);
+    fn a_record_is_sharded_when_it_is_written_too_often_or_refused() {
+        let policy = ShardPolicy::manual().contention(true);
         for (policy, shards, writes_per_second, busy, wanted) in [
             (policy, 0, 50.0, 0, None),
             (policy, 0, 51.0, 0, Some(2)),
             (policy, 0, 400.0, 0, Some(8)),
             (policy, 0, 401.0, 0, Some(16)),
+            (policy, 0, 1e9, 0, Some(64)),
             (policy, 8, 400.0, 0, None),
             (policy, 8, 401.0, 0, Some(16)),
             (policy, 0, 0.0, 1, Some(2)),
             (policy, 0, 300.0, 1, Some(8)),
             (policy, 8, 10.0, 1, Some(16)),
+            (policy, 64, 1e9, 9, None),
+            (policy.contention_shards_max(100), 32, 1e9, 9, Some(64)),
+            (policy.contention_shards_max(3), 2, 1e9, 9, None),
+            (policy.contention_shards_max(0), 0, 1e9, 9, None),
             (policy.growth(2.0), 0, 100.0, 0, Some(4)),
             (policy, 0, f64::NAN, 0, None),
             (policy, 0, f64::INFINITY, 0, Some(2)),
-            // A higher limit spreads later, and then as far as is advised; a lower one spreads further.
-            (policy.by_contention(200.0), 0, 200.0, 0, None),
-            (policy.by_contention(200.0), 0, 201.0, 0, Some(8)),
-            (policy.by_contention(10.0), 0, 40.0, 0, Some(4)),
+            // A higher limit shards later, and then as far as is advised; a lower one shards further.
+            (policy.writes_per_second_max(200.0), 0, 200.0, 0, None),
+            (policy.writes_per_second_max(200.0), 0, 201.0, 0, Some(8)),
+            (policy.writes_per_second_max(10.0), 0, 40.0, 0, Some(4)),
             (ShardPolicy::default(), 0, 400.0, 9, None),
         ] {
             let found = policy.decide(&Load {
@@ -251,32 +344,91 @@ mod tests {
             });
             assert_eq!(
                 found, wanted,
-                "{shards} shards, {writes_per_second}/s, {busy} busy"
+                "{shards} shards, {writes_per_second}/s, {busy} busy, {policy:?}"
             );
         }
     }
 
     #[test]
-    fn a_large_and_hot_record_is_spread_for_whichever_asks_for_more() {
-        let policy = ShardPolicy::default();
-        let found = policy.decide(&Load {
-            writes_per_second: 400.0,
-            ..load(0, 200 * KIB)
-        });
-        assert_eq!(found, Some(8));
+    fn queues_ask_for_as_many_shards_as_leave_few_of_them_and_no_more_than_writers() {
+        let policy = ShardPolicy::manual().contention(true);
+        for (policy, shards, share, longest, wanted) in [
+            (policy, 0, 0.94, 60, Some(16)),
+            (policy, 0, 0.94, 7, Some(8)),
+            (policy, 0, 0.9, 1, Some(2)),
+            (policy, 0, 0.25, 60, Some(4)),
+            (policy, 4, 0.25, 60, Some(16)),
+            (policy, 32, 0.9, 60, Some(64)),
+            (policy, 64, 0.9, 60, None),
+            (policy.contention_shards_max(8), 0, 0.94, 60, Some(8)),
+            (policy.contention(false), 0, 0.94, 60, None),
+        ] {
+            let queue = Some(QueueLoad { share, longest });
+            let found = policy.decide(&Load {
+                queue,
+                ..load(shards, 0)
+            });
+            assert_eq!(found, wanted, "{shards} shards, {queue:?}, {policy:?}");
+        }
     }
 
     #[test]
-    fn nothing_is_watched_by_hand() {
+    fn a_large_and_hot_record_is_sharded_for_whichever_asks_for_more() {
+        let policy = ShardPolicy::default().contention(true);
+        for (record_bytes, writes_per_second, wanted) in [
+            (200 * KIB, 400.0, Some(8)),
+            (200 * KIB, 1.0, Some(2)),
+            (2_000 * KIB, 100.0, Some(16)),
+            // Contention alone ends at 64 shards, size does not.
+            (20_000 * KIB, 1e9, Some(256)),
+        ] {
+            let found = policy.decide(&Load {
+                writes_per_second,
+                ..load(0, record_bytes)
+            });
+            assert_eq!(found, wanted, "{record_bytes} bytes, {writes_per_second}/s");
+        }
+    }
+
+    #[test]
+    fn a_collection_is_quiet_when_half_as_many_records_would_be_written_little() {
+        let waits = ShardPolicy::default().contention(true).elements_max(1_000);
+        for (shards, writes_per_second, bytes, elements, knows_queues, quiet) in [
+            (8, 4_000.0, 0, 0, true, true),
+            (8, 4_001.0, 0, 0, true, false),
+            (1, 1_000.0, 0, 0, true, true),
+            (2, 1_001.0, 0, 0, true, false),
+            // Where nobody knows who queues, a quarter of 50 writes a second counts.
+            (8, 50.0, 0, 0, false, true),
+            (8, 51.0, 0, 0, false, false),
+            // What would soon be too large again is not merged.
+            (8, 0.0, 64 * KIB, 500, true, true),
+            (8, 0.0, 64 * KIB + 1, 0, true, false),
+            (8, 0.0, 0, 501, true, false),
+        ] {
+            let census = Census {
+                shards,
+                writes_per_second,
+                record_bytes_merged: bytes,
+                elements_merged: elements,
+            };
+            assert_eq!(waits.is_quiet(&census, knows_queues), quiet, "{census:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_leads_to_shards_by_the_manual_policy() {
         let all = Load {
             shards: 2,
             record_bytes: u64::MAX,
             count: u64::MAX,
             writes_per_second: 1e9,
             busy: u64::MAX,
+            queue: Some(QueueLoad {
+                share: 1.0,
+                longest: 1_000,
+            }),
         };
-        assert_eq!(ShardPolicy::by_hand().decide(&all), None);
-        assert!(!ShardPolicy::default().watches_writes());
-        assert!(ShardPolicy::by_hand().by_contention(1.0).watches_writes());
+        assert_eq!(ShardPolicy::manual().decide(&all), None);
     }
 }

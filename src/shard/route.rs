@@ -1,9 +1,7 @@
-//! Which shard a child lives in, and the keys of companions.
+//! Computes which shard a child lives in, and derives the keys of records that belong to a root.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::description::Keys;
-use crate::record::BinName;
 use crate::value::order::compare_total;
 use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
 use crate::{Error, Key, Result};
@@ -31,14 +29,6 @@ pub(crate) fn hash_of(child: &Value) -> Result<u64> {
 /// The shard of a hash: `shards` is a power of two.
 pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
     hash & (shards - 1)
-}
-
-/// The key of a companion of the collection in this bin.
-pub(crate) fn companion_key(root: &Key<'_>, bin: BinName, keys: Keys, shard: u64) -> Key<'static> {
-    match keys {
-        Keys::Plain => suffixed_key(root, &shard.to_string()),
-        Keys::ByBin => suffixed_key(root, &format!("{}:{shard}", bin.as_str())),
-    }
 }
 
 /// The key of a record that belongs to a root: a colon and this behind the root's own.
@@ -148,33 +138,6 @@ mod tests {
             let hash = hash_of(&Value::Int(child)).unwrap();
             let (before, after) = (shard(hash, 8), shard(hash, 16));
             assert!(after == before || after == before + 8);
-        }
-    }
-
-    #[test]
-    fn companions_keep_the_type_of_text_and_bytes() {
-        let key = |root: Key<'_>, keys, shard| {
-            companion_key(&root, BinName::new("following").unwrap(), keys, shard)
-        };
-        for (root, plain, by_bin) in [
-            (
-                Key::from("alice"),
-                Key::from("alice:3"),
-                Key::from("alice:following:3"),
-            ),
-            (
-                Key::from(-5),
-                Key::from("-5:3"),
-                Key::from("-5:following:3"),
-            ),
-            (
-                Key::from(b"\xff"),
-                Key::from(b"\xff:3"),
-                Key::from(b"\xff:following:3"),
-            ),
-        ] {
-            assert_eq!(key(root.clone(), Keys::Plain, 3), plain);
-            assert_eq!(key(root, Keys::ByBin, 3), by_bin);
         }
     }
 }

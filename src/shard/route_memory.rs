@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::description::Keys;
-use super::protocol::{Neighbors, Remembered, Route};
+use super::companion_key::KeyForm;
+use super::protocol::{Neighbors, Route, RouteHint};
 use super::scheme::Epoch;
 
 /// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
@@ -19,16 +19,16 @@ pub(crate) struct RouteMemory {
 
 impl RouteMemory {
     /// Returns what was learned, if no root has been lost since; `lost_roots`: how many have been lost by now.
-    pub(crate) fn recall(&self, lost_roots: u64) -> Remembered {
+    pub(crate) fn recall(&self, lost_roots: u64) -> RouteHint {
         if self.lost_roots.load(Ordering::Acquire) == lost_roots {
             unpacked(self.packed.load(Ordering::Relaxed))
         } else {
-            Remembered::Nothing
+            RouteHint::Unknown
         }
     }
 
     /// Takes what a call has learned that began when `lost_roots` roots had been lost. Returns whether that is new.
-    pub(crate) fn learn(&self, learned: Remembered, lost_roots: u64) -> bool {
+    pub(crate) fn learn(&self, learned: RouteHint, lost_roots: u64) -> bool {
         let packed = packed(learned);
         let is_known = || {
             self.lost_roots.load(Ordering::Acquire) == lost_roots
@@ -58,15 +58,15 @@ const SHARDED_BY_BIN: u64 = 3;
 const KIND_BITS: u32 = 2;
 const POWER_BITS: u32 = 4;
 
-const fn packed(remembered: Remembered) -> u64 {
+const fn packed(remembered: RouteHint) -> u64 {
     match remembered {
-        Remembered::Nothing => NOTHING,
-        Remembered::Whole(Neighbors::None) => WHOLE,
-        Remembered::Whole(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
-        Remembered::Sharded(route) => {
+        RouteHint::Unknown => NOTHING,
+        RouteHint::Unsharded(Neighbors::None) => WHOLE,
+        RouteHint::Unsharded(Neighbors::Sharded) => WHOLE | 1 << KIND_BITS,
+        RouteHint::Sharded(route) => {
             let kind = match route.keys {
-                Keys::Plain => SHARDED,
-                Keys::ByBin => SHARDED_BY_BIN,
+                KeyForm::Plain => SHARDED,
+                KeyForm::ByBin => SHARDED_BY_BIN,
             };
             let power = route.shards.trailing_zeros() as u64;
             (route.epoch.0 << POWER_BITS | power) << KIND_BITS | kind
@@ -74,16 +74,16 @@ const fn packed(remembered: Remembered) -> u64 {
     }
 }
 
-const fn unpacked(packed: u64) -> Remembered {
+const fn unpacked(packed: u64) -> RouteHint {
     let (kind, rest) = (packed & 3, packed >> KIND_BITS);
     let keys = match kind {
-        NOTHING => return Remembered::Nothing,
-        WHOLE if rest == 0 => return Remembered::Whole(Neighbors::None),
-        WHOLE => return Remembered::Whole(Neighbors::Sharded),
-        SHARDED => Keys::Plain,
-        _ => Keys::ByBin,
+        NOTHING => return RouteHint::Unknown,
+        WHOLE if rest == 0 => return RouteHint::Unsharded(Neighbors::None),
+        WHOLE => return RouteHint::Unsharded(Neighbors::Sharded),
+        SHARDED => KeyForm::Plain,
+        _ => KeyForm::ByBin,
     };
-    Remembered::Sharded(Route {
+    RouteHint::Sharded(Route {
         shards: 1 << (rest & ((1 << POWER_BITS) - 1)),
         epoch: Epoch(rest >> POWER_BITS),
         keys,
@@ -94,8 +94,8 @@ const fn unpacked(packed: u64) -> Remembered {
 mod tests {
     use super::*;
 
-    fn route(epoch: u64, shards: u64, keys: Keys) -> Remembered {
-        Remembered::Sharded(Route {
+    fn route(epoch: u64, shards: u64, keys: KeyForm) -> RouteHint {
+        RouteHint::Sharded(Route {
             shards,
             epoch: Epoch(epoch),
             keys,
@@ -107,12 +107,12 @@ mod tests {
         // Microseconds of the year 2100.
         let late = 90 * 366 * 86_400 * 1_000_000;
         for learned in [
-            route(1, 1, Keys::Plain),
-            route(late, 4_096, Keys::Plain),
-            route(late, 4_096, Keys::ByBin),
-            Remembered::Whole(Neighbors::None),
-            Remembered::Whole(Neighbors::Sharded),
-            Remembered::Nothing,
+            route(1, 1, KeyForm::Plain),
+            route(late, 4_096, KeyForm::Plain),
+            route(late, 4_096, KeyForm::ByBin),
+            RouteHint::Unsharded(Neighbors::None),
+            RouteHint::Unsharded(Neighbors::Sharded),
+            RouteHint::Unknown,
         ] {
             let memory = RouteMemory::default();
             memory.learn(learned, 0);
@@ -124,10 +124,13 @@ mod tests {
     #[test]
     fn what_was_learned_before_a_root_was_lost_is_forgotten_and_stays_so() {
         let memory = RouteMemory::default();
-        let (old, new) = (route(5, 2, Keys::Plain), Remembered::Whole(Neighbors::None));
+        let (old, new) = (
+            route(5, 2, KeyForm::Plain),
+            RouteHint::Unsharded(Neighbors::None),
+        );
         assert!(memory.learn(old, 3));
         assert_eq!(memory.recall(3), old);
-        assert_eq!(memory.recall(4), Remembered::Nothing);
+        assert_eq!(memory.recall(4), RouteHint::Unknown);
         assert!(memory.learn(new, 4));
         // A call that has been under way for long.
         assert!(!memory.learn(old, 3));

@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::arithmetic::SHARDS_MAX;
-use super::description::Keys;
+use super::companion_key::KeyForm;
 use crate::record::BinName;
 use crate::value::{List, ListOrder, Value};
 use crate::{Error, Key, Result};
@@ -47,7 +47,7 @@ const SPLITTING: &str = "splitting";
 const MERGING: &str = "merging";
 const DELETING: &str = "deleting";
 
-/// The number of a transition: it only rises, and tells a late helper's work from the current one's. 0: there was none.
+/// The number of a transition: it only rises, and tells a late caller's work from the current one's. 0: there was none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Epoch(pub(crate) u64);
 
@@ -74,7 +74,7 @@ impl Epoch {
 pub(crate) enum Scheme {
     /// In the root.
     #[default]
-    Whole,
+    Unsharded,
     /// In the root, which nobody writes any more; companions are being made.
     Activating {
         /// How many there will be.
@@ -85,18 +85,18 @@ pub(crate) enum Scheme {
         /// How many.
         shards: u64,
     },
-    /// In so many companions and, for those at the new epoch, their other halves.
+    /// In this many companions and, for those at the new epoch, the new ones of their pairs.
     Splitting {
         /// How many there were; there will be twice as many.
         from: u64,
     },
-    /// In so many companions; those at the new epoch have taken in what was in their other halves.
+    /// In so many companions; those at the new epoch have absorbed the other one of their pair.
     Merging {
         /// How many there were; there will be half as many.
         from: u64,
     },
     /// In the one companion or, once it has its bin, in the root.
-    Demoting,
+    Deactivating,
     /// About to be nowhere.
     Deleting {
         /// How many companions there were.
@@ -108,12 +108,12 @@ impl Scheme {
     /// The value of the bin `subkeys`; `None`: it is absent.
     pub(crate) fn value(self) -> Option<Value> {
         let (shards, rest): (u64, Vec<Value>) = match self {
-            Self::Whole => return None,
+            Self::Unsharded => return None,
             Self::Active { shards } => (shards, Vec::new()),
             Self::Activating { shards } => (shards, vec![SPLITTING.into()]),
             Self::Splitting { from } => (from, vec![SPLITTING.into(), count(from * 2)]),
             Self::Merging { from } => (from, vec![MERGING.into(), count(from / 2)]),
-            Self::Demoting => (1, vec![MERGING.into(), count(0)]),
+            Self::Deactivating => (1, vec![MERGING.into(), count(0)]),
             Self::Deleting { shards } => (shards, vec![DELETING.into()]),
         };
         let mut items = vec![Value::from(HASH_SHARDS), count(shards)];
@@ -127,7 +127,7 @@ impl Scheme {
     /// [`Error::ShardScheme`] for a form that is not understood.
     pub(crate) fn parse(value: Option<&Value>) -> Result<Self> {
         let Some(value) = value else {
-            return Ok(Self::Whole);
+            return Ok(Self::Unsharded);
         };
         Self::understood(value).ok_or_else(|| {
             let why = match value {
@@ -156,7 +156,7 @@ impl Scheme {
                 Some(Self::Splitting { from: shards })
             }
             [verb, to] if *verb == MERGING.into() => match to {
-                Value::Int(0) if shards == 1 => Some(Self::Demoting),
+                Value::Int(0) if shards == 1 => Some(Self::Deactivating),
                 to if shards_of(to)? * 2 == shards => Some(Self::Merging { from: shards }),
                 _ => None,
             },
@@ -166,19 +166,19 @@ impl Scheme {
 
     /// Whether somebody is at work, or died at it.
     pub(crate) const fn is_transition(self) -> bool {
-        !matches!(self, Self::Whole | Self::Active { .. })
+        !matches!(self, Self::Unsharded | Self::Active { .. })
     }
 }
 
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Whole => write!(f, "in one record"),
-            Self::Activating { shards } => write!(f, "spreading to {shards} shards"),
+            Self::Unsharded => write!(f, "in one record"),
+            Self::Activating { shards } => write!(f, "activating {shards} shards"),
             Self::Active { shards } => write!(f, "in {shards} shards"),
             Self::Splitting { from } => write!(f, "splitting {from} shards to {}", from * 2),
             Self::Merging { from } => write!(f, "merging {from} shards to {}", from / 2),
-            Self::Demoting => write!(f, "returning to one record"),
+            Self::Deactivating => write!(f, "deactivating 1 shard"),
             Self::Deleting { shards } => write!(f, "deleting {shards} shards"),
         }
     }
@@ -228,7 +228,7 @@ pub(crate) struct Companion {
 pub(crate) struct ShardName<'a> {
     pub(crate) root: &'a Key<'a>,
     pub(crate) bin: BinName,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
     pub(crate) shard: u64,
 }
 
@@ -241,7 +241,7 @@ impl ShardName<'_> {
             count(self.shard),
             companion.epoch.value(),
         ];
-        if self.keys == Keys::ByBin {
+        if self.keys == KeyForm::ByBin {
             items.push(self.bin.as_str().into());
         }
         list(items)
@@ -253,8 +253,8 @@ impl ShardName<'_> {
             return None;
         };
         let (key, shards, number, epoch) = match (self.keys, &items[..]) {
-            (Keys::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
-            (Keys::ByBin, [key, shards, number, epoch, Value::String(bin)])
+            (KeyForm::Plain, [key, shards, number, epoch]) => (key, shards, number, epoch),
+            (KeyForm::ByBin, [key, shards, number, epoch, Value::String(bin)])
                 if self.bin == bin.as_str() =>
             {
                 (key, shards, number, epoch)
@@ -298,13 +298,13 @@ mod tests {
             (Scheme::Activating { shards: 8 }, "hash-shards 8 splitting"),
             (Scheme::Splitting { from: 8 }, "hash-shards 8 splitting 16"),
             (Scheme::Merging { from: 8 }, "hash-shards 8 merging 4"),
-            (Scheme::Demoting, "hash-shards 1 merging 0"),
+            (Scheme::Deactivating, "hash-shards 1 merging 0"),
             (Scheme::Deleting { shards: 8 }, "hash-shards 8 deleting"),
         ] {
             assert_eq!(scheme.value(), Some(words(form)));
             assert_eq!(Scheme::parse(Some(&words(form))).unwrap(), scheme, "{form}");
         }
-        assert_eq!(Scheme::parse(None).unwrap(), Scheme::Whole);
+        assert_eq!(Scheme::parse(None).unwrap(), Scheme::Unsharded);
         for not_understood in [
             "hash-shards",
             "hash-shards 35",
@@ -339,16 +339,16 @@ mod tests {
             keys,
             shard,
         };
-        for keys in [Keys::Plain, Keys::ByBin] {
+        for keys in [KeyForm::Plain, KeyForm::ByBin] {
             let described = name(&text, "a", keys, 3).value(companion);
             assert_eq!(name(&text, "a", keys, 3).parse(&described), Some(companion));
             assert_eq!(name(&text, "a", keys, 2).parse(&described), None);
             assert_eq!(name(&integer, "a", keys, 3).parse(&described), None);
         }
-        let by_bin = name(&text, "a", Keys::ByBin, 3);
-        let plain = name(&text, "a", Keys::Plain, 3);
+        let by_bin = name(&text, "a", KeyForm::ByBin, 3);
+        let plain = name(&text, "a", KeyForm::Plain, 3);
         assert_eq!(
-            name(&text, "b", Keys::ByBin, 3).parse(&by_bin.value(companion)),
+            name(&text, "b", KeyForm::ByBin, 3).parse(&by_bin.value(companion)),
             None
         );
         assert_eq!(by_bin.parse(&plain.value(companion)), None);

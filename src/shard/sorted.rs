@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::content::{Act, first};
-use super::handle::{Handle, Pass, Reading, Unread};
+use super::handle::{Handle, Pass, ReadFailure, Reading};
 use super::merge::{self, Cut, Slice, Sorted, SortedShards, Start};
 use crate::operations::{lists, maps};
 use crate::{Error, ListReturnType, MapReturnType, Operation, RecordSet, Value};
@@ -30,10 +30,10 @@ pub(crate) trait SortedBin: Sized {
     /// As for [`Handle::read`].
     fn merged<R: RecordSet, T>(
         handle: &Handle<R>,
-        mut read: impl FnMut(&mut Shards<'_, R, Self>) -> Reading<T>,
+        mut read: impl FnMut(&mut ViewShards<'_, R, Self>) -> Reading<T>,
     ) -> Result<T, Error> {
         handle.read(|pass| {
-            read(&mut Shards {
+            read(&mut ViewShards {
                 pass,
                 bin: handle.bin(),
                 kind: PhantomData,
@@ -135,11 +135,6 @@ pub(crate) trait Parts {
     /// The name of the bin.
     fn bin(&self) -> &str;
 
-    /// Whether the bins may have been made by others.
-    fn of_others(&self) -> bool {
-        false
-    }
-
     /// Asks some of them, in one batch. `None`: there is no such record, or no such bin.
     fn ask(&self, asked: Vec<(usize, Operation)>) -> Result<Vec<Option<Value>>, Self::Error>;
 }
@@ -175,7 +170,8 @@ impl<P: Parts> SortedShards for P {
         };
         let items = |answer: Option<Value>| {
             let mut items = answer.map_or_else(Vec::new, P::Bin::items);
-            if self.of_others() && !P::Bin::ALWAYS_IN_ORDER {
+            // A program that made the list without order is answered in the order of the list.
+            if !P::Bin::ALWAYS_IN_ORDER && !merge::is_in_order(&items)? {
                 merge::sort(&mut items)?;
             }
             Ok::<_, Error>(items)
@@ -198,15 +194,15 @@ impl<P: Parts> SortedShards for P {
 
 /// The records of a view.
 #[derive(Debug)]
-pub(crate) struct Shards<'a, R, B> {
+pub(crate) struct ViewShards<'a, R, B> {
     pass: &'a Pass<'a, R>,
     bin: &'a str,
     kind: PhantomData<B>,
 }
 
-impl<R: RecordSet, B: SortedBin> Parts for Shards<'_, R, B> {
+impl<R: RecordSet, B: SortedBin> Parts for ViewShards<'_, R, B> {
     type Bin = B;
-    type Error = Unread;
+    type Error = ReadFailure;
 
     fn parts(&self) -> usize {
         self.pass.sources()
@@ -214,10 +210,6 @@ impl<R: RecordSet, B: SortedBin> Parts for Shards<'_, R, B> {
 
     fn bin(&self) -> &str {
         self.bin
-    }
-
-    fn of_others(&self) -> bool {
-        self.pass.is_root()
     }
 
     fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {

@@ -14,7 +14,7 @@ pub enum ShardTransition {
     /// To half as many companions.
     Merging,
     /// From one companion back to one record.
-    Demoting,
+    Deactivating,
     /// To nothing.
     Deleting,
 }
@@ -27,7 +27,7 @@ pub struct ShardState {
     pub shards: u64,
     /// The number of the last transition, which only rises; 0: there was none.
     pub epoch: u64,
-    /// What is under way, or was left where somebody stopped: the next writer, or `help`, carries it to its end.
+    /// What is under way, or was left where somebody stopped: the next writer, or `advance`, carries it to its end.
     pub transition: Option<ShardTransition>,
 }
 
@@ -45,12 +45,12 @@ impl ShardState {
 /// How many shards there are, or were before the transition that is under way.
 const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
     match scheme {
-        Scheme::Whole => (0, None),
+        Scheme::Unsharded => (0, None),
         Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),
         Scheme::Active { shards } => (shards, None),
         Scheme::Splitting { from } => (from, Some(ShardTransition::Splitting)),
         Scheme::Merging { from } => (from, Some(ShardTransition::Merging)),
-        Scheme::Demoting => (1, Some(ShardTransition::Demoting)),
+        Scheme::Deactivating => (1, Some(ShardTransition::Deactivating)),
         Scheme::Deleting { shards } => (shards, Some(ShardTransition::Deleting)),
     }
 }

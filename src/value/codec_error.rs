@@ -1,6 +1,8 @@
 //! What can be wrong with the bytes of a value, or with a value that is to become bytes.
 
-use super::msgpack::MAX_NESTING;
+/// How deep containers may nest in one value. Reading, writing and comparing recurse once a level, so this bounds the
+/// stack that hostile bytes can ask for (a few hundred bytes a level). Real data stays below ten.
+pub(crate) const MAX_NESTING: u32 = 128;
 
 /// Why bytes are not a value, or a value cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,8 @@
 //! Encoded elements to the owned form.
 
 use super::container::Container;
-use super::msgpack::{
-    EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token,
-};
-use super::{CodecError, List, ListOrder, Map, MapOrder, Value};
+use super::msgpack::{EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, Token};
+use super::{CodecError, List, ListOrder, MAX_NESTING, Map, MapOrder, Value};
 
 /// Elements for which room is made before their bytes have been seen: a header alone must not cost memory.
 const PREALLOCATED_ITEMS: usize = 256;

@@ -1,12 +1,12 @@
 //! The owned form to encoded elements, in the one normal form: shortest headers, maps by key, ordered lists in order.
 
 use super::msgpack::{
-    INFINITY, MAX_NESTING, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
+    INFINITY, SUBTYPE_BLOB, SUBTYPE_GEOJSON, SUBTYPE_HLL, SUBTYPE_STRING, WILDCARD,
     write_array_header, write_flags_header, write_float, write_int, write_map_header,
     write_raw_header, write_uint,
 };
 use super::order::{compare, compare_lookups};
-use super::{CodecError, List, Map, Value};
+use super::{CodecError, List, MAX_NESTING, Map, Value};
 
 /// What an encoded value is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

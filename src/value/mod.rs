@@ -17,6 +17,7 @@
 
 // * `Value`, `List`, `Map`: the owned form that users build and get.
 // * `ValueRef`, `ListRef`, `MapRef`: the borrowed form, read straight from a stored record.
+// * `codec_error`: what can be wrong with a value, and how deep it may nest.
 // * `msgpack`, `container`: MessagePack token by token, and the heads of encoded lists and maps.
 // * `encode`, `decode`, `normalize`: owned form to bytes, bytes to owned form, a client's bytes to our bytes.
 // * `convert`, `extract`, `display`, `equality`: from and to the usual Rust types, text for people, `Eq` and `Hash`.
@@ -50,6 +51,7 @@ pub use extract::ConversionError;
 pub use particle::ParticleType;
 pub use reference::{ListItems, ListRef, MapEntries, MapRef, ValueRef};
 
+pub(crate) use codec_error::MAX_NESTING;
 pub(crate) use container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 pub(crate) use encode::{Purpose, encode};
 pub(crate) use normalize::element_of_call as normalize_element;

@@ -6,10 +6,6 @@
 
 use super::CodecError;
 
-/// How deep containers may nest in one value. Reading, writing and comparing recurse once a level, so this bounds the
-/// stack that hostile bytes can ask for (a few hundred bytes a level). Real data stays below ten.
-pub(crate) const MAX_NESTING: u32 = 128;
-
 /// First payload byte of a text.
 pub(crate) const SUBTYPE_STRING: u8 = 3;
 /// First payload byte of bytes.

@@ -6,10 +6,10 @@
 use super::container::{Container, FLAG_ORDERED, FLAG_PERSIST_INDEX, FLAG_VALUE_ORDERED};
 use super::encode::{Spans, write_list_head, write_map_head};
 use super::msgpack::{
-    EXT_SPECIAL, INFINITY, MAX_NESTING, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, WILDCARD,
-    write_float, write_float32, write_int, write_raw_header, write_uint,
+    EXT_SPECIAL, INFINITY, Reader, SUBTYPE_BLOB, SUBTYPE_STRING, Token, WILDCARD, write_float,
+    write_float32, write_int, write_raw_header, write_uint,
 };
-use super::{CodecError, ParticleType, Purpose};
+use super::{CodecError, MAX_NESTING, ParticleType, Purpose};
 
 /// Appends the normal form of the list or map (`kind`) that `bytes` hold to `out`. The bit that asks for a persisted
 /// index is kept, its data is left out.

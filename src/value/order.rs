@@ -10,10 +10,10 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
+use super::MAX_NESTING;
 use super::container::Container;
 use super::msgpack::{
-    EXT_SPECIAL, MAX_NESTING, Reader, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, front_int,
-    front_short_raw,
+    EXT_SPECIAL, Reader, SUBTYPE_GEOJSON, SUBTYPE_STRING, Token, front_int, front_short_raw,
 };
 
 /// Compares the elements at the front of `a` and of `b`. O(bytes), nothing is decoded or allocated.

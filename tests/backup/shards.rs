@@ -21,7 +21,7 @@ fn sharded() -> Store {
     for id in 0..10 {
         list.add(id).unwrap();
     }
-    list.activate(2).unwrap();
+    list.shards().activate(2).unwrap();
     store
 }
 

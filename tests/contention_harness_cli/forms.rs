@@ -27,7 +27,7 @@ fn the_same_seed_gives_the_same_bytes_in_every_form() {
 #[test]
 fn rows_have_the_fields_that_scripts_read() {
     let report = json(VIRTUAL);
-    assert_eq!(report["schema_version"], 1);
+    assert_eq!(report["schema_version"], 2);
     assert_eq!(report["report"], "contention");
     assert_eq!(report["simulated_hold"], true);
     // The limit as Aerospike counts, and as the engine does.
@@ -122,6 +122,54 @@ fn what_is_simulated_is_called_so_and_correctness_comes_first() {
 }
 
 #[test]
+fn every_form_opens_with_what_a_person_would_say() {
+    let arguments = "--virtual --rate 50,200 --shards 1,2,4,hourly --duration 60";
+    let report = text(arguments);
+    let first: Vec<&str> = report.lines().skip(2).take(3).collect();
+    let first = first.join(" ");
+    assert!(
+        first.contains("BUSY: Key hot0 takes 37.") && first.contains("KEY_BUSY at 200 writes/s"),
+        "{report}"
+    );
+    let said = words(arguments);
+    assert!(said.contains("Hash-shard it by 4: 0 %, p99 176"), "{said}");
+    assert!(
+        said.contains("Time shards alone do not help (hourly: 37."),
+        "{said}"
+    );
+    let verdict = report.split("Verdict").nth(1).unwrap();
+    let bar = |shards: &str| {
+        let is_of =
+            |line: &&str| line.split_whitespace().next() == Some(shards) && line.contains('%');
+        verdict.lines().find(is_of).unwrap().matches('#').count()
+    };
+    assert_eq!((bar("1"), bar("4"), bar("hourly")), (36, 0, 36), "{report}");
+    let json = json(arguments);
+    let fields: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert!(fields.contains(&&"verdict".to_owned()));
+    assert_eq!(json["verdict"]["shards"], 4);
+    let rows = json["rows"].as_array().unwrap();
+    let at = |name: &str| &rows[json["verdict"][name].as_u64().unwrap() as usize];
+    assert_eq!(
+        (&at("before")["shards"], &at("before")["rate"]),
+        (&1.into(), &200.0.into())
+    );
+    assert_eq!(at("after")["shards"], 4);
+}
+
+#[test]
+fn percentiles_of_too_few_writes_are_not_known() {
+    let report = json("--virtual --rate 20 --shards 1 --duration 2");
+    let row = &report["rows"][0];
+    assert!(
+        row["p50_us"].is_number() && row["p99_us"].is_null(),
+        "{row}"
+    );
+    let text = text("--virtual --rate 20 --shards 1 --duration 2");
+    assert!(text.contains("p99 of 100 writes"), "{text}");
+}
+
+#[test]
 fn comma_separated_values_have_a_line_a_row() {
     let csv = text(&format!("{VIRTUAL} --csv"));
     let lines: Vec<&str> = csv.lines().collect();
@@ -144,7 +192,8 @@ fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
     let page = std::fs::read_to_string(&file).unwrap();
     assert!(page.len() < 300_000 && !page.contains("<script"));
     for title in [
-        "Latency by rate, 1 shard",
+        "KEY_BUSY at 200/s, in one record and in shards",
+        "p99 latency by rate",
         "KEY_BUSY by rate",
         "Goodput by rate",
         "Percentiles at the highest load",
@@ -173,5 +222,19 @@ fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing
         assert_eq!(moments[0]["shards"], 1);
         assert_eq!(moments.last().unwrap()["shards"], 4, "{operation}");
         assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
+        let row = &report["rows"][0];
+        let phases = row["phases"].as_array().unwrap();
+        let names: Vec<&str> = phases
+            .iter()
+            .map(|phase| phase["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(names, ["before", "during", "after"]);
+        for field in ["offered", "acked"] {
+            let sum: u64 = phases
+                .iter()
+                .map(|phase| phase[field].as_u64().unwrap())
+                .sum();
+            assert_eq!(sum, row[field].as_u64().unwrap(), "{field}");
+        }
     }
 }

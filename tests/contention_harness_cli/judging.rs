@@ -41,13 +41,32 @@ fn a_run_is_compared_with_an_earlier_one_of_the_same_settings() {
     let earlier = json(VIRTUAL);
     let write = |report: &Value| std::fs::write(&file, report.to_string()).unwrap();
     write(&earlier);
-    let same = json(&format!("{VIRTUAL} --baseline {name}"));
-    let changes = same["changes"].as_array().unwrap();
-    assert_eq!(changes.len(), 24);
-    assert!(
+    // One repeat says nothing of how much a figure varies.
+    let single = json(&format!("{VIRTUAL} --baseline {name}"));
+    let verdicts = |report: &Value| -> Vec<String> {
+        let changes = report["changes"].as_array().unwrap().iter();
         changes
+            .map(|change| change["verdict"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert!(
+        verdicts(&single)
             .iter()
-            .all(|change| change["verdict"] == "unchanged")
+            .all(|verdict| verdict == "too-few-repeats")
+    );
+    let earlier = json(&format!("{VIRTUAL} --repeats 4"));
+    assert_eq!(earlier["rows"][0]["repeats"].as_array().unwrap().len(), 4);
+    write(&earlier);
+    // As often as the baseline, if nothing else is said.
+    let same = json(&format!("{VIRTUAL} --baseline {name}"));
+    assert_eq!(same["rows"][0]["repeats"].as_array().unwrap().len(), 4);
+    assert_eq!(verdicts(&same).len(), 24);
+    assert!(verdicts(&same).iter().all(|verdict| verdict == "unchanged"));
+    let other_seed = json(&format!("{VIRTUAL} --seed 77 --baseline {name}"));
+    assert!(
+        !verdicts(&other_seed)
+            .iter()
+            .any(|verdict| ["better", "worse"].contains(&verdict.as_str()))
     );
     // Of a seed or a length of its own, it can be compared.
     text(&format!(
@@ -63,8 +82,10 @@ fn a_run_is_compared_with_an_earlier_one_of_the_same_settings() {
     for (factor, word) in [(2.0, "better"), (0.5, "WORSE")] {
         let mut other = earlier.clone();
         for row in other["rows"].as_array_mut().unwrap() {
-            let p99 = row["p99_us"].as_f64().unwrap();
-            row["p99_us"] = (p99 * factor).into();
+            for repeat in row["repeats"].as_array_mut().unwrap() {
+                let p50 = repeat["p50_us"].as_f64().unwrap();
+                repeat["p50_us"] = (p50 * factor).into();
+            }
         }
         write(&other);
         let report = text(&format!("{VIRTUAL} --baseline {name}"));

@@ -201,7 +201,7 @@ fn handles_notice_that_a_client_has_taken_the_root_of_a_sharded_list_away() {
     let delete = Message::about(0, WRITE | DELETE, 0, 1);
     for (element, message) in (0..).zip([replace, delete]) {
         assert!(handle.add(element).unwrap());
-        handle.activate(2).unwrap();
+        handle.shards().activate(2).unwrap();
         assert!(handle.contains(&element.into()).unwrap());
         assert_eq!(wire.ask(&message).code, 0);
         assert!(handle.is_empty().unwrap());

@@ -16,10 +16,10 @@ fn elements_count_once_at_every_step_of_every_transition() {
     type Change<S> = fn(&ShardedList<S>) -> Result<ShardState>;
     type Records = Watched<spikelet::Set>;
     let begin: [(u64, Change<Records>); 4] = [
-        (0, |list| list.activate(4)),
-        (2, |list| list.split()),
-        (4, |list| list.merge()),
-        (1, |list| list.demote()),
+        (0, |list| list.shards().activate(4)),
+        (2, |list| list.shards().split()),
+        (4, |list| list.shards().merge()),
+        (1, |list| list.shards().deactivate()),
     ];
     for (shards, change) in begin {
         let (mut steps, mut seen_in_transition) = (0, 0);
@@ -30,7 +30,7 @@ fn elements_count_once_at_every_step_of_every_transition() {
                 list.add(id).unwrap();
             }
             if shards > 0 {
-                list.activate(shards).unwrap();
+                list.shards().activate(shards).unwrap();
             }
             // Somebody begins, and is never seen again.
             let calls = Calls::default();
@@ -39,7 +39,7 @@ fn elements_count_once_at_every_step_of_every_transition() {
             calls.only(steps);
             let ended = change(&dying).is_ok();
             let store = mortal.into_inner();
-            let state = list.state().unwrap();
+            let state = list.shards().state().unwrap();
             if state.shards > 0 || state.transition.is_some() {
                 let found = found(&store);
                 assert_eq!(found.elements, 100, "after {steps} steps: {found:?}");
@@ -61,9 +61,11 @@ fn what_is_being_deleted_does_not_count_any_more() {
     for id in 0..100 {
         list.add(id).unwrap();
     }
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     assert_eq!(found(&store).elements, 100);
-    list.delete_with(|_| std::ops::ControlFlow::Break(()))
+    list.shards()
+        .on_progress(|_| std::ops::ControlFlow::Break(()))
+        .delete()
         .unwrap();
     let found = found(&store);
     assert_eq!((found.in_transition, found.elements), (true, 0));

@@ -1,11 +1,9 @@
 //! Sharded counters: no addition is lost or counted twice, whatever happens to the shards.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use spikelet::shard::{ShardPolicy, ShardState};
-use spikelet::storage::ManualClock;
+use spikelet::shard::ShardState;
 use spikelet::{Error, RecordSet, RecordStore, Set, ShardedCounter, Store, Value, WritePolicy};
 
 use crate::common::{assert_only_husks_are_left, give_turns};
@@ -54,20 +52,20 @@ fn the_sum_stays_through_every_transition() {
     };
     grow(&likes);
     let changes: [(Change, u64); 7] = [
-        (|likes| likes.activate(2), 2),
-        (ShardedCounter::split, 4),
-        (ShardedCounter::split, 8),
-        (ShardedCounter::merge, 4),
-        (ShardedCounter::merge, 2),
-        (ShardedCounter::merge, 1),
-        (ShardedCounter::demote, 0),
+        (|likes| likes.shards().activate(2), 2),
+        (|likes| likes.shards().split(), 4),
+        (|likes| likes.shards().split(), 8),
+        (|likes| likes.shards().merge(), 4),
+        (|likes| likes.shards().merge(), 2),
+        (|likes| likes.shards().merge(), 1),
+        (|likes| likes.shards().deactivate(), 0),
     ];
     for (change, shards) in changes {
         assert_eq!(change(&likes).unwrap().shards, shards);
         assert_eq!(companions(&store), shards);
         grow(&likes);
     }
-    likes.activate(4).unwrap();
+    likes.shards().activate(4).unwrap();
     likes.delete().unwrap();
     assert_eq!(likes.read().unwrap(), 0);
     assert_eq!(companions(&store), 0);
@@ -77,7 +75,7 @@ fn the_sum_stays_through_every_transition() {
 fn an_empty_counter_may_be_spread() {
     let store = Store::in_memory().unwrap();
     let likes = counter(&store);
-    likes.activate(4).unwrap();
+    likes.shards().activate(4).unwrap();
     assert_eq!(likes.read().unwrap(), 0);
     likes.add(i64::MAX).unwrap();
     likes.add(2).unwrap();
@@ -88,7 +86,7 @@ fn an_empty_counter_may_be_spread() {
 fn additions_go_round_all_shards() {
     let store = Store::in_memory().unwrap();
     let likes = counter(&store);
-    likes.activate(8).unwrap();
+    likes.shards().activate(8).unwrap();
     (0..16).for_each(|_| likes.add(1).unwrap());
     let set = store.set("posts").unwrap();
     for shard in 0..8 {
@@ -111,12 +109,12 @@ fn a_transition_that_was_stopped_is_carried_on_by_the_next_addition() {
             ControlFlow::Continue(())
         }
     };
-    let state = likes.activate_with(4, stop).unwrap();
+    let state = likes.shards().on_progress(stop).activate(4).unwrap();
     assert!(state.transition.is_some(), "{state:?}");
     assert_eq!(likes.read().unwrap(), 3);
     likes.add(4).unwrap();
-    assert_eq!(likes.state().unwrap().transition, None);
-    assert_eq!(likes.state().unwrap().shards, 4);
+    assert_eq!(likes.shards().state().unwrap().transition, None);
+    assert_eq!(likes.shards().state().unwrap().shards, 4);
     assert_eq!(likes.read().unwrap(), 7);
 }
 
@@ -132,7 +130,7 @@ fn a_bin_that_is_no_integer_is_refused() {
     for error in [likes.add(1).unwrap_err(), likes.read().unwrap_err()] {
         assert!(matches!(error, Error::IncompatibleType { .. }), "{error}");
     }
-    assert!(likes.activate(2).is_err());
+    assert!(likes.shards().activate(2).is_err());
 }
 
 /// Eight threads add, with handles of their own or one they share, and two read, while the shards change all the time.
@@ -173,13 +171,13 @@ fn no_addition_is_lost_while_shards_change() {
             });
         }
         let changes: [Change; 7] = [
-            |likes| likes.activate(2),
-            ShardedCounter::split,
-            ShardedCounter::split,
-            ShardedCounter::merge,
-            ShardedCounter::merge,
-            ShardedCounter::merge,
-            ShardedCounter::demote,
+            |likes| likes.shards().activate(2),
+            |likes| likes.shards().split(),
+            |likes| likes.shards().split(),
+            |likes| likes.shards().merge(),
+            |likes| likes.shards().merge(),
+            |likes| likes.shards().merge(),
+            |likes| likes.shards().deactivate(),
         ];
         let mut rounds = 0;
         while rounds == 0 || !adders.iter().all(|adder| adder.is_finished()) {
@@ -193,28 +191,4 @@ fn no_addition_is_lost_while_shards_change() {
     });
     assert_eq!(shared.read().unwrap(), 8 * 1_500);
     assert_only_husks_are_left(&store.records("posts").unwrap());
-}
-
-#[test]
-fn a_counter_is_spread_for_its_writes_a_second_and_not_for_a_burst() {
-    let clock = Arc::new(ManualClock::at(500_000_000_000));
-    let store = Store::builder().clock(clock.clone()).open().unwrap();
-    let likes = counter(&store).policy(ShardPolicy::by_hand().by_contention(50.0));
-    let shards = || likes.state().unwrap().shards;
-    let second = |writes| {
-        (0..writes).for_each(|_| likes.add(1).unwrap());
-        clock.advance_ms(1_000);
-    };
-    second(450);
-    second(1);
-    assert_eq!(shards(), 0);
-    clock.advance_ms(10_000);
-    (0..30).for_each(|_| second(50));
-    assert_eq!(shards(), 0);
-    (0..12).for_each(|_| second(150));
-    assert!(shards() >= 2, "{}", shards());
-    let before = shards();
-    (0..30).for_each(|_| second(40));
-    assert_eq!(shards(), before);
-    assert_eq!(likes.read().unwrap(), 451 + 1_500 + 1_800 + 1_200);
 }

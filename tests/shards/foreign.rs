@@ -1,4 +1,4 @@
-//! Programs that know nothing of shards write the bin of a collection that is spread: nothing of either is lost unasked.
+//! Programs that know nothing of shards write the bin of a collection that is sharded: nothing of either is lost unasked.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -14,12 +14,12 @@ fn list<S: RecordStore>(store: &S) -> ShardedList<S::Records> {
 }
 
 /// Ten elements over so many shards.
-fn spread(store: &Store, shards: u64) -> ShardedList<Set> {
+fn sharded(store: &Store, shards: u64) -> ShardedList<Set> {
     let list = list(store);
     for id in 0..10 {
         list.add(id).unwrap();
     }
-    list.activate(shards).unwrap();
+    list.shards().activate(shards).unwrap();
     list
 }
 
@@ -45,23 +45,26 @@ fn a_collection_is_not_brought_back_over_the_bin_of_another_program() {
     for shards in [1, 4] {
         let store = Store::in_memory().unwrap();
         let set = store.set("set").unwrap();
-        let list = spread(&store, shards);
+        let list = sharded(&store, shards);
         put_foreign(&set);
-        let before = (list.state().unwrap(), set.get("key").unwrap().unwrap());
-        let refused = list.demote().unwrap_err();
+        let before = (
+            list.shards().state().unwrap(),
+            set.get("key").unwrap().unwrap(),
+        );
+        let refused = list.shards().deactivate().unwrap_err();
         assert!(
             matches!(&refused, Error::OpNotApplicable { why, .. } if why.contains("\"bin\"")),
             "{refused}"
         );
         // Nothing was changed.
         let after = set.get("key").unwrap().unwrap();
-        assert_eq!(list.state().unwrap(), before.0);
+        assert_eq!(list.shards().state().unwrap(), before.0);
         assert_eq!(after.generation(), before.1.generation());
         assert_eq!((all(&list), after.get("bin")), (ten(), Some(foreign())));
         // The way out.
         set.operate("key", &[operations::delete_bin("bin")])
             .unwrap();
-        assert_eq!(list.demote().unwrap().shards, 0);
+        assert_eq!(list.shards().deactivate().unwrap().shards, 0);
         assert_eq!((all(&list), set.len()), (ten(), 1));
     }
 }
@@ -70,14 +73,18 @@ fn a_collection_is_not_brought_back_over_the_bin_of_another_program() {
 fn the_bin_of_another_program_stays_through_splits_and_merges() {
     let store = Store::in_memory().unwrap();
     let set = store.set("set").unwrap();
-    let list = spread(&store, 2);
+    let list = sharded(&store, 2);
     put_foreign(&set);
-    for shards in [list.split(), list.merge(), list.merge()] {
+    for shards in [
+        list.shards().split(),
+        list.shards().merge(),
+        list.shards().merge(),
+    ] {
         shards.unwrap();
         let root = set.get("key").unwrap().unwrap();
         assert_eq!((all(&list), root.get("bin")), (ten(), Some(foreign())));
     }
-    assert_eq!(list.state().unwrap().shards, 1);
+    assert_eq!(list.shards().state().unwrap().shards, 1);
 }
 
 /// A store in which another program writes before the call of this number.
@@ -131,9 +138,11 @@ fn calls_before_the_mark() -> usize {
     let watched = crate::watched::Watched::new(Store::in_memory().unwrap(), &calls);
     let list = list(&watched);
     list.add(1).unwrap();
-    list.activate(1).unwrap();
+    list.shards().activate(1).unwrap();
     calls.take();
-    list.demote_with(|_| std::ops::ControlFlow::Break(()))
+    list.shards()
+        .on_progress(|_| std::ops::ControlFlow::Break(()))
+        .deactivate()
         .unwrap();
     // The mark, what is read after it, and the state that is returned.
     calls.take().len() - 3
@@ -145,12 +154,12 @@ fn nor_over_one_that_comes_at_the_last_moment() {
     assert!(moments > 1, "{moments}");
     for calls_before in 0..=moments {
         let store = Store::in_memory().unwrap();
-        spread(&store, 1);
+        sharded(&store, 1);
         let meddled = Meddled {
             inner: store,
             calls_before: Cell::new(Some(calls_before)),
         };
-        let refused = list(&meddled).demote().unwrap_err();
+        let refused = list(&meddled).shards().deactivate().unwrap_err();
         assert!(
             matches!(refused, Error::OpNotApplicable { .. }),
             "{calls_before}: {refused}"

@@ -1,4 +1,4 @@
-//! Sharded lists from outside: what callers see while a list spreads, splits, merges and goes, and what they are told when
+//! Sharded lists from outside: what callers see while a list is activated, splits, merges and goes, and what they are told when
 //! its records are not as they should be.
 
 use std::ops::ControlFlow;
@@ -20,7 +20,7 @@ fn list_of(store: &Store) -> ShardedList<Set> {
     let patient = WritePolicy::default().total_timeout(None);
     ShardedList::new_with(store, SET, KEY, BIN, &patient)
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 fn filled(store: &Store, count: i64) -> ShardedList<Set> {
@@ -61,7 +61,7 @@ fn a_list_in_one_record_and_one_in_shards_cost_one_operation_a_call() {
         assert_eq!(calls(call), 1);
     }
     assert_eq!(calls(&|| assert_eq!(list.len().unwrap(), 1)), 1);
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     for call in each {
         assert_eq!(calls(call), 1);
     }
@@ -75,9 +75,9 @@ fn a_list_in_one_record_and_one_in_shards_cost_one_operation_a_call() {
 #[test]
 fn whatever_is_watched_a_call_asks_a_record_no_more_than_its_caller_wants_to_know() {
     for policy in [
-        ShardPolicy::by_hand(),
+        ShardPolicy::manual(),
         ShardPolicy::default(),
-        ShardPolicy::default().by_count(1_000).by_contention(1e9),
+        ShardPolicy::default().elements_max(1_000).contention(true),
     ] {
         let noted = Calls::default();
         let store = Watched::new(Store::in_memory().unwrap(), &noted);
@@ -86,7 +86,7 @@ fn whatever_is_watched_a_call_asks_a_record_no_more_than_its_caller_wants_to_kno
         list.add(0).unwrap();
         for shards in [0, 4] {
             if shards > 0 {
-                list.activate(shards).unwrap();
+                list.shards().activate(shards).unwrap();
             }
             noted.take_operations();
             assert!(list.add(7).unwrap() && list.remove(&7.into()).unwrap());
@@ -104,7 +104,7 @@ fn a_list_is_the_same_in_one_record_in_shards_and_back() {
     let list = filled(&store, 1_000);
     let check = |shards: u64, state: ShardState| {
         assert_eq!((state.shards, state.transition), (shards, None));
-        assert_eq!(list.state().unwrap(), state);
+        assert_eq!(list.shards().state().unwrap(), state);
         assert_eq!(list.len().unwrap(), 1_000);
         assert_eq!(list.page(500, 3).unwrap(), ints(500, 503));
         assert_eq!(list.page(2_000, 3).unwrap(), []);
@@ -117,15 +117,15 @@ fn a_list_is_the_same_in_one_record_in_shards_and_back() {
         assert!(list.remove(&7.into()).unwrap() && !list.contains(&7.into()).unwrap());
         assert!(list.add(7).unwrap() && list.contains(&7.into()).unwrap());
     };
-    check(0, list.state().unwrap());
-    check(4, list.activate(4).unwrap());
-    check(4, list.activate(16).unwrap());
-    check(8, list.split().unwrap());
-    check(4, list.merge().unwrap());
-    check(2, list.merge().unwrap());
-    check(0, list.demote().unwrap());
-    check(1, list.activate(1).unwrap());
-    check(2, list.split().unwrap());
+    check(0, list.shards().state().unwrap());
+    check(4, list.shards().activate(4).unwrap());
+    check(4, list.shards().activate(16).unwrap());
+    check(8, list.shards().split().unwrap());
+    check(4, list.shards().merge().unwrap());
+    check(2, list.shards().merge().unwrap());
+    check(0, list.shards().deactivate().unwrap());
+    check(1, list.shards().activate(1).unwrap());
+    check(2, list.shards().split().unwrap());
     // Nothing is left behind but the companions that are in use.
     assert_eq!(store.set(SET).unwrap().len(), 1 + 2);
 }
@@ -136,16 +136,16 @@ fn a_deleted_list_is_empty_and_its_epoch_stays() {
     let set = store.set(SET).unwrap();
     set.put(KEY, [("name", "Alice")]).unwrap();
     let list = filled(&store, 100);
-    let epoch = list.activate(4).unwrap().epoch;
+    let epoch = list.shards().activate(4).unwrap().epoch;
     list.delete().unwrap();
     assert_eq!((list.len().unwrap(), set.len()), (0, 1));
     let root = set.get(KEY).unwrap().unwrap();
     assert_eq!(root.get("name"), Some("Alice".into()));
     assert!(root.get("subkeys").is_none() && root.get("subkeys_epoch").is_some());
     assert!(list.add(5).unwrap());
-    assert!(list.activate(4).unwrap().epoch > epoch + 1);
+    assert!(list.shards().activate(4).unwrap().epoch > epoch + 1);
     assert_eq!(elements(&list), ints(5, 6));
-    // A list that was never spread leaves nothing.
+    // A list that was never sharded leaves nothing.
     let other = ShardedList::new(&store, SET, "bob", BIN).unwrap();
     other.add(1).unwrap();
     other.delete().unwrap();
@@ -156,10 +156,10 @@ fn a_deleted_list_is_empty_and_its_epoch_stays() {
 fn an_empty_list_and_one_of_no_record_can_be_spread() {
     let store = Store::in_memory().unwrap();
     let list = list_of(&store);
-    assert_eq!(list.activate(2).unwrap().shards, 2);
+    assert_eq!(list.shards().activate(2).unwrap().shards, 2);
     assert!(list.is_empty().unwrap());
     assert!(list.add("x").unwrap());
-    assert_eq!(list.demote().unwrap().shards, 0);
+    assert_eq!(list.shards().deactivate().unwrap().shards, 0);
     assert_eq!(elements(&list), ["x".into()]);
 }
 
@@ -187,11 +187,11 @@ fn elements_of_all_types_keep_their_order_and_are_found() {
             assert!(list.contains(element).unwrap(), "{element:?}");
         }
         assert!(!list.add(Value::Float(-0.0)).unwrap());
-        let state = list.state().unwrap();
+        let state = list.shards().state().unwrap();
         if state.shards == 0 {
-            list.activate(2).unwrap();
+            list.shards().activate(2).unwrap();
         } else {
-            list.split().unwrap();
+            list.shards().split().unwrap();
         }
     }
 }
@@ -203,26 +203,26 @@ fn a_transition_can_be_stopped_anywhere_and_anybody_carries_on() {
     let table: [(u64, Step, ShardTransition, u64); 4] = [
         (
             0,
-            |list, stop| list.activate_with(4, |_| stop()),
+            |list, stop| list.shards().on_progress(|_| stop()).activate(4),
             ShardTransition::Activating,
             4,
         ),
         (
             4,
-            |list, stop| list.split_with(|_| stop()),
+            |list, stop| list.shards().on_progress(|_| stop()).split(),
             ShardTransition::Splitting,
             8,
         ),
         (
             4,
-            |list, stop| list.merge_with(|_| stop()),
+            |list, stop| list.shards().on_progress(|_| stop()).merge(),
             ShardTransition::Merging,
             2,
         ),
         (
             1,
-            |list, stop| list.demote_with(|_| stop()),
-            ShardTransition::Demoting,
+            |list, stop| list.shards().on_progress(|_| stop()).deactivate(),
+            ShardTransition::Deactivating,
             0,
         ),
     ];
@@ -232,7 +232,7 @@ fn a_transition_can_be_stopped_anywhere_and_anybody_carries_on() {
             let store = Store::in_memory().unwrap();
             let list = filled(&store, 200);
             if before > 0 {
-                list.activate(before).unwrap();
+                list.shards().activate(before).unwrap();
             }
             let mut seen = 0;
             let state = transition(&list, &mut || {
@@ -252,12 +252,16 @@ fn a_transition_can_be_stopped_anywhere_and_anybody_carries_on() {
                 assert_eq!(reader.page(120, 2).unwrap(), ints(120, 122));
                 assert!((0..200).all(|element| reader.contains(&element.into()).unwrap()));
             }
-            assert_eq!(list.state().unwrap().transition, stopped);
+            assert_eq!(list.shards().state().unwrap().transition, stopped);
             // A writer does.
             assert!(other.add(200).unwrap());
-            assert_eq!(list.state().unwrap().transition, None);
-            assert_eq!(list.state().unwrap().shards, after, "{kind:?} {boundary}");
-            assert!(!list.help().unwrap());
+            assert_eq!(list.shards().state().unwrap().transition, None);
+            assert_eq!(
+                list.shards().state().unwrap().shards,
+                after,
+                "{kind:?} {boundary}"
+            );
+            assert!(!list.shards().advance().unwrap());
             assert_eq!(elements(&list), ints(0, 201));
         }
     }
@@ -267,24 +271,27 @@ fn a_transition_can_be_stopped_anywhere_and_anybody_carries_on() {
 fn a_deletion_that_was_stopped_is_ended_by_whoever_reads() {
     let store = Store::in_memory().unwrap();
     let list = filled(&store, 100);
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     let mut seen = 0;
-    let stopped = list.delete_with(|progress| {
-        assert_eq!(
-            (progress.transition, progress.total),
-            (ShardTransition::Deleting, 4)
-        );
-        assert_eq!(progress.done, seen);
-        seen += 1;
-        if seen > 2 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
-    });
+    let stopped = list
+        .shards()
+        .on_progress(|progress| {
+            assert_eq!(
+                (progress.transition, progress.total),
+                (ShardTransition::Deleting, 4)
+            );
+            assert_eq!(progress.done, seen);
+            seen += 1;
+            if seen > 2 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .delete();
     assert_eq!(stopped.unwrap().transition, Some(ShardTransition::Deleting));
     assert_eq!(list_of(&store).len().unwrap(), 0);
-    assert_eq!(list.state().unwrap().transition, None);
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(elements(&list), []);
 }
 
@@ -292,7 +299,7 @@ fn a_deletion_that_was_stopped_is_ended_by_whoever_reads() {
 fn a_missing_companion_is_an_error_and_no_empty_set() {
     let store = Store::in_memory().unwrap();
     let list = filled(&store, 100);
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     let set = store.set(SET).unwrap();
     let companion = set.get("alice:2").unwrap().unwrap();
     let Some(Value::List(items)) = companion.get(BIN) else {
@@ -323,7 +330,7 @@ fn a_missing_companion_is_an_error_and_no_empty_set() {
         is_missing(list.len().unwrap_err());
         is_missing(list.page_after(None, 10).unwrap_err());
     }
-    is_missing(list.split().unwrap_err());
+    is_missing(list.shards().split().unwrap_err());
     // Nor does anything else pass for it: it is told.
     set.put("alice:2", [("name", 1)]).unwrap();
     for in_the_way in [
@@ -352,22 +359,28 @@ fn a_record_that_is_in_the_way_is_told_and_left_alone() {
     let collides = |error: Error| {
         assert!(matches!(&error, Error::ShardKeyCollision { key } if &**key == "alice:1"));
     };
-    collides(list.activate(2).unwrap_err());
+    collides(list.shards().activate(2).unwrap_err());
     // Nothing was changed.
-    assert_eq!(list.state().unwrap(), list_of(&store).state().unwrap());
-    assert_eq!((list.state().unwrap().shards, set.len()), (0, 2));
+    assert_eq!(
+        list.shards().state().unwrap(),
+        list_of(&store).shards().state().unwrap()
+    );
+    assert_eq!((list.shards().state().unwrap().shards, set.len()), (0, 2));
     assert!(list.add(10).unwrap());
-    list.activate(1).unwrap();
-    collides(list.split().unwrap_err());
-    assert_eq!((list.state().unwrap().shards, list.len().unwrap()), (1, 11));
+    list.shards().activate(1).unwrap();
+    collides(list.shards().split().unwrap_err());
+    assert_eq!(
+        (list.shards().state().unwrap().shards, list.len().unwrap()),
+        (1, 11)
+    );
     // Integers and text are different keys, but their companions are not.
     let number = ShardedList::new(&store, SET, 5, BIN).unwrap();
     let text = ShardedList::new(&store, SET, "5", BIN).unwrap();
     number.add(1).unwrap();
     text.add(2).unwrap();
-    number.activate(1).unwrap();
+    number.shards().activate(1).unwrap();
     assert!(matches!(
-        text.activate(1),
+        text.shards().activate(1),
         Err(Error::ShardKeyCollision { .. })
     ));
     assert_eq!(
@@ -392,7 +405,7 @@ fn a_root_that_is_not_understood_is_an_error() {
             list.add(1).unwrap_err(),
             list.contains(&1.into()).unwrap_err(),
             list.len().unwrap_err(),
-            list.activate(2).unwrap_err(),
+            list.shards().activate(2).unwrap_err(),
         ] {
             assert!(matches!(error, Error::ShardScheme { .. }), "{error}");
         }
@@ -400,7 +413,7 @@ fn a_root_that_is_not_understood_is_an_error() {
     // And the bin must be a list.
     set.put("bob", [(BIN, 1)]).unwrap();
     let bob = ShardedList::new(&store, SET, "bob", BIN).unwrap();
-    assert_eq!(bob.activate(2).unwrap_err().result_code(), 12);
+    assert_eq!(bob.shards().activate(2).unwrap_err().result_code(), 12);
     assert!(!set.exists("bob:0").unwrap());
 }
 
@@ -408,19 +421,19 @@ fn a_root_that_is_not_understood_is_an_error() {
 fn a_number_of_shards_that_is_no_power_of_two_is_refused() {
     let list = list_of(&Store::in_memory().unwrap());
     for shards in [0, 3, 35, 8_192] {
-        assert_eq!(list.activate(shards).unwrap_err().result_code(), 4);
+        assert_eq!(list.shards().activate(shards).unwrap_err().result_code(), 4);
     }
-    assert_eq!(list.split().unwrap_err().result_code(), 26);
-    assert_eq!(list.merge().unwrap_err().result_code(), 26);
-    list.activate(1).unwrap();
-    assert_eq!(list.merge().unwrap_err().result_code(), 26);
+    assert_eq!(list.shards().split().unwrap_err().result_code(), 26);
+    assert_eq!(list.shards().merge().unwrap_err().result_code(), 26);
+    list.shards().activate(1).unwrap();
+    assert_eq!(list.shards().merge().unwrap_err().result_code(), 26);
 }
 
 #[test]
 fn companions_describe_themselves_as_documented() {
     let store = Store::in_memory().unwrap();
     let list = filled(&store, 10);
-    let state = list.activate(2).unwrap();
+    let state = list.shards().activate(2).unwrap();
     let set = store.set(SET).unwrap();
     let described = |items: Vec<Value>| Some(Value::List(items.into()));
     let bin = |key: &str, bin: &str| {
@@ -481,15 +494,15 @@ fn nothing_is_lost_or_doubled_while_the_list_spreads_splits_merges_and_returns()
         let meanwhile = || give_turns(&threads, &rounds, 8);
         for _ in 0..3 {
             meanwhile();
-            list.activate(2).unwrap();
-            list.split().unwrap();
+            list.shards().activate(2).unwrap();
+            list.shards().split().unwrap();
             meanwhile();
-            list.split().unwrap();
-            list.merge().unwrap();
+            list.shards().split().unwrap();
+            list.shards().merge().unwrap();
             meanwhile();
-            list.demote().unwrap();
+            list.shards().deactivate().unwrap();
         }
-        list.activate(4).unwrap();
+        list.shards().activate(4).unwrap();
         meanwhile();
         going.store(false, Ordering::Relaxed);
         threads

@@ -36,13 +36,13 @@ type Change = fn(&ShardedMap<Set>) -> spikelet::Result<ShardState>;
 
 /// Through one record, 2, 4, 8, 4, 2, 1 companions, and back.
 const CHANGES: [(Change, u64); 7] = [
-    (|map| map.activate(2), 2),
-    (ShardedMap::split, 4),
-    (ShardedMap::split, 8),
-    (ShardedMap::merge, 4),
-    (ShardedMap::merge, 2),
-    (ShardedMap::merge, 1),
-    (ShardedMap::demote, 0),
+    (|map| map.shards().activate(2), 2),
+    (|map| map.shards().split(), 4),
+    (|map| map.shards().split(), 8),
+    (|map| map.shards().merge(), 4),
+    (|map| map.shards().merge(), 2),
+    (|map| map.shards().merge(), 1),
+    (|map| map.shards().deactivate(), 0),
 ];
 
 /// Everything that can be read, against a plain map.
@@ -105,7 +105,7 @@ fn a_map_reads_the_same_through_every_transition() {
         assert_same(&scores, &plain);
         assert_same(&map(&store), &plain);
     }
-    scores.activate(4).unwrap();
+    scores.shards().activate(4).unwrap();
     scores.delete().unwrap();
     assert_same(&scores, &BTreeMap::new());
     // The root has nothing but the number of its last transition.
@@ -137,7 +137,7 @@ fn keys_of_all_types_and_values_of_nil_are_kept_apart() {
             order,
             [1.into(), "".into(), "1".into(), Value::Blob(vec![1])]
         );
-        scores.activate(4).unwrap();
+        scores.shards().activate(4).unwrap();
     }
     assert_eq!(scores.remove(&"1".into()).unwrap(), Some(Value::Nil));
     assert_eq!(scores.len().unwrap(), 3);
@@ -158,7 +158,7 @@ fn maps_that_others_have_made_without_order_are_read_in_order() {
     let all = [1, 3, 5, 9].map(|key| entry(key, key));
     assert_eq!(scores.page(0, 10).unwrap(), all);
     assert_eq!(scores.page_after(Some(&1.into()), 2).unwrap(), all[1..3]);
-    scores.activate(2).unwrap();
+    scores.shards().activate(2).unwrap();
     assert_eq!(scores.page(0, 10).unwrap(), all);
 }
 
@@ -167,7 +167,7 @@ fn a_companion_that_is_gone_is_an_error_and_no_empty_map() {
     let store = Store::in_memory().unwrap();
     let scores = map(&store);
     fill(&scores, 0..50);
-    scores.activate(4).unwrap();
+    scores.shards().activate(4).unwrap();
     let set = store.set("games").unwrap();
     assert!(
         set.delete_with(&crate::common::by_force(), "g:2")
@@ -195,7 +195,7 @@ fn integers_and_blobs_are_keys_of_maps_too() {
     for key in [Key::from(-12), Key::from(b"\x00\xff")] {
         let scores = ShardedMap::new(&store, "games", &key, "scores").unwrap();
         fill(&scores, 0..50);
-        scores.activate(4).unwrap();
+        scores.shards().activate(4).unwrap();
         assert_eq!(scores.len().unwrap(), 50);
         assert_eq!(scores.page(49, 5).unwrap(), [entry(49, 49)]);
     }
@@ -213,7 +213,7 @@ fn a_stopped_split_is_readable_and_carried_on() {
         scores.put(key, key).unwrap();
         plain.insert(key, key);
     }
-    scores.activate(4).unwrap();
+    scores.shards().activate(4).unwrap();
     for stop_at in 0..4 {
         let stop = |progress: spikelet::shard::ShardProgress| {
             if progress.done >= stop_at {
@@ -222,12 +222,12 @@ fn a_stopped_split_is_readable_and_carried_on() {
                 ControlFlow::Continue(())
             }
         };
-        let state = scores.split_with(stop).unwrap();
+        let state = scores.shards().on_progress(stop).split().unwrap();
         assert!(state.transition.is_some(), "{state:?}");
         assert_same(&map(&store), &plain);
-        scores.help().unwrap();
+        scores.shards().advance().unwrap();
         assert_same(&map(&store), &plain);
-        scores.merge().unwrap();
+        scores.shards().merge().unwrap();
     }
 }
 

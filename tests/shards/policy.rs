@@ -1,4 +1,4 @@
-//! Collections that spread themselves: by count, by size, when a record is full, when it is fought over; and what happens when
+//! Collections that are sharded of their own accord: by count, by size, when a record is full, when it is fought over; and what happens when
 //! they cannot.
 
 use std::sync::Barrier;
@@ -45,60 +45,60 @@ fn while_it_is_written<R: Send>(set: &Set, key: &str, work: impl FnOnce() -> R +
 #[test]
 fn by_count_each_shard_stays_within_it() {
     let store = store(|_| ());
-    let list = list(&store, ShardPolicy::by_hand().by_count(10));
+    let list = list(&store, ShardPolicy::manual().elements_max(10));
     for id in 0..10 {
         list.add(id).unwrap();
     }
-    assert_eq!(list.state().unwrap().shards, 0);
+    assert_eq!(list.shards().state().unwrap().shards, 0);
     list.add(10).unwrap();
-    assert_eq!(list.state().unwrap().shards, 2);
+    assert_eq!(list.shards().state().unwrap().shards, 2);
     for id in 11..200 {
         list.add(id).unwrap();
     }
-    assert!(list.state().unwrap().shards >= 32);
+    assert!(list.shards().state().unwrap().shards >= 32);
     assert_eq!(all(&list), (0..200).map(Value::Int).collect::<Vec<_>>());
 
     let map = ShardedMap::new(&store, "set", "map", "bin").unwrap();
-    let map = map.policy(ShardPolicy::by_hand().by_count(10));
+    let map = map.policy(ShardPolicy::manual().elements_max(10));
     for id in 0..50 {
         map.put(id, "value").unwrap();
     }
-    assert!(map.state().unwrap().shards >= 8);
+    assert!(map.shards().state().unwrap().shards >= 8);
     assert_eq!(map.len().unwrap(), 50);
 }
 
 #[test]
-fn by_default_a_record_is_spread_beyond_128_kib() {
+fn by_default_a_record_is_sharded_beyond_128_kib() {
     let store = store(|_| ());
     let list = ShardedList::new(&store, "set", "key", "bin").unwrap();
     let element = |id: u32| Value::Blob([&id.to_be_bytes()[..], &[0; 1_020]].concat());
     for id in 0..120 {
         list.add(element(id)).unwrap();
     }
-    assert_eq!(list.state().unwrap().shards, 0);
+    assert_eq!(list.shards().state().unwrap().shards, 0);
     for id in 120..200 {
         list.add(element(id)).unwrap();
     }
-    assert_eq!(list.state().unwrap().shards, 2);
+    assert_eq!(list.shards().state().unwrap().shards, 2);
     assert_eq!(list.len().unwrap(), 200);
 }
 
 #[test]
-fn the_write_that_makes_a_record_too_large_spreads_it() {
+fn the_write_that_makes_a_record_too_large_shards_it() {
     let store = store(|_| ());
-    let list = list(&store, ShardPolicy::by_hand().by_size(4 << 10));
+    let list = list(&store, ShardPolicy::manual().record_bytes_max(4 << 10));
     let set = store.set("set").unwrap();
-    let spread_at = (0..2_000).find(|id| {
+    let sharded_at = (0..2_000).find(|id| {
         list.add(*id).unwrap();
         let root = set.operate("key", &[operations::get_bin("bin")]).unwrap();
         assert!(root.record_bytes <= 4 << 10, "{}", root.record_bytes);
-        list.state().unwrap().shards > 0
+        list.shards().state().unwrap().shards > 0
     });
-    assert!(spread_at.is_some_and(|id| id > 100), "{spread_at:?}");
+    assert!(sharded_at.is_some_and(|id| id > 100), "{sharded_at:?}");
 }
 
 #[test]
-fn a_record_that_is_full_is_spread_and_the_write_done_after_all() {
+fn a_record_that_is_full_is_sharded_and_the_write_done_after_all() {
     let store = store(|config| config.max_record_bytes = 4 << 10);
     let list = list(&store, ShardPolicy::default());
     for id in 0..500 {
@@ -111,27 +111,27 @@ fn a_record_that_is_full_is_spread_and_the_write_done_after_all() {
     for id in 0..2_000 {
         list.add(id).unwrap();
     }
-    assert!(list.state().unwrap().shards >= 4);
+    assert!(list.shards().state().unwrap().shards >= 4);
     assert_eq!(list.len().unwrap(), 2_256);
 
     let by_hand = ShardedList::new(&store, "set", "other", "bin").unwrap();
-    let by_hand = by_hand.policy(ShardPolicy::by_hand());
+    let by_hand = by_hand.policy(ShardPolicy::manual());
     let refused = (0..10_000).find_map(|id| by_hand.add(id).err());
     assert!(
         matches!(refused, Some(Error::RecordTooBig { .. })),
         "{refused:?}"
     );
-    assert_eq!(by_hand.state().unwrap().shards, 0);
+    assert_eq!(by_hand.shards().state().unwrap().shards, 0);
 }
 
 #[test]
-fn a_writer_that_is_refused_spreads_the_record_and_is_retried_on_its_shard() {
+fn a_writer_that_is_refused_shards_the_record_and_is_retried_on_its_shard() {
     let store = store(|config| config.max_waiters = 0);
-    let list = list(&store, ShardPolicy::by_hand().by_contention(1e9));
+    let list = list(&store, ShardPolicy::manual().contention(true));
     list.add(1).unwrap();
     let added = while_it_is_written(&store.set("set").unwrap(), "key", || list.add(2));
     assert!(added.unwrap());
-    assert_eq!(list.state().unwrap().shards, 2);
+    assert_eq!(list.shards().state().unwrap().shards, 2);
     assert_eq!(all(&list), [1.into(), 2.into()]);
 }
 
@@ -143,7 +143,7 @@ fn without_such_a_policy_a_writer_that_is_refused_is_told() {
     list.add(1).unwrap();
     let refused = while_it_is_written(&set, "key", || list.add(2)).unwrap_err();
     assert!(matches!(refused, Error::KeyBusy { .. }), "{refused}");
-    assert_eq!(list.state().unwrap().shards, 0);
+    assert_eq!(list.shards().state().unwrap().shards, 0);
 
     let counter = ShardedCounter::new(&store, "set", "counter", "bin").unwrap();
     counter.add(1).unwrap();
@@ -156,12 +156,12 @@ fn without_such_a_policy_a_writer_that_is_refused_is_told() {
 fn refusals_of_others_count_too() {
     let store = store(|config| config.max_waiters = 0);
     let set = store.set("set").unwrap();
-    let list = list(&store, ShardPolicy::by_hand().by_contention(1e9));
+    let list = list(&store, ShardPolicy::manual().contention(true));
     set.put("key", [("other", 1)]).unwrap();
     let refused = while_it_is_written(&set, "key", || set.put("key", [("other", 2)]));
     assert!(matches!(refused, Err(Error::KeyBusy { .. })));
     list.add(1).unwrap();
-    assert_eq!(list.state().unwrap().shards, 2);
+    assert_eq!(list.shards().state().unwrap().shards, 2);
     assert_eq!(
         set.get("key").unwrap().unwrap().get("other"),
         Some(1.into())
@@ -173,12 +173,15 @@ fn what_is_in_the_way_does_not_refuse_a_write_that_is_done() {
     let store = store(|_| ());
     let set = store.set("set").unwrap();
     set.put("key:1", [("mine", 1)]).unwrap();
-    let list = list(&store, ShardPolicy::by_hand().by_count(2));
+    let list = list(&store, ShardPolicy::manual().elements_max(2));
     for id in 0..10 {
         assert!(list.add(id).unwrap());
     }
-    assert_eq!((list.state().unwrap().shards, list.len().unwrap()), (0, 10));
-    let told = list.activate(2).unwrap_err();
+    assert_eq!(
+        (list.shards().state().unwrap().shards, list.len().unwrap()),
+        (0, 10)
+    );
+    let told = list.shards().activate(2).unwrap_err();
     assert!(matches!(told, Error::ShardKeyCollision { .. }), "{told}");
     assert_eq!(
         set.get("key:1").unwrap().unwrap().get("mine"),
@@ -193,16 +196,16 @@ fn what_one_record_cannot_hold_is_not_brought_together() {
     for id in 0..2_000 {
         list.add(id).unwrap();
     }
-    let before = list.state().unwrap();
-    let refused = list.demote().unwrap_err();
+    let before = list.shards().state().unwrap();
+    let refused = list.shards().deactivate().unwrap_err();
     assert!(matches!(refused, Error::RecordTooBig { .. }), "{refused}");
     // Some merges may fit, the last of them does not.
     let mut merges = 0;
-    while list.merge().is_ok() {
+    while list.shards().merge().is_ok() {
         merges += 1;
     }
     assert!(merges < before.shards.ilog2());
-    assert_eq!(list.state().unwrap().transition, None);
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert!(list.add(2_000).unwrap());
     assert_eq!(list.len().unwrap(), 2_001);
 }

@@ -25,7 +25,7 @@ const ALICE: User = User { name: "Alice" };
 fn list(store: &Store, key: &str) -> ShardedList<Set> {
     ShardedList::new(store, SET, key, "followers")
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 /// Ten followers in two companions.
@@ -34,7 +34,7 @@ fn sharded(store: &Store, key: &str) -> ShardedList<Set> {
     for id in 0..10 {
         list.add(id).unwrap();
     }
-    list.activate(2).unwrap();
+    list.shards().activate(2).unwrap();
     list
 }
 
@@ -135,7 +135,7 @@ fn other_bins_of_a_root_are_anybodys() {
     assert_eq!(alice.get("age"), Some(46.into()));
     assert_eq!(ids(&list), ten());
     // Once the collection is back, or gone, the record is like any other.
-    list.demote().unwrap();
+    list.shards().deactivate().unwrap();
     set.put_as("alice", &ALICE).unwrap();
     let bob = sharded(&store, "bob");
     bob.delete().unwrap();
@@ -184,7 +184,7 @@ fn whoever_asks_for_it_may_and_old_handles_go_where_new_ones_look() {
         // They are told, and the next activation takes their place.
         let found = sharded_collections(&set).unwrap();
         assert_eq!(found[0].leftovers().count(), 2, "{what}: {found:?}");
-        assert_eq!(old.activate(2).unwrap().shards, 2);
+        assert_eq!(old.shards().activate(2).unwrap().shards, 2);
         assert_eq!(ids(&reader), [100.into()], "{what}");
         // Another collection has lost nothing.
         assert_eq!(ids(&other), ten());
@@ -197,7 +197,7 @@ fn a_counter_and_a_feed_notice_it_too() {
     let set = store.set(SET).unwrap();
     let likes = ShardedCounter::new(&store, SET, "post", "likes").unwrap();
     likes.add(5).unwrap();
-    likes.activate(4).unwrap();
+    likes.shards().activate(4).unwrap();
     let now = SystemTime::now();
     let feed = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();
     feed.add(now, "hello").unwrap();
@@ -283,18 +283,21 @@ fn a_collection_is_not_sharded_over_the_records_of_users() {
     for id in 0..10 {
         list.add(id).unwrap();
     }
-    let refused = list.activate(2).unwrap_err();
+    let refused = list.shards().activate(2).unwrap_err();
     assert!(
         matches!(&refused, Error::ShardKeyCollision { key } if &**key == "alice:1"),
         "{refused}"
     );
-    assert_eq!(list.state().unwrap().transition, None);
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(set.get("alice:1").unwrap().unwrap(), before);
     assert_eq!((ids(&list), set.len()), (ten(), 2));
     // A split meets one as well.
-    list.activate(1).unwrap();
-    assert!(matches!(list.split(), Err(Error::ShardKeyCollision { .. })));
-    assert_eq!(list.state().unwrap().transition, None);
+    list.shards().activate(1).unwrap();
+    assert!(matches!(
+        list.shards().split(),
+        Err(Error::ShardKeyCollision { .. })
+    ));
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(set.get("alice:1").unwrap().unwrap(), before);
     // And a bucket of a feed.
     let feed = TimeShards::new(&store, SET, "chat", "said", TimeWidth::Daily).unwrap();

@@ -15,26 +15,26 @@ fn list(store: &Store, key: &str) -> ShardedList<Set> {
     ShardedList::new(store, "x", key, "b").unwrap()
 }
 
-fn spread(store: &Store, key: &str, shards: u64) -> ShardedList<Set> {
+fn sharded(store: &Store, key: &str, shards: u64) -> ShardedList<Set> {
     let list = list(store, key);
     for id in 0..20 {
         list.add(id).unwrap();
     }
-    list.activate(shards).unwrap();
+    list.shards().activate(shards).unwrap();
     list
 }
 
 #[test]
 fn a_companion_is_no_root_of_another_collection() {
     let store = Store::in_memory().unwrap();
-    let chat = spread(&store, "chat", 4);
+    let chat = sharded(&store, "chat", 4);
     let other = list(&store, "chat:1");
     for refused in [
         other.add(7).map(|_| ()),
         other.remove(&7.into()).map(|_| ()),
         other.contains(&7.into()).map(|_| ()),
         other.len().map(|_| ()),
-        other.activate(2).map(|_| ()),
+        other.shards().activate(2).map(|_| ()),
         other.delete().map(|_| ()),
     ] {
         assert!(
@@ -84,8 +84,11 @@ fn nan_is_no_element() {
     // Others may have put it there.
     let append = lists::append(&ListPolicy::default(), "b", f64::NAN);
     store.set("x").unwrap().operate("k", &[append]).unwrap();
-    assert!(matches!(list.activate(2), Err(Error::Parameter(_))));
-    assert_eq!(list.state().unwrap().transition, None);
+    assert!(matches!(
+        list.shards().activate(2),
+        Err(Error::Parameter(_))
+    ));
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert_eq!(list.len().unwrap(), 3);
     assert!(list.page_after(Some(&Value::Wildcard), 5).is_err());
 }
@@ -96,25 +99,27 @@ fn nan_is_no_element() {
 fn nan_that_comes_at_the_last_moment_is_moved() {
     let store = Store::in_memory().unwrap();
     let set = store.set("x").unwrap();
-    let list = list(&store, "k").policy(ShardPolicy::by_hand());
+    let list = list(&store, "k").policy(ShardPolicy::manual());
     for id in 0..20 {
         list.add(f64::from(id)).unwrap();
     }
     let mut nan = Some(lists::append(&ListPolicy::default(), "b", f64::NAN));
-    list.activate_with(4, |_| {
-        if let Some(append) = nan.take() {
-            set.operate("k", &[append]).unwrap();
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    list.shards()
+        .on_progress(|_| {
+            if let Some(append) = nan.take() {
+                set.operate("k", &[append]).unwrap();
+            }
+            ControlFlow::Continue(())
+        })
+        .activate(4)
+        .unwrap();
     type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::shard::ShardState>;
     let changes: [(Change, u64); 5] = [
-        (|list| list.state(), 4),
-        (|list| list.split(), 8),
-        (|list| list.merge(), 4),
-        (|list| list.merge(), 2),
-        (|list| list.demote(), 0),
+        (|list| list.shards().state(), 4),
+        (|list| list.shards().split(), 8),
+        (|list| list.shards().merge(), 4),
+        (|list| list.shards().merge(), 2),
+        (|list| list.shards().deactivate(), 0),
     ];
     for (change, shards) in changes {
         assert_eq!(change(&list).unwrap().shards, shards);
@@ -133,14 +138,14 @@ fn a_bin_of_another_type_is_refused_before_anything_is_begun() {
     let set = store.set("x").unwrap();
     set.put("text", [("b", "words")]).unwrap();
     let counter = |key| ShardedCounter::new(&store, "x", key, "b").unwrap();
-    let refused = counter("text").activate(2).unwrap_err();
+    let refused = counter("text").shards().activate(2).unwrap_err();
     assert_eq!(refused.result_code(), 12, "{refused}");
     assert_eq!(set.get("text").unwrap().unwrap().get("subkeys"), None);
 
-    let spread = spread(&store, "list", 2);
-    let refused = counter("list").split().unwrap_err();
+    let list = sharded(&store, "list", 2);
+    let refused = counter("list").shards().split().unwrap_err();
     assert_eq!(refused.result_code(), 12, "{refused}");
-    let state = spread.state().unwrap();
+    let state = list.shards().state().unwrap();
     assert_eq!((state.shards, state.transition), (2, None));
 }
 
@@ -148,34 +153,37 @@ fn a_bin_of_another_type_is_refused_before_anything_is_begun() {
 fn a_deletion_is_the_way_out_of_what_cannot_be_ended() {
     let store = Store::in_memory().unwrap();
     let set = store.set("x").unwrap();
-    let list = spread(&store, "k", 4);
+    let list = sharded(&store, "k", 4);
     assert!(set.delete_with(&by_force(), "k:2").unwrap().is_some());
     assert!(matches!(
-        list.split(),
+        list.shards().split(),
         Err(Error::ShardMissing { shard: 2, .. })
     ));
-    assert!(list.state().unwrap().transition.is_some());
+    assert!(list.shards().state().unwrap().transition.is_some());
     assert!(list.add(100).is_err());
     list.delete().unwrap();
     assert!(list.is_empty().unwrap());
     assert!(list.add(100).unwrap());
 
-    for stopped in ["activate", "split", "merge", "demote"] {
+    for stopped in ["activate", "split", "merge", "deactivate"] {
         let stop = |_| ControlFlow::Break(());
-        let list = spread(&store, stopped, if stopped == "demote" { 1 } else { 2 });
+        let list = sharded(&store, stopped, if stopped == "deactivate" { 1 } else { 2 });
         match stopped {
             "activate" => {
-                list.demote().unwrap();
-                list.activate_with(4, stop)
+                list.shards().deactivate().unwrap();
+                list.shards().on_progress(stop).activate(4)
             }
-            "split" => list.split_with(stop),
-            "merge" => list.merge_with(stop),
-            _ => list.demote_with(stop),
+            "split" => list.shards().on_progress(stop).split(),
+            "merge" => list.shards().on_progress(stop).merge(),
+            _ => list.shards().on_progress(stop).deactivate(),
         }
         .unwrap();
-        assert!(list.state().unwrap().transition.is_some(), "{stopped}");
+        assert!(
+            list.shards().state().unwrap().transition.is_some(),
+            "{stopped}"
+        );
         list.delete().unwrap();
-        let state = list.state().unwrap();
+        let state = list.shards().state().unwrap();
         assert_eq!((state.shards, state.transition), (0, None), "{stopped}");
         assert!(list.is_empty().unwrap(), "{stopped}");
         let mut left = Vec::new();
@@ -195,14 +203,17 @@ fn a_root_that_is_full_otherwise_is_not_given_the_collection_back() {
     let mut config = NamespaceConfig::new("test");
     config.max_record_bytes = 8 << 10;
     let store = Store::builder().namespace(config).open().unwrap();
-    let list = list(&store, "k").policy(ShardPolicy::by_hand());
+    let list = list(&store, "k").policy(ShardPolicy::manual());
     for id in 0..500 {
         list.add(id).unwrap();
     }
-    list.activate(1).unwrap();
+    list.shards().activate(1).unwrap();
     let set = store.set("x").unwrap();
     set.put("k", [("other", vec![0_u8; 6_500])]).unwrap();
-    assert!(matches!(list.demote(), Err(Error::RecordTooBig { .. })));
-    assert_eq!(list.state().unwrap().transition, None);
+    assert!(matches!(
+        list.shards().deactivate(),
+        Err(Error::RecordTooBig { .. })
+    ));
+    assert_eq!(list.shards().state().unwrap().transition, None);
     assert!(list.add(500).unwrap());
 }

@@ -6,6 +6,7 @@ use spikelet::operations::{get_bin, lists};
 use spikelet::shard::ShardPolicy;
 use spikelet::{Error, ListOrder, ListPolicy, RecordSet, Set, ShardedList, Store, Value};
 
+use crate::common::by_force;
 use crate::watched::{Calls, Watched};
 
 fn list(store: &Store, key: &str) -> ShardedList<Set> {
@@ -14,7 +15,7 @@ fn list(store: &Store, key: &str) -> ShardedList<Set> {
 
 /// A list of 0 to `count` - 1 that stays as it is.
 fn filled(store: &Store, count: i64) -> ShardedList<Set> {
-    let list = list(store, "k").policy(ShardPolicy::by_hand());
+    let list = list(store, "k").policy(ShardPolicy::manual());
     for id in 0..count {
         list.add(id).unwrap();
     }
@@ -29,8 +30,7 @@ fn ints(numbers: impl IntoIterator<Item = i64>) -> Vec<Value> {
 fn append(store: &Store, key: &str, element: i64) {
     let append = lists::append(&ListPolicy::default(), "b", element);
     let set = store.set("x").unwrap();
-    set.operate_with(&crate::common::by_force(), key, &[append])
-        .unwrap();
+    set.operate_with(&by_force(), key, &[append]).unwrap();
 }
 
 /// The elements of a shard.
@@ -105,7 +105,7 @@ fn repeats_in_one_shard_hide_nothing_in_the_others() {
     for copies in [1, 2, 8, 30] {
         let store = Store::in_memory().unwrap();
         let list = filled(&store, 100);
-        list.activate(2).unwrap();
+        list.shards().activate(2).unwrap();
         let repeated = companion(&store, 0)[3];
         (1..copies).for_each(|_| append(&store, "k:0", repeated));
         let cursor = Value::Int(repeated);
@@ -138,14 +138,16 @@ fn pages_show_everything_while_repeats_are_moved() {
             assert_eq!(seen, ints(0..100), "pages of {limit}");
         }
     };
-    list.activate_with(2, |_| {
-        (0..std::mem::take(&mut left)).for_each(|_| append(&store, "k", 7));
-        check(&list);
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    list.shards()
+        .on_progress(|_| {
+            (0..std::mem::take(&mut left)).for_each(|_| append(&store, "k", 7));
+            check(&list);
+            ControlFlow::Continue(())
+        })
+        .activate(2)
+        .unwrap();
     check(&list);
-    list.split().unwrap();
+    list.shards().split().unwrap();
     check(&list);
     assert_eq!(list.len().unwrap(), 103);
 }
@@ -156,7 +158,7 @@ fn only_pages_behind_repeats_cost_more() {
     let store = Store::in_memory().unwrap();
     let watched = Watched::new(Store::clone(&store), &noted);
     let list = ShardedList::new(&watched, "x", "k", "b").unwrap();
-    let list = list.policy(ShardPolicy::by_hand());
+    let list = list.policy(ShardPolicy::manual());
     for id in 0..200 {
         list.add(id).unwrap();
     }
@@ -167,7 +169,7 @@ fn only_pages_behind_repeats_cost_more() {
         noted.take()
     };
     assert_eq!(cost(50), ["k"]);
-    list.activate(4).unwrap();
+    list.shards().activate(4).unwrap();
     // A view is the root and what it leads to.
     let all = cost(50);
     let repeated = companion(&store, 2)[9];
@@ -219,9 +221,9 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
         set.operate("k", &[append]).unwrap();
     };
     [5, 3, 1, 3].into_iter().for_each(append);
-    let by_count = list(&store, "k").policy(ShardPolicy::by_hand().by_count(3));
+    let by_count = list(&store, "k").policy(ShardPolicy::manual().elements_max(3));
     let before = set.get("k").unwrap().unwrap();
-    let error = by_count.activate(2).unwrap_err();
+    let error = by_count.shards().activate(2).unwrap_err();
     assert!(
         matches!(&error, Error::OpNotApplicable { why, .. } if why.contains('3')),
         "{error}"
@@ -231,14 +233,17 @@ fn a_list_with_an_element_twice_is_not_spread_until_that_is_mended() {
         (after.generation(), after.get("b"), set.len()),
         (before.generation(), before.get("b"), 1)
     );
-    // Nor does it spread by itself; writes go on.
+    // Nor is it sharded of its own accord; writes go on.
     assert!(by_count.add(7).unwrap());
     assert_eq!(
-        (by_count.state().unwrap().shards, by_count.len().unwrap()),
+        (
+            by_count.shards().state().unwrap().shards,
+            by_count.len().unwrap()
+        ),
         (0, 5)
     );
     assert!(by_count.remove(&3.into()).unwrap() && by_count.add(3).unwrap());
-    by_count.activate(2).unwrap();
+    by_count.shards().activate(2).unwrap();
     let all: Vec<_> = by_count.iter().collect::<Result<_, _>>().unwrap();
     assert_eq!(all, [1, 3, 5, 7].map(Value::Int));
 }
@@ -253,19 +258,21 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
         list.add(id).unwrap();
     }
     let mut twice = Some(lists::append(&ListPolicy::default(), "b", 7));
-    list.activate_with(2, |_| {
-        if let Some(append) = twice.take() {
-            set.operate("k", &[append]).unwrap();
-        }
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    list.shards()
+        .on_progress(|_| {
+            if let Some(append) = twice.take() {
+                set.operate("k", &[append]).unwrap();
+            }
+            ControlFlow::Continue(())
+        })
+        .activate(2)
+        .unwrap();
     type Change = fn(&ShardedList<Set>) -> spikelet::Result<spikelet::shard::ShardState>;
     let changes: [Change; 4] = [
-        |list| list.state(),
-        |list| list.split(),
-        |list| list.merge(),
-        |list| list.demote(),
+        |list| list.shards().state(),
+        |list| list.shards().split(),
+        |list| list.shards().merge(),
+        |list| list.shards().deactivate(),
     ];
     for change in changes {
         let state = change(&list).unwrap();
@@ -275,4 +282,41 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
     }
     assert!(list.remove(&7.into()).unwrap());
     assert_eq!(list.len().unwrap(), 19);
+}
+
+/// Programs that follow the documented pattern make companions themselves, perhaps without order.
+#[test]
+fn companions_that_others_made_without_order_are_read_in_order() {
+    type Element = fn(i64) -> Value;
+    let kinds: [Element; 3] = [
+        Value::Int,
+        |id| format!("{id:04}").into(),
+        |id| Value::Blob(id.to_be_bytes().to_vec()),
+    ];
+    for element in kinds {
+        let store = Store::in_memory().unwrap();
+        let set = store.set("x").unwrap();
+        let list = list(&store, "k").policy(ShardPolicy::manual());
+        for id in 0..2_000 {
+            list.add(element(id)).unwrap();
+        }
+        list.shards().activate(2).unwrap();
+        for key in ["k:0", "k:1"] {
+            let Some(Value::List(items)) = set.get(key).unwrap().unwrap().get("b") else {
+                panic!("{key} holds no list");
+            };
+            let mut items = items.into_items();
+            items.reverse();
+            items.swap(0, 100);
+            let unordered = Value::List(items.into());
+            set.put_with(&by_force(), key, [("b", unordered)]).unwrap();
+        }
+        let all: Vec<_> = (0..2_000).map(element).collect();
+        // One more than there are: it has to end.
+        let read: Vec<_> = list.iter().take(2_001).collect::<Result<_, _>>().unwrap();
+        assert_eq!(read, all);
+        assert_eq!(list.page(990, 20).unwrap(), all[990..1_010]);
+        assert_eq!(list.page_after(Some(&all[700]), 3).unwrap(), all[701..704]);
+        assert_eq!(by_cursor(&list, 7), all);
+    }
 }

@@ -22,7 +22,7 @@ fn list(store: &Store, bin: &str) -> ShardedList<Set> {
     let patient = WritePolicy::default().total_timeout(None);
     ShardedList::new_with(store, SET, KEY, bin, &patient)
         .unwrap()
-        .policy(ShardPolicy::by_hand())
+        .policy(ShardPolicy::manual())
 }
 
 /// Returns a list of `count` elements, from a first one on.
@@ -74,24 +74,24 @@ fn both_lists_of_a_user_can_be_sharded_split_merged_and_brought_back() {
             assert!(list.remove(&from.into()).unwrap() && list.add(from).unwrap());
         }
     };
-    assert_eq!(followers.activate(4).unwrap().shards, 4);
+    assert_eq!(followers.shards().activate(4).unwrap().shards, 4);
     check();
-    assert_eq!(following.activate(2).unwrap().shards, 2);
+    assert_eq!(following.shards().activate(2).unwrap().shards, 2);
     check();
-    assert_eq!(followers.split().unwrap().shards, 8);
+    assert_eq!(followers.shards().split().unwrap().shards, 8);
     check();
-    assert_eq!(following.split().unwrap().shards, 4);
+    assert_eq!(following.shards().split().unwrap().shards, 4);
     check();
-    assert_eq!(followers.merge().unwrap().shards, 4);
-    assert_eq!(following.merge().unwrap().shards, 2);
+    assert_eq!(followers.shards().merge().unwrap().shards, 4);
+    assert_eq!(following.shards().merge().unwrap().shards, 2);
     check();
-    assert_eq!(followers.demote().unwrap().shards, 0);
+    assert_eq!(followers.shards().deactivate().unwrap().shards, 0);
     check();
-    assert_eq!(following.state().unwrap().shards, 2);
-    assert_eq!(followers.activate(2).unwrap().shards, 2);
+    assert_eq!(following.shards().state().unwrap().shards, 2);
+    assert_eq!(followers.shards().activate(2).unwrap().shards, 2);
     check();
     for list in [&followers, &following] {
-        assert_eq!(list.demote().unwrap().shards, 0);
+        assert_eq!(list.shards().deactivate().unwrap().shards, 0);
     }
     check();
     assert_eq!(keys(&store.set(SET).unwrap()), [KEY]);
@@ -106,12 +106,12 @@ fn one_is_stored_as_documented_and_several_as_docs_format_md_says() {
     let root = |bin: &str| set.get(KEY).unwrap().unwrap().get(bin);
     let form = |shards: i64| items(vec!["hash-shards".into(), shards.into()]);
 
-    let first = followers.activate(2).unwrap().epoch as i64;
+    let first = followers.shards().activate(2).unwrap().epoch as i64;
     assert_eq!(root("subkeys"), Some(form(2)));
     assert_eq!(root("subkeys_bin"), Some("followers".into()));
     assert_eq!(root("subkeys_epochs"), None);
 
-    let second = following.activate(4).unwrap().epoch as i64;
+    let second = following.shards().activate(4).unwrap().epoch as i64;
     assert!(second > first);
     let Some(Value::Map(subkeys)) = root("subkeys") else {
         panic!("two collections are described by a map");
@@ -151,7 +151,7 @@ fn one_is_stored_as_documented_and_several_as_docs_format_md_says() {
     assert!(matches!(root("subkeys_epoch"), Some(Value::Int(latest)) if latest > second));
     assert_eq!(elements(&list(&store, "followers")), ints(0, 20));
     assert_eq!(keys(&set), [KEY, "alice:0", "alice:1"]);
-    followers.split().unwrap();
+    followers.shards().split().unwrap();
     assert_eq!(root("subkeys_epochs"), None);
 }
 
@@ -164,8 +164,8 @@ fn deleting_one_takes_nothing_of_the_others() {
         let followers = filled(&store, "followers", 0, 100);
         let following = filled(&store, "following", 1_000, 50);
         let blocked = filled(&store, "blocked", 5_000, 5);
-        followers.activate(4).unwrap();
-        following.activate(2).unwrap();
+        followers.shards().activate(4).unwrap();
+        following.shards().activate(2).unwrap();
         let (gone, kept, from, to) = if first_goes {
             (&followers, &following, 1_000, 1_050)
         } else {
@@ -178,7 +178,7 @@ fn deleting_one_takes_nothing_of_the_others() {
             &list(&store, if first_goes { "following" } else { "followers" }),
         ] {
             assert_eq!(elements(reader), ints(from, to));
-            assert!(reader.state().unwrap().shards > 0);
+            assert!(reader.shards().state().unwrap().shards > 0);
         }
         assert_eq!(elements(&blocked), ints(5_000, 5_005));
         // One that was never sharded goes alone, too.
@@ -186,7 +186,7 @@ fn deleting_one_takes_nothing_of_the_others() {
         assert!(blocked.is_empty().unwrap());
         assert_eq!(elements(kept), ints(from, to));
         assert!(gone.add(7).unwrap());
-        assert_eq!(gone.activate(2).unwrap().shards, 2);
+        assert_eq!(gone.shards().activate(2).unwrap().shards, 2);
         assert_eq!(elements(gone), ints(7, 8));
         assert_eq!(elements(kept), ints(from, to));
         assert_eq!(
@@ -206,9 +206,9 @@ fn lists_maps_and_counters_share_a_record() {
         scores.put(game, game * 10).unwrap();
     }
     likes.add(40).unwrap();
-    scores.activate(2).unwrap();
-    followers.activate(4).unwrap();
-    likes.activate(8).unwrap();
+    scores.shards().activate(2).unwrap();
+    followers.shards().activate(4).unwrap();
+    likes.shards().activate(8).unwrap();
     likes.add(2).unwrap();
     assert_eq!(likes.read().unwrap(), 42);
     assert_eq!(scores.get(&7.into()).unwrap(), Some(70.into()));
@@ -241,7 +241,7 @@ fn a_list_that_is_not_sharded_costs_one_operation_beside_one_that_is() {
     let of = |bin| ShardedList::new(&store, SET, KEY, bin).unwrap();
     let (followers, following) = (of("followers"), of("following"));
     followers.add(1).unwrap();
-    followers.activate(4).unwrap();
+    followers.shards().activate(4).unwrap();
     // The root is looked at once.
     following.add(0).unwrap();
     let calls: [&dyn Fn(); 5] = [
@@ -262,11 +262,21 @@ fn a_list_that_is_not_sharded_costs_one_operation_beside_one_that_is() {
 fn each_can_be_stopped_anywhere_while_the_other_goes_on() {
     type Change = fn(&ShardedList<Set>, &mut dyn FnMut() -> ControlFlow<()>) -> Result<()>;
     let changes: [(u64, Change); 5] = [
-        (0, |it, stop| it.activate_with(4, |_| stop()).map(drop)),
-        (2, |it, stop| it.split_with(|_| stop()).map(drop)),
-        (2, |it, stop| it.merge_with(|_| stop()).map(drop)),
-        (1, |it, stop| it.demote_with(|_| stop()).map(drop)),
-        (2, |it, stop| it.delete_with(|_| stop()).map(drop)),
+        (0, |it, stop| {
+            it.shards().on_progress(|_| stop()).activate(4).map(drop)
+        }),
+        (2, |it, stop| {
+            it.shards().on_progress(|_| stop()).split().map(drop)
+        }),
+        (2, |it, stop| {
+            it.shards().on_progress(|_| stop()).merge().map(drop)
+        }),
+        (1, |it, stop| {
+            it.shards().on_progress(|_| stop()).deactivate().map(drop)
+        }),
+        (2, |it, stop| {
+            it.shards().on_progress(|_| stop()).delete().map(drop)
+        }),
     ];
     for (shards, stopped) in changes {
         for (other_shards, other) in changes {
@@ -274,24 +284,24 @@ fn each_can_be_stopped_anywhere_while_the_other_goes_on() {
             let one = filled(&store, "followers", 0, 40);
             let two = filled(&store, "following", 1_000, 40);
             if shards > 0 {
-                one.activate(shards).unwrap();
+                one.shards().activate(shards).unwrap();
             }
             if other_shards > 0 {
-                two.activate(other_shards).unwrap();
+                two.shards().activate(other_shards).unwrap();
             }
             stopped(&one, &mut || ControlFlow::Break(())).unwrap();
-            assert!(one.state().unwrap().transition.is_some());
+            assert!(one.shards().state().unwrap().transition.is_some());
             other(&two, &mut || ControlFlow::Continue(())).unwrap();
-            assert_eq!(two.state().unwrap().transition, None);
+            assert_eq!(two.shards().state().unwrap().transition, None);
             // Neither has done anything for, or to, the other.
-            assert!(one.state().unwrap().transition.is_some());
+            assert!(one.shards().state().unwrap().transition.is_some());
             let deleted = |list: &ShardedList<Set>, from| {
                 let all = elements(list);
                 assert!(all.is_empty() || all == ints(from, from + 40), "{all:?}");
                 all.is_empty()
             };
             let is_deleted = deleted(&two, 1_000);
-            assert!(one.help().unwrap());
+            assert!(one.shards().advance().unwrap());
             assert_eq!(deleted(&two, 1_000), is_deleted);
             deleted(&one, 0);
             assert!(one.add(77).unwrap() && two.add(1_077).unwrap());
@@ -302,12 +312,18 @@ fn each_can_be_stopped_anywhere_while_the_other_goes_on() {
 #[test]
 fn a_companion_of_a_second_list_is_told_from_a_root_that_bears_its_key() {
     let store = Store::in_memory().unwrap();
-    filled(&store, "followers", 0, 10).activate(2).unwrap();
-    filled(&store, "following", 0, 10).activate(2).unwrap();
+    filled(&store, "followers", 0, 10)
+        .shards()
+        .activate(2)
+        .unwrap();
+    filled(&store, "following", 0, 10)
+        .shards()
+        .activate(2)
+        .unwrap();
     // Its companions would be `alice:following:0` and `alice:following:1`.
     let other = ShardedList::new(&store, SET, "alice:following", "x").unwrap();
     other.add(1).unwrap();
-    let refused = other.activate(2).unwrap_err();
+    let refused = other.shards().activate(2).unwrap_err();
     assert!(
         matches!(&refused, Error::ShardKeyCollision { key } if &**key == "alice:following:0"),
         "{refused}"
@@ -335,8 +351,8 @@ fn a_store_of_one_collection_opens_as_it_was_written() {
     let followers = list(&store, "followers");
     assert_eq!(elements(&followers), ints(0, 3));
     let following = filled(&store, "following", 0, 10);
-    following.activate(2).unwrap();
-    followers.split().unwrap();
+    following.shards().activate(2).unwrap();
+    followers.shards().split().unwrap();
     assert_eq!(elements(&followers), ints(0, 3));
     assert_eq!(elements(&following), ints(0, 10));
 }
@@ -368,11 +384,11 @@ fn what_two_programs_do_to_two_lists_of_one_record_is_not_lost() {
                 movers.spawn(move || {
                     let list = list(store, bin);
                     for round in 0..ROUNDS {
-                        match list.state().unwrap().shards {
-                            0 => list.activate(2).map(drop),
-                            1 => list.demote().map(drop),
-                            2 if round % 2 == 0 => list.split().map(drop),
-                            _ => list.merge().map(drop),
+                        match list.shards().state().unwrap().shards {
+                            0 => list.shards().activate(2).map(drop),
+                            1 => list.shards().deactivate().map(drop),
+                            2 if round % 2 == 0 => list.shards().split().map(drop),
+                            _ => list.shards().merge().map(drop),
                         }
                         .unwrap();
                         give_turns(workers, writes, 20);
@@ -384,7 +400,7 @@ fn what_two_programs_do_to_two_lists_of_one_record_is_not_lost() {
     let expected: Vec<Value> = (0..600).filter(|it| it % 3 != 0).map(Value::Int).collect();
     for bin in ["followers", "following", "blocked"] {
         let list = list(&store, bin);
-        list.help().unwrap();
+        list.shards().advance().unwrap();
         assert_eq!(elements(&list), expected, "{bin}");
     }
     assert_only_husks_are_left(&store.set(SET).unwrap());
@@ -403,8 +419,11 @@ fn time_shards_stand_beside_other_collections_of_their_record() {
         if round == 0 {
             assert!(remembering.add(now, "hello").unwrap());
         }
-        followers.activate(2).unwrap();
-        filled(&store, "following", 0, 10).activate(2).unwrap();
+        followers.shards().activate(2).unwrap();
+        filled(&store, "following", 0, 10)
+            .shards()
+            .activate(2)
+            .unwrap();
         if round == 1 {
             assert!(remembering.add(now, "hello").unwrap());
         }
@@ -416,8 +435,8 @@ fn time_shards_stand_beside_other_collections_of_their_record() {
             assert_eq!(feed.latest(5).unwrap().len(), 2);
             assert_eq!(notes.latest(5).unwrap()[0].1, "note".into());
         }
-        followers.split().unwrap();
-        followers.merge().unwrap();
+        followers.shards().split().unwrap();
+        followers.shards().merge().unwrap();
         assert_eq!(elements(&followers), ints(0, 10));
         // What is told of them.
         let found = sharded_collections(&store.set(SET).unwrap()).unwrap();
@@ -444,8 +463,8 @@ fn time_shards_stand_beside_other_collections_of_their_record() {
         assert_eq!(elements(&followers), ints(0, 10));
         assert_eq!(notes.latest(5).unwrap().len(), 1);
         notes.delete().unwrap();
-        followers.demote().unwrap();
-        list(&store, "following").delete().unwrap();
+        followers.shards().deactivate().unwrap();
+        list(&store, "following").shards().delete().unwrap();
         assert!(
             sharded_collections(&store.set(SET).unwrap())
                 .unwrap()

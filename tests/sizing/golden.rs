@@ -4,7 +4,7 @@ use super::{SMALL, stdout};
 
 #[test]
 fn the_json_form_is_what_programs_rely_on() {
-    let found = stdout(&[SMALL, "--writes-per-s", "40", "--json"]);
+    let found = stdout(&[SMALL, "--writes-per-s", "users=40", "--json"]);
     same(&found, include_str!("golden.json"));
 }
 

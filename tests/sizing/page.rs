@@ -12,7 +12,7 @@ use super::{SMALL, json_and_page, path};
 const PAGE_BYTES_MAX: usize = 300_000;
 
 fn small() -> (Value, String) {
-    json_and_page(&[SMALL, "--writes-per-s", "40"])
+    json_and_page(&[SMALL, "--writes-per-s", "users=40"])
 }
 
 /// Runs a check on the page as a tree.
@@ -230,6 +230,9 @@ fn its_tables_have_the_numbers_of_the_json_form() {
             }
             let records: u64 = chart.iter().map(|row| row[2].parse::<u64>().unwrap()).sum();
             assert_eq!(records, set["records"].as_u64().unwrap(), "{name}");
+            if set["verdict"]["level"] == "OK" {
+                continue;
+            }
             let what_if = rows(page, &format!("{name} by number of shards"));
             for (row, expected) in what_if.iter().zip(set["what_if"].as_array().unwrap()) {
                 assert_eq!(row[1], expected["bytes_per_shard"].to_string());
@@ -257,6 +260,6 @@ fn hundreds_of_sets_with_dozens_of_bins_still_fit_a_page() {
     std::fs::write(&file, lines).unwrap();
     let (_, html) = json_and_page(&[path(&file), "--top", "1000"]);
     assert!(html.len() < PAGE_BYTES_MAX, "{}", html.len());
-    parsed(&html, |page| assert_eq!(elements(page, "h2").count(), 10));
+    parsed(&html, |page| assert_eq!(elements(page, "h2").count(), 11));
     assert!(html.contains("sets, 388 more"));
 }

@@ -1,6 +1,7 @@
 //! `spikelet sizing`, from outside.
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use spikelet::Store;
@@ -19,7 +20,7 @@ fn a_plan_answers_from_numbers() {
         "--json",
     ];
     let plan: Value = serde_json::from_str(&stdout(&arguments)).unwrap();
-    assert_eq!(plan["schema_version"], 1);
+    assert_eq!(plan["schema_version"], 2);
     assert_eq!(plan["total_bytes"], 4_500_000);
     assert_eq!(
         (&plan["shards"], &plan["shards_pow2"]),
@@ -37,11 +38,14 @@ fn a_plan_answers_from_numbers() {
         "400",
     ];
     let text = stdout(&arguments);
-    assert!(text.contains("ask for 8, so 8 are made"), "{text}");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let words = words.join(" ");
+    assert!(words.contains("ask for 8, so 8 are made"), "{text}");
+    assert!(words.contains("Hash-shard it by 8"), "{text}");
 }
 
 #[test]
-fn the_text_has_ten_sections_within_a_hundred_columns_and_no_colour() {
+fn the_text_opens_with_its_verdict_and_has_its_sections_within_a_hundred_columns_and_no_colour() {
     let text = stdout(&[SMALL]);
     let titles = [
         "Verdict",
@@ -54,7 +58,14 @@ fn the_text_has_ten_sections_within_a_hundred_columns_and_no_colour() {
         "Index memory",
         "Write amplification",
         "Lints",
+        "Rules",
     ];
+    let said = text.lines().nth(2).unwrap();
+    assert!(
+        said.starts_with("  OK: Nothing needs sharding: the largest of"),
+        "{said}"
+    );
+    assert!(text.contains("#####"), "bars in the terminal: {text}");
     let found: Vec<&str> = text.lines().filter(|line| titles.contains(line)).collect();
     assert_eq!(found, titles);
     assert!(
@@ -83,6 +94,81 @@ fn json_and_csv_say_the_same() {
             set["advice"]["shards_pow2"].to_string()
         );
     }
+}
+
+#[test]
+fn a_plan_with_a_retention_names_its_buckets() {
+    let numbers = "plan --entry-bytes 15 --writes-per-s 400 --retention 30d --json";
+    let plan: Value =
+        serde_json::from_str(&stdout(&numbers.split(' ').collect::<Vec<_>>())).unwrap();
+    assert_eq!(plan["entries"], 400 * 30 * 86_400);
+    assert_eq!(
+        (&plan["pattern"], &plan["time"]["width"]),
+        (&"time-shards".into(), &"minute".into())
+    );
+    assert_eq!(
+        (&plan["time"]["buckets"], &plan["shards"]),
+        (&43_200.into(), &8.into())
+    );
+}
+
+#[test]
+fn packed_files_and_standard_input_are_sized_as_the_lines_in_them() {
+    let dir = TempDir::new().unwrap();
+    let lines = std::fs::read(SMALL).unwrap();
+    let gzip = |text: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    };
+    let zstd = |text: &[u8]| {
+        ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest)
+    };
+    let half = lines.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    let (first, second) = lines.split_at(half);
+    let expected: Value = serde_json::from_str(&stdout(&[SMALL, "--json"])).unwrap();
+    for (name, bytes) in [
+        ("a.gz", gzip(&lines)),
+        ("b.zst", zstd(&lines)),
+        ("two-members", [gzip(first), gzip(second)].concat()),
+        ("two-frames", [zstd(first), zstd(second)].concat()),
+    ] {
+        let file = dir.path().join(name);
+        std::fs::write(&file, &bytes).unwrap();
+        let found: Value = serde_json::from_str(&stdout(&[path(&file), "--json"])).unwrap();
+        assert_eq!(
+            (&found["sets"], &found["source_kind"]),
+            (&expected["sets"], &"json-lines".into()),
+            "{name}"
+        );
+        let output = piped(&bytes);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(
+            (&found["sets"], &found["source"]),
+            (&expected["sets"], &"standard input".into()),
+            "{name}"
+        );
+        // What is cut off is no end.
+        let output = piped(&bytes[..bytes.len() - 9]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("standard input"), "{name}: {told}");
+    }
+    let plain = piped(&lines);
+    assert_eq!(plain.status.code(), Some(0));
+}
+
+/// Sizes what comes by standard input.
+fn piped(bytes: &[u8]) -> std::process::Output {
+    let mut running = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["sizing", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    running.stdin.take().unwrap().write_all(bytes).unwrap();
+    running.wait_with_output().unwrap()
 }
 
 #[test]
@@ -267,7 +353,7 @@ fn what_cannot_be_sized_is_told_with_its_place() {
     let twice = file("c.jsonl", "{\"a\":{\"b\":1,\"b\":2}}\n");
     let no_backup = file("d.asb", "Version 3.1\n# namespace test\n+ x\n");
     let odd_key = file("e.jsonl", "{\"key\":[7],\"bins\":{}}\n");
-    let table: [(&[&str], &str); 19] = [
+    let table: [(&[&str], &str); 23] = [
         (
             &[&no_json],
             "a.jsonl:2: expected one JSON object a line, found \"{\\\"a\\\":\" (column 5",
@@ -290,6 +376,22 @@ fn what_cannot_be_sized_is_told_with_its_place() {
             "-1 writes a second: expected a number from 0",
         ),
         (&[SMALL, "--writes-per-s", "nan"], "NaN writes a second"),
+        (
+            &[SMALL, "--writes-per-s", "users=many"],
+            "\"many\" is no number",
+        ),
+        (
+            &[SMALL, "--writes-per-s", "1", "--writes-per-s", "2"],
+            "one record is the hottest of all",
+        ),
+        (
+            &["plan", "--entry-bytes=15"],
+            "give --entries, or --writes-per-s",
+        ),
+        (
+            &["plan", "--entries=9", "--entry-bytes=9", "--retention=soon"],
+            "\"soon\" is no time",
+        ),
         (&["plan", "--entries=0", "--entry-bytes=15"], "0 entries"),
         (
             &["plan", "--entries=9", "--entry-bytes=0"],

@@ -5,7 +5,7 @@ use spikelet_storage::EntryView;
 
 use super::{OperateResult, Set};
 use crate::Result;
-use crate::engine::namespace::{metadata_of, record_of};
+use crate::engine::core::{metadata_of, record_of};
 use crate::engine::policy::WritePolicy;
 use crate::operation::Operation;
 use crate::record::{Key, Record, RecordView};

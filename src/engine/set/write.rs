@@ -345,6 +345,7 @@ impl Set {
         Ok(OperateResult {
             generation: wrote.generation,
             record_bytes: wrote.record_bytes,
+            queued_behind: Some(wrote.queued_behind),
             lsn: wrote.lsn,
             results: wrote.results,
         })
@@ -364,6 +365,7 @@ impl Set {
             Ok(OperateResult {
                 generation: entry.generation(),
                 record_bytes: record_bytes(entry.key(), entry.payload()),
+                queued_behind: None,
                 lsn: None,
                 results: read(&entry)?,
             })

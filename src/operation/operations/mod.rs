@@ -11,8 +11,8 @@ pub mod paths;
 
 pub use super::{MAX_OPERATIONS, OperationResult, OperationResults};
 
+use super::action::{Action, Operation};
 use super::scalar::{End, Operand};
-use super::{Action, Operation};
 use crate::value::{ParticleType, Value};
 
 /// Reads a bin. A missing bin gives no result.

@@ -3,7 +3,8 @@
 use super::{Answer, Ask, InfoError, Pairs};
 use crate::Durability;
 use crate::server::config::pending_limit;
-use crate::server::shared::{ServedNamespace, Shared};
+use crate::server::served::ServedNamespace;
+use crate::server::shared::Shared;
 use spikelet_storage::Storage;
 
 /// `get-config:context=service|network|namespace|logging|security`.

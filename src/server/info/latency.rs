@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use super::{Answer, Ask, InfoError};
 use crate::ScannedRecord;
 use crate::server::counters::Latency;
-use crate::server::shared::ServedNamespace;
+use crate::server::served::ServedNamespace;
 
 /// How many buckets a histogram of times to live has.
 const TTL_BUCKETS: usize = 100;

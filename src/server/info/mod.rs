@@ -26,7 +26,8 @@ pub(crate) use namespaces::{namespace_statistics, node_statistics};
 use std::fmt;
 use std::net::SocketAddr;
 
-use super::shared::{ServedNamespace, Shared};
+use super::served::ServedNamespace;
+use super::shared::Shared;
 
 /// When answers together are so long, in bytes, no more commands are executed.
 const ANSWERS_BYTES_MAX: usize = 1 << 20;

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Answer, Ask, Pairs};
 use crate::server::counters::Outcome;
-use crate::server::shared::{ServedNamespace, Shared};
+use crate::server::served::ServedNamespace;
+use crate::server::shared::Shared;
 
 pub(super) fn names(ask: &mut Ask<'_>) -> Answer {
     let names: Vec<&str> = ask

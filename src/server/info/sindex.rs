@@ -10,7 +10,7 @@ use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::condition::read_operation;
 use crate::server::index::{CannotDeclare, Definition, Index, IndexKind, IndexPart, IndexSubject};
 use crate::server::operation::bin_name;
-use crate::server::shared::ServedNamespace;
+use crate::server::served::ServedNamespace;
 
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;

@@ -118,7 +118,7 @@ fn key(value: &Value) -> SortKey {
     SortKey::of(value).unwrap()
 }
 
-fn spread(number: u64) -> u64 {
+fn scrambled(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33
 }
@@ -132,7 +132,7 @@ fn ints(numbers: impl IntoIterator<Item = u64>) -> Vec<Value> {
 
 /// So many integers, each in a shard by its hash.
 fn hashed(shards: u64, count: u64) -> Counting {
-    let shard = |shard| ints((0..count).filter(move |number| spread(*number) % shards == shard));
+    let shard = |shard| ints((0..count).filter(move |number| scrambled(*number) % shards == shard));
     Counting::new((0..shards).map(shard).collect())
 }
 
@@ -322,7 +322,7 @@ fn a_search_ends_while_elements_come_and_go() {
     for seed in 0..200_u64 {
         let mut shards = hashed(4, 20_000);
         shards.meanwhile = Some(Box::new(move |batch, shards| {
-            let random = spread(seed * 1_000 + batch);
+            let random = scrambled(seed * 1_000 + batch);
             let shard = &mut shards[(random % 4) as usize];
             match random / 4 % 4 {
                 0 => shard.clear(),
@@ -353,7 +353,7 @@ fn what_stays_is_shown_once_while_other_elements_come_and_go() {
         let mut shards = hashed(4, 2_000);
         shards.meanwhile = Some(Box::new(move |batch, shards| {
             for (number, shard) in (0_u64..).zip(shards) {
-                let gone = spread(seed * 1_000 + batch * 10 + number) as i64 % 7;
+                let gone = scrambled(seed * 1_000 + batch * 10 + number) as i64 % 7;
                 shard.retain(|(_, value)| match value {
                     Value::Int(number) => number % 2 == 0 || number % 7 != gone,
                     _ => true,

@@ -67,9 +67,19 @@ impl WriteWindow {
         counts.sum::<u64>() as f64 / WINDOW_SECONDS as f64
     }
 
-    /// How many writes were refused since the last transition.
-    pub(crate) fn busy(&self) -> u64 {
-        self.busy.load(Ordering::Relaxed)
+    /// Returns how many writes were refused since this transition; 0 if it is not the last one.
+    pub(crate) fn busy(&self, epoch: u64) -> u64 {
+        if self.epoch.load(Ordering::Relaxed) == epoch {
+            self.busy.load(Ordering::Relaxed)
+        } else {
+            0
+        }
+    }
+
+    /// Starts again, for a collection that is back in its root, where writes bear no epoch.
+    pub(crate) fn restart(&self) {
+        self.epoch.store(0, Ordering::Relaxed);
+        self.clear();
     }
 
     /// What was counted before a transition says nothing of what is after it.
@@ -77,10 +87,14 @@ impl WriteWindow {
         if self.epoch.load(Ordering::Relaxed) < epoch
             && self.epoch.fetch_max(epoch, Ordering::Relaxed) < epoch
         {
-            self.busy.store(0, Ordering::Relaxed);
-            for slot in &self.seconds {
-                slot.store(0, Ordering::Relaxed);
-            }
+            self.clear();
+        }
+    }
+
+    fn clear(&self) {
+        self.busy.store(0, Ordering::Relaxed);
+        for slot in &self.seconds {
+            slot.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -143,11 +157,11 @@ mod tests {
         let window = WriteWindow::default();
         window.wrote(1_000, 5);
         window.refused(5);
-        assert_eq!(window.busy(), 1);
+        assert_eq!(window.busy(5), 1);
         assert_eq!(window.writes_per_second(2_000), 0.1);
         window.wrote(1_000, 6);
         window.refused(5);
-        assert_eq!(window.busy(), 0);
+        assert_eq!((window.busy(5), window.busy(6)), (0, 0));
         assert_eq!(window.writes_per_second(2_000), 0.1);
     }
 

@@ -1,25 +1,26 @@
 //! The protocol as machines of pure steps: what ships is what is checked.
 //!
 //! A machine is plain data. [`Machine::request`] says which operation on one record comes next, [`Machine::resume`] takes
-//! what it answered. A [`Request`] is data, too: `lower` turns it into operations and a filter on a real store, the model
+//! what it answered. A [`Request`] is data, too: `executor` turns it into operations and a filter on a real store, the model
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
-//! * [`help`]: carries a transition to its end. [`begin`]: starts one.
-//! * [`write`]: a write to one child. [`find`]: a read of one child. [`view`]: which records together are the collection.
+//! * [`advance`]: carries a transition to its end. [`start`]: starts one.
+//! * [`write`]: a write to one child. [`lookup`]: a read of one child. [`view`]: which records together are the collection.
 //! * `model`: every interleaving of several machines.
 
-pub(crate) mod begin;
-pub(crate) mod find;
-pub(crate) mod help;
+pub(crate) mod advance;
+pub(crate) mod lookup;
 #[cfg(test)]
 pub(crate) mod model;
 pub(crate) mod rules;
+pub(crate) mod start;
 pub(crate) mod view;
 pub(crate) mod write;
 
 use std::fmt::Debug;
 
-use super::description::{Described, Description, Keys};
+use super::companion_key::KeyForm;
+use super::description::{Description, SharedDescription};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
@@ -42,30 +43,30 @@ pub(crate) trait Kind: Clone + Debug {
 pub(crate) enum Place {
     Root,
     /// How it is called, and its number.
-    Companion(Keys, u64),
+    Companion(KeyForm, u64),
 }
 
 /// Whether other collections of the record are sharded, as far as is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Neighbors {
-    /// None is, which is the cheapest to ask for.
+    /// None of them is: the cheapest precondition.
     #[default]
     None,
     /// Some may be.
     Sharded,
 }
 
-/// What must hold for the record, else [`Reply::FilteredOut`]. A record that does not exist is not asked.
+/// What must hold for a record that exists: otherwise the reply is [`Reply::FilteredOut`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Guard {
-    /// Nothing: for reads that ask what the record is.
+pub(crate) enum Precondition {
+    /// Nothing: for reads that find out what the record is.
     None,
-    /// Root: the collection is in it; by [`Neighbors::None`], no other one of the record is sharded, either.
-    Whole(Neighbors),
+    /// Root: the collection is unsharded; with [`Neighbors::None`], so is every other one of the record.
+    Unsharded(Neighbors),
     /// Root: it bears this description.
-    Bears(Described),
-    /// The same, and the root has no bin of the collection's name.
-    Bare(Described),
+    Bears(SharedDescription),
+    /// Root: it bears this description, and has no bin of the collection's name.
+    Bare(SharedDescription),
     /// Companion: exactly this one, with its bin, and not frozen.
     Live(Companion),
     /// Companion of this collection, older than this.
@@ -74,12 +75,12 @@ pub(crate) enum Guard {
     Placed(Companion, Token),
 }
 
-impl Guard {
+impl Precondition {
     /// The description that a change of the root begins from.
-    pub(crate) fn description(&self) -> Described {
+    pub(crate) fn description(&self) -> SharedDescription {
         match self {
             Self::Bears(description) | Self::Bare(description) => description.clone(),
-            _ => Described::default(),
+            _ => SharedDescription::default(),
         }
     }
 }
@@ -89,43 +90,43 @@ impl Guard {
 pub(crate) enum Edit<K: Kind> {
     /// Nothing.
     None,
-    /// What the caller wants.
+    /// What the caller does.
     User(K::Act),
-    /// Root: a transition begins. The rest of the description is as the guard has it, here and below.
+    /// Root: marks that a transition begins. The rest of the description is as in the precondition, here and below.
     Mark(Scheme, Epoch),
-    /// Root: the transition has come to this. Removes the bin that has been spread.
-    Spread(Scheme),
-    /// Root: the transition has come to this. The bin, if there is one, stays.
-    Settle(Scheme),
-    /// Root: the collection is back.
-    PutBack(K::Part),
-    /// Root: the collection is gone.
+    /// Root: ends a transition with this scheme, and removes the bin whose content the companions hold.
+    FinishAndRemoveBin(Scheme),
+    /// Root: ends a transition with this scheme. The bin, if there is one, stays.
+    Finish(Scheme),
+    /// Root: puts the content of the last companion into the bin.
+    RestoreToRoot(K::Part),
+    /// Root: deletes the bin of an unsharded collection.
     Clear,
-    /// Companion: in the place of whatever older one there is, one that is being made.
+    /// Companion: replaces any older one by one without content, marked by this token.
     Place(Companion, Token),
-    /// Companion: made, with this content.
+    /// Companion: fills a placed one, and opens it.
     Fill(K::Part),
-    /// Companion: nobody writes it any more.
+    /// Companion: closes it to writes.
     Freeze,
-    /// Companion: without what has moved to its other half, at its new epoch, and open again.
-    Shed(K::Part, Companion),
-    /// Companion: with what was in its other half, at its new epoch.
-    TakeIn(K::Part, Companion),
-    /// Companion: gone.
+    /// Companion: removes what has moved to the new companion of its pair, and opens it at its new epoch.
+    RemoveMoved(K::Part, Companion),
+    /// Companion: adds the content of the companion that is merged into it, at its new epoch.
+    Absorb(K::Part, Companion),
+    /// Companion: deletes it.
     Delete,
 }
 
-/// What is read, after the edit.
+/// What a request reads, after its edit.
 #[derive(Clone, Debug)]
-pub(crate) enum Ask<K: Kind> {
+pub(crate) enum Read<K: Kind> {
     /// Nothing but what [`Edit::User`] answers.
     Nothing,
     /// What the record says of itself.
     State,
-    /// That, and the content.
+    /// What the record says of itself, and the content.
     Content,
-    /// That, and what the caller wants to know. An answer is missing where the bin is. What [`Guard::Live`] has asked for is
-    /// known.
+    /// What the record says of itself, and what the caller asks; no answer where there is no bin. What the precondition says is
+    /// not read again.
     User(K::Act),
 }
 
@@ -133,54 +134,57 @@ pub(crate) enum Ask<K: Kind> {
 #[derive(Clone, Debug)]
 pub(crate) struct Request<K: Kind> {
     pub(crate) place: Place,
-    pub(crate) guard: Guard,
+    pub(crate) precondition: Precondition,
     pub(crate) edit: Edit<K>,
-    pub(crate) ask: Ask<K>,
+    pub(crate) read: Read<K>,
 }
 
 impl<K: Kind> Request<K> {
-    pub(crate) const fn read(place: Place, ask: Ask<K>) -> Self {
+    pub(crate) const fn read(place: Place, read: Read<K>) -> Self {
         Self {
             place,
-            guard: Guard::None,
+            precondition: Precondition::None,
             edit: Edit::None,
-            ask,
+            read,
         }
     }
 
-    /// The same where this holds, which then need not be read.
-    pub(crate) fn guarded(self, guard: Guard) -> Self {
-        Self { guard, ..self }
+    /// Returns the request under this precondition, whose content then need not be read.
+    pub(crate) fn on_condition(self, precondition: Precondition) -> Self {
+        Self {
+            precondition,
+            ..self
+        }
     }
 
-    pub(crate) const fn write(place: Place, guard: Guard, edit: Edit<K>) -> Self {
+    pub(crate) const fn write(place: Place, precondition: Precondition, edit: Edit<K>) -> Self {
         Self {
             place,
-            guard,
+            precondition,
             edit,
-            ask: Ask::Nothing,
+            read: Read::Nothing,
         }
     }
 }
 
-/// What a request has answered.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply<K: Kind> {
     /// There is no such record, and the request creates none.
     NotFound,
-    /// The guard does not hold.
+    /// The precondition does not hold.
     FilteredOut,
     /// Done.
-    Done(Seen<K>),
+    Done(Observation<K>),
 }
 
-/// What was read. What was not asked for is as for a record without bins.
+/// What a request has read. What it did not ask for is as in a record without bins.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen<K: Kind> {
+pub(crate) struct Observation<K: Kind> {
     /// Of a root.
     pub(crate) root: Root,
     /// Of a companion; `None` if the record is none of this collection.
-    pub(crate) companion: Option<(Companion, Mark)>,
+    pub(crate) companion: Option<(Companion, CompanionState)>,
     /// Whether the collection's bin is there.
     pub(crate) has_bin: bool,
     /// The content, empty where there is no bin.
@@ -188,7 +192,7 @@ pub(crate) struct Seen<K: Kind> {
     pub(crate) answer: Option<K::Answer>,
 }
 
-impl<K: Kind> Seen<K> {
+impl<K: Kind> Observation<K> {
     /// Before anything was read.
     pub(crate) fn nothing() -> Self {
         Self {
@@ -201,16 +205,16 @@ impl<K: Kind> Seen<K> {
     }
 }
 
-/// What a root says of one collection, and of the others.
+/// What a root says of one collection, and of the others of its record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Root {
     pub(crate) scheme: Scheme,
     /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
     /// How its companions are called, or will be.
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
     /// The collection, and the others of the record.
-    pub(crate) description: Described,
+    pub(crate) description: SharedDescription,
 }
 
 impl Root {
@@ -220,7 +224,7 @@ impl Root {
     /// [`crate::Error::ShardScheme`] for another kind of shards, or one that is not understood.
     pub(crate) fn of(description: Description, bin: BinName) -> Result<Self> {
         let (scheme, epoch) = match description.of(bin) {
-            None => (Scheme::Whole, description.latest()),
+            None => (Scheme::Unsharded, description.latest()),
             Some(entry) => (entry.form.scheme()?, entry.epoch),
         };
         Ok(Self {
@@ -246,9 +250,9 @@ impl Root {
     }
 }
 
-/// Whether a companion may be written.
+/// The state of a companion: only a live one may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Mark {
+pub(crate) enum CompanionState {
     Live,
     Frozen,
     /// It is being made, and has no content yet.
@@ -272,7 +276,7 @@ impl Token {
 pub(crate) struct Route {
     pub(crate) shards: u64,
     pub(crate) epoch: Epoch,
-    pub(crate) keys: Keys,
+    pub(crate) keys: KeyForm,
 }
 
 impl Route {
@@ -295,41 +299,41 @@ impl Route {
     }
 }
 
-/// Where a collection was last time: what a handle remembers.
+/// Where a handle has found its collection last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Remembered {
+pub(crate) enum RouteHint {
     /// There was no record, or no call.
     #[default]
-    Nothing,
+    Unknown,
     /// In the root.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     /// In companions.
     Sharded(Route),
 }
 
-impl Remembered {
+impl RouteHint {
     pub(crate) fn of(root: &Root) -> Self {
         match Route::of(root) {
             Some(route) => Self::Sharded(route),
-            None => Self::Whole(root.neighbors()),
+            None => Self::Unsharded(root.neighbors()),
         }
     }
 
     pub(crate) const fn route(self) -> Option<Route> {
         match self {
-            Self::Nothing | Self::Whole(_) => None,
+            Self::Unknown | Self::Unsharded(_) => None,
             Self::Sharded(route) => Some(route),
         }
     }
 }
 
-/// Why a machine gives up.
+/// Why a machine stops without an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Failure {
     /// The root is right, and this companion is not there.
     Missing(u64),
     /// A record that is no companion of this collection has the key of this one.
-    Collision(Keys, u64),
+    Collision(KeyForm, u64),
     /// The companion has no such bin.
     NoBin(u64),
     /// The transition does not apply to this.
@@ -340,7 +344,7 @@ pub(crate) enum Failure {
     OtherForm,
 }
 
-/// What a step has come to.
+/// What a machine does after a reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress<M, O> {
     Next(M),
@@ -348,18 +352,18 @@ pub(crate) enum Progress<M, O> {
     Failed(Failure),
 }
 
-/// Pure steps.
+/// A machine of pure steps.
 pub(crate) trait Machine<K: Kind>: Sized {
-    /// What it comes to.
+    /// The result of the machine.
     type Outcome;
 
-    /// The next operation.
+    /// Returns the next operation.
     fn request(&self) -> Request<K>;
 
-    /// Goes on with its reply.
+    /// Continues with the reply to it.
     fn resume(self, reply: Reply<K>) -> Progress<Self, Self::Outcome>;
 
-    /// How far a transition has come.
+    /// Returns how far a transition has come, if the machine advances one.
     fn transition(&self) -> Option<(Scheme, Done)> {
         None
     }

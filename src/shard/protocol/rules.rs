@@ -7,12 +7,12 @@ pub(crate) enum Rule {
     Evidence,
     /// A remembered route leads to no frozen companion.
     RememberedNotFrozen,
-    /// Whoever reads a collection that is being deleted helps first.
-    ReadersHelpDeleting,
-    /// The one companion is deleted only by those who have put its content back.
-    PutBackBeforeDelete,
-    /// In a split, a half counts only once the other one has shed it.
-    IgnoreUnshedHalf,
+    /// Readers of a collection that is being deleted advance the deletion first.
+    ReadersAdvanceDeletion,
+    /// The last companion is deleted only after its content has been seen in the root.
+    RestoreBeforeDelete,
+    /// In a split, a half counts only once the other companion of the pair has removed it.
+    IgnoreHalfBeforeRemoval,
 }
 
 #[cfg(test)]

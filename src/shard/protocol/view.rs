@@ -3,16 +3,17 @@
 //! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
 //! child that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::{
-    Ask, Companion, Failure, Kind, Machine, Mark, Place, Progress, Reply, Request, Root, Route,
-    Token,
+    Companion, CompanionState, Failure, Kind, Machine, Place, Progress, Read, Reply, Request, Root,
+    Route, Token,
 };
-use crate::shard::description::{Described, Keys};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Scheme;
 
-/// How often a reader looks at a transition that will not stand still before it helps.
+/// How often a reader looks at a transition that keeps changing before it advances it.
 pub(crate) const PATIENCE: u8 = 2;
 
 /// One record of a view.
@@ -23,7 +24,7 @@ pub(crate) enum Source {
     /// A companion, while it is this one.
     Companion {
         /// How it is called.
-        keys: Keys,
+        keys: KeyForm,
         /// Its number.
         shard: u64,
         /// What it must be.
@@ -59,14 +60,14 @@ impl Source {
                 },
                 Reply::Done(seen),
             ) => match seen.companion {
-                Some((found, Mark::Live)) if found == *companion => {
+                Some((found, CompanionState::Live)) if found == *companion => {
                     if seen.has_bin {
                         Ok(seen.answer)
                     } else {
                         Err(Failure::NoBin(*shard))
                     }
                 }
-                Some((found, Mark::Frozen)) if found == *companion && *frozen_too => {
+                Some((found, CompanionState::Frozen)) if found == *companion && *frozen_too => {
                     Ok(seen.answer)
                 }
                 None => Err(Failure::Collision(*keys, *shard)),
@@ -80,8 +81,8 @@ impl Source {
 /// Whether the root's own bin is the collection.
 pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     match root.scheme {
-        Scheme::Whole | Scheme::Activating { .. } => true,
-        Scheme::Demoting => has_bin,
+        Scheme::Unsharded | Scheme::Activating { .. } => true,
+        Scheme::Deactivating => has_bin,
         _ => false,
     }
 }
@@ -115,7 +116,7 @@ impl View {
                 epoch: route.epoch,
                 keys: route.keys,
                 // Nobody changes the root by this one.
-                description: Described::default(),
+                description: SharedDescription::default(),
             },
             sources: sources.collect(),
         }
@@ -124,7 +125,7 @@ impl View {
 
 /// A view that did not hold, and why not, should the root still say the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Refused {
+pub(crate) struct Rejection {
     pub(crate) root: Root,
     pub(crate) failure: Failure,
     /// How often a transition may still be looked at.
@@ -135,7 +136,7 @@ pub(crate) struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Survey<P> {
     token: Token,
-    refused: Option<Refused>,
+    refused: Option<Rejection>,
     patience: u8,
     step: Step<P>,
 }
@@ -145,21 +146,21 @@ enum Step<P> {
     ReadRoot,
     /// A companion that was there before the transition.
     Low(u64, View),
-    /// Its other half.
+    /// The other one of its pair.
     High(u64, View),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 /// A view, and how much patience is left.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Surveyed {
+pub(crate) struct SurveyResult {
     pub(crate) view: View,
     pub(crate) patience: u8,
 }
 
 impl<P: Clone> Survey<P> {
     /// `refused`: the view before this one.
-    pub(crate) fn new(refused: Option<Refused>, token: Token) -> Self {
+    pub(crate) fn new(refused: Option<Rejection>, token: Token) -> Self {
         Self {
             token,
             patience: refused
@@ -170,23 +171,23 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, Surveyed> {
+    fn go(self, step: Step<P>) -> Progress<Self, SurveyResult> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn done(self, view: View) -> Progress<Self, Surveyed> {
-        Progress::Done(Surveyed {
+    fn done(self, view: View) -> Progress<Self, SurveyResult> {
+        Progress::Done(SurveyResult {
             view,
             patience: self.patience,
         })
     }
 
-    fn again(mut self) -> Progress<Self, Surveyed> {
+    fn again(mut self) -> Progress<Self, SurveyResult> {
         self.patience = self.patience.saturating_sub(1);
         self.go(Step::ReadRoot)
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Surveyed> {
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, SurveyResult> {
         if let Some(refused) = &self.refused
             && Route::of(&root).is_some()
             && refused.root.is_as(&root)
@@ -194,13 +195,13 @@ impl<P: Clone> Survey<P> {
             return Progress::Failed(refused.failure);
         }
         let sources = Vec::new();
-        let help = matches!(root.scheme, Scheme::Deleting { .. })
-            && keeps(Rule::ReadersHelpDeleting)
+        let advance = matches!(root.scheme, Scheme::Deleting { .. })
+            && keeps(Rule::ReadersAdvanceDeletion)
             || self.patience == 0;
-        if help && let Some(help) = Help::new(&root, has_bin, self.token) {
+        if advance && let Some(advance) = Advance::new(&root, has_bin, self.token) {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match Route::of(&root) {
             Some(route) => self.done(View::active(route, true)),
@@ -221,7 +222,7 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    fn behind(self, shard: u64, view: View) -> Progress<Self, Surveyed> {
+    fn behind(self, shard: u64, view: View) -> Progress<Self, SurveyResult> {
         if shard + 1 < Self::pairs(&view.root) {
             self.go(Step::Low(shard + 1, view))
         } else {
@@ -234,7 +235,7 @@ impl<P: Clone> Survey<P> {
 fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
-            (_, Mark::Placed(_)) => None,
+            (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some(companion),
         },
         _ => None,
@@ -242,24 +243,24 @@ fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
 }
 
 impl<K: Kind> Machine<K> for Survey<K::Part> {
-    type Outcome = Surveyed;
+    type Outcome = SurveyResult;
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::ReadRoot => Request::read(Place::Root, Read::State),
             Step::Low(shard, view) => {
-                Request::read(Place::Companion(view.root.keys, *shard), Ask::State)
+                Request::read(Place::Companion(view.root.keys, *shard), Read::State)
             }
             Step::High(shard, view) => {
                 let half = shard + Self::pairs(&view.root);
                 let place = Place::Companion(view.root.keys, half);
-                Request::read(place, Ask::State)
+                Request::read(place, Read::State)
             }
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Surveyed> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, SurveyResult> {
         let source = |view: &View, shard, companion| Source::Companion {
             keys: view.root.keys,
             shard,
@@ -281,7 +282,7 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                 }
                 view.sources.push(source(&view, shard, companion));
                 let both = match view.root.scheme {
-                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreUnshedHalf),
+                    Scheme::Splitting { .. } => !old || !keeps(Rule::IgnoreHalfBeforeRemoval),
                     Scheme::Merging { .. } => old,
                     _ => false,
                 };
@@ -299,12 +300,12 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
                         view.sources.push(source(&view, half, companion));
                         self.behind(shard, view)
                     }
-                    _ if !keeps(Rule::IgnoreUnshedHalf) => self.behind(shard, view),
+                    _ if !keeps(Rule::IgnoreHalfBeforeRemoval) => self.behind(shard, view),
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }

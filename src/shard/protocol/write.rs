@@ -1,9 +1,9 @@
 //! A write to one child: straight to where it was last time, or by way of the root.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::{
-    Ask, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Remembered, Reply,
-    Request, Root, Route, Token,
+    Edit, Failure, Kind, Machine, Neighbors, Place, Precondition, Progress, Read, Reply, Request,
+    Root, Route, RouteHint, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
@@ -22,40 +22,40 @@ pub(crate) struct Write<K: Kind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
     /// The root, if the collection is in it.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     ReadRoot,
     Companion(Route),
     /// Why the right companion would not have it.
     Diagnose(Route),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 /// What a write or a read of one child comes to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Did<A> {
+pub(crate) struct ChildResult<A> {
     /// `None`: there is no record.
     pub(crate) answer: Option<A>,
     /// Where it was.
-    pub(crate) remembered: Remembered,
+    pub(crate) remembered: RouteHint,
 }
 
 impl<K: Kind> Write<K> {
     /// `remembered`: where it was last time.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
         Self {
             hash,
             act,
             token,
             refused: None,
             step: match remembered {
-                Remembered::Nothing => Step::Whole(Neighbors::None),
-                Remembered::Whole(neighbors) => Step::Whole(neighbors),
-                Remembered::Sharded(route) => Step::Companion(route),
+                RouteHint::Unknown => Step::Unsharded(Neighbors::None),
+                RouteHint::Unsharded(neighbors) => Step::Unsharded(neighbors),
+                RouteHint::Sharded(route) => Step::Companion(route),
             },
         }
     }
 
-    fn go(self, step: Step<K::Part>) -> Progress<Self, Did<K::Answer>> {
+    fn go(self, step: Step<K::Part>) -> Progress<Self, ChildResult<K::Answer>> {
         Progress::Next(Self { step, ..self })
     }
 
@@ -63,14 +63,14 @@ impl<K: Kind> Write<K> {
         Place::Companion(route.keys, shard(self.hash, route.shards))
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Did<K::Answer>> {
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, ChildResult<K::Answer>> {
         let token = self.token;
-        if let Some(help) = Help::new(&root, has_bin, token) {
+        if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match Route::of(&root) {
-            None => self.go(Step::Whole(root.neighbors())),
+            None => self.go(Step::Unsharded(root.neighbors())),
             Some(route) if self.refused == Some(route) => self.go(Step::Diagnose(route)),
             Some(route) => self.go(Step::Companion(route)),
         }
@@ -78,42 +78,46 @@ impl<K: Kind> Write<K> {
 }
 
 impl<K: Kind> Machine<K> for Write<K> {
-    type Outcome = Did<K::Answer>;
+    type Outcome = ChildResult<K::Answer>;
 
     fn request(&self) -> Request<K> {
         let user = || Edit::User(self.act.clone());
         match &self.step {
-            Step::Whole(neighbors) => Request::write(Place::Root, Guard::Whole(*neighbors), user()),
-            Step::ReadRoot => Request::read(Place::Root, Ask::State),
-            Step::Companion(route) => {
-                Request::write(self.place(*route), Guard::Live(route.companion()), user())
+            Step::Unsharded(neighbors) => {
+                Request::write(Place::Root, Precondition::Unsharded(*neighbors), user())
             }
-            Step::Diagnose(route) => Request::read(self.place(*route), Ask::State),
-            Step::Help(help) => help.request(),
+            Step::ReadRoot => Request::read(Place::Root, Read::State),
+            Step::Companion(route) => Request::write(
+                self.place(*route),
+                Precondition::Live(route.companion()),
+                user(),
+            ),
+            Step::Diagnose(route) => Request::read(self.place(*route), Read::State),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ChildResult<K::Answer>> {
         match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Whole(neighbors) => match reply {
+            Step::Unsharded(neighbors) => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
-                Reply::NotFound => Progress::Done(Did {
+                Reply::NotFound => Progress::Done(ChildResult {
                     answer: None,
-                    remembered: Remembered::default(),
+                    remembered: RouteHint::default(),
                 }),
-                Reply::Done(seen) => Progress::Done(Did {
+                Reply::Done(seen) => Progress::Done(ChildResult {
                     answer: seen.answer,
-                    remembered: Remembered::Whole(neighbors),
+                    remembered: RouteHint::Unsharded(neighbors),
                 }),
             },
             Step::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.go(Step::Whole(Neighbors::None)),
+                _ => self.go(Step::Unsharded(Neighbors::None)),
             },
             Step::Companion(route) => match reply {
-                Reply::Done(seen) => Progress::Done(Did {
+                Reply::Done(seen) => Progress::Done(ChildResult {
                     answer: seen.answer,
-                    remembered: Remembered::Sharded(route),
+                    remembered: RouteHint::Sharded(route),
                 }),
                 _ => {
                     self.refused = Some(route);
@@ -135,15 +139,15 @@ impl<K: Kind> Machine<K> for Write<K> {
                     _ => Failure::Missing(shard),
                 })
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }
 
     fn transition(&self) -> Option<(Scheme, super::Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use super::span::Span;
 use super::steps::{
     CollectionState, Direction, EntryRange, PartState, ReadError, ReadResult, Steps,
 };
-use crate::shard::description::Keys;
+use crate::shard::companion_key::KeyForm;
 
 /// The number of entries that are read from a page at once.
 const ENTRIES: usize = 64;
@@ -42,7 +42,7 @@ impl Entries {
     pub(super) fn next<S: Steps, E: From<crate::Error>>(
         &mut self,
         steps: &S,
-        keys: Keys,
+        keys: KeyForm,
         accept: impl Fn(PartState) -> std::result::Result<bool, E>,
     ) -> std::result::Result<Option<i64>, E> {
         if self.read.is_empty() && !self.ended {

@@ -11,7 +11,7 @@ use crate::expression::ExpType;
 use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
 use crate::shard::arithmetic::SHARDS_MAX;
-use crate::shard::description::Keys;
+use crate::shard::companion_key::KeyForm;
 use crate::shard::route::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
@@ -67,7 +67,7 @@ pub(super) enum Child {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Route {
     pub(super) epoch: Epoch,
-    pub(super) keys: Keys,
+    pub(super) keys: KeyForm,
 }
 
 /// Whose companions they are.
@@ -167,7 +167,7 @@ impl Layout {
     }
 
     /// Returns the key of a part.
-    pub(super) fn key(self, owner: Owner<'_>, keys: Keys, part: Part) -> Key<'static> {
+    pub(super) fn key(self, owner: Owner<'_>, keys: KeyForm, part: Part) -> Key<'static> {
         let name = match part {
             Part::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),
             Part::Shard(bucket, shard) => format!("{}:{shard}", self.width.name_of(bucket)),
@@ -176,8 +176,8 @@ impl Layout {
             Part::Page(Page::Day(day)) => format!("{}:{PAGE}", day_name(day)),
         };
         match keys {
-            Keys::Plain => suffixed_key(owner.root, &name),
-            Keys::ByBin => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
+            KeyForm::Plain => suffixed_key(owner.root, &name),
+            KeyForm::ByBin => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
         }
     }
 
@@ -191,7 +191,7 @@ impl Layout {
             route.epoch.value(),
             Value::Int(begin),
         ];
-        if route.keys == Keys::ByBin {
+        if route.keys == KeyForm::ByBin {
             items.push(owner.bin.as_str().into());
         }
         list(items)
@@ -215,14 +215,14 @@ impl Part {
         value: &Value,
         layout: Layout,
         owner: Owner<'_>,
-        keys: Keys,
+        keys: KeyForm,
     ) -> Option<Epoch> {
         let Value::List(items) = value else {
             return None;
         };
         let own = match (keys, &items[..]) {
-            (Keys::Plain, own) => own,
-            (Keys::ByBin, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
+            (KeyForm::Plain, own) => own,
+            (KeyForm::ByBin, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
             _ => return None,
         };
         let [
@@ -256,8 +256,8 @@ impl Part {
         };
         let [shards, number, begin] = self.numbers(layout);
         let (length, bin) = match route.keys {
-            Keys::Plain => (5, None),
-            Keys::ByBin => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
+            KeyForm::Plain => (5, None),
+            KeyForm::ByBin => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),
@@ -376,10 +376,10 @@ mod tests {
             ),
         ];
         for (layout, root, part, key) in cases {
-            assert_eq!(layout.key(owner(&root), Keys::Plain, part), key);
+            assert_eq!(layout.key(owner(&root), KeyForm::Plain, part), key);
         }
         let root = Key::from("chat");
-        let by_bin = |part| DAILY_8.key(owner(&root), Keys::ByBin, part);
+        let by_bin = |part| DAILY_8.key(owner(&root), KeyForm::ByBin, part);
         assert_eq!(by_bin(shard), Key::from("chat:said:2026-11-21:3"));
         assert_eq!(by_bin(year), Key::from("chat:said:2026:buckets"));
     }
@@ -395,7 +395,7 @@ mod tests {
             Part::Page(Page::Year(0)),
             Part::Page(Page::Day(0)),
         ];
-        for keys in [Keys::Plain, Keys::ByBin] {
+        for keys in [KeyForm::Plain, KeyForm::ByBin] {
             let epoch = Epoch(7);
             for part in parts {
                 let described = DAILY_8.shard_of(owner(&root), Route { epoch, keys }, part);
@@ -412,7 +412,7 @@ mod tests {
                     part.epoch_in(&described, DAILY_8, owner(&other), keys),
                     None
                 );
-                let others = [Keys::Plain, Keys::ByBin]
+                let others = [KeyForm::Plain, KeyForm::ByBin]
                     .into_iter()
                     .find(|it| *it != keys);
                 assert_eq!(
@@ -423,7 +423,7 @@ mod tests {
         }
         let top = Part::Page(Page::Top);
         assert_eq!(
-            top.epoch_in(&words("chat 8 3 7"), DAILY_8, owner(&root), Keys::Plain),
+            top.epoch_in(&words("chat 8 3 7"), DAILY_8, owner(&root), KeyForm::Plain),
             None
         );
     }

@@ -17,9 +17,10 @@ use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
 use crate::policy::{MAX_TIME_TO_LIVE, RecordExistsAction};
 use crate::record::BinName;
+use crate::shard::companion_key::KeyForm;
 use crate::shard::companions::Companions;
 use crate::shard::content::Collection;
-use crate::shard::description::{DESCRIPTION_BINS, Described, Description, Form, Keys};
+use crate::shard::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use crate::shard::route::text;
 use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS_SPAN};
 use crate::value::{ListOrder, Value};
@@ -87,7 +88,7 @@ impl<R: RecordSet> RecordSteps<R> {
         &self.policy
     }
 
-    pub(super) fn key_of(&self, keys: Keys, part: Part) -> Key<'static> {
+    pub(super) fn key_of(&self, keys: KeyForm, part: Part) -> Key<'static> {
         self.layout.key(self.owner(), keys, part)
     }
 
@@ -225,7 +226,7 @@ impl<R: RecordSet> RecordSteps<R> {
     /// [`Error::ShardKeyCollision`] if the record belongs to something else.
     pub(super) fn state(
         &self,
-        keys: Keys,
+        keys: KeyForm,
         part: Part,
         operated: &OperateResult,
     ) -> Result<PartState> {
@@ -251,7 +252,7 @@ impl<R: RecordSet> RecordSteps<R> {
         };
         let keys = description.keys(self.bin);
         // Whoever wrote that form was alone in its record.
-        let span = span.filter(|_| keys == Keys::Plain).map(Span::parse);
+        let span = span.filter(|_| keys == KeyForm::Plain).map(Span::parse);
         Ok(Some(CollectionState {
             phase: self.layout.parse(&entry.form.value())?,
             route: Route {
@@ -311,7 +312,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         Ok(RootState {
             keys: description.keys(self.bin),
             collection: self.collection(&description, operated.value(4))?,
-            description: Described::from(description),
+            description: SharedDescription::from(description),
         })
     }
 
@@ -340,7 +341,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
     fn clear(&self, root: &RootState) -> Result<StepOutcome<()>> {
         // The epoch stays, so that none is ever used again.
         let mut operations = root.description.settled(self.bin, None).write();
-        if root.keys == Keys::Plain {
+        if root.keys == KeyForm::Plain {
             operations.push(delete_bin(SUBKEYS_SPAN));
         }
         self.write_existing(&self.key, root.description.is_borne(), &operations)
@@ -354,7 +355,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         self.write_existing(&self.key, guard, &[delete_bin(SUBKEYS_SPAN)])
     }
 
-    fn look(&self, keys: Keys, part: Part) -> Result<PartState> {
+    fn look(&self, keys: KeyForm, part: Part) -> Result<PartState> {
         let key = self.key_of(keys, part);
         match self.run(&self.policy, &key, &Self::read_state())? {
             StepOutcome::Done(operated) => self.state(keys, part, &operated),
@@ -415,7 +416,12 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
         })
     }
 
-    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Result<(PartState, Vec<i64>)> {
+    fn entries(
+        &self,
+        keys: KeyForm,
+        page: Page,
+        range: EntryRange,
+    ) -> Result<(PartState, Vec<i64>)> {
         let part = Part::Page(page);
         let [shard_of, frozen] = Self::read_state();
         let entries = slice(self.bin(), range);

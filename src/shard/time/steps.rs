@@ -3,7 +3,8 @@
 use super::calendar::Bucket;
 use super::layout::{Layout, Page, Part, Phase, Route};
 use super::span::Span;
-use crate::shard::description::{Described, Keys};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::SharedDescription;
 use crate::shard::scheme::Epoch;
 use crate::{Error, Result};
 
@@ -21,9 +22,9 @@ pub(super) enum StepOutcome<T> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct RootState {
     /// All sharded collections of the record.
-    pub(super) description: Described,
+    pub(super) description: SharedDescription,
     /// How the companions of this one are called, or will be.
-    pub(super) keys: Keys,
+    pub(super) keys: KeyForm,
     /// This one; `None`: there is none.
     pub(super) collection: Option<CollectionState>,
 }
@@ -113,7 +114,7 @@ pub(super) trait Steps {
     fn remove_span(&self, root: &RootState, span: Span) -> Result<StepOutcome<()>>;
 
     /// Returns the state of a part.
-    fn look(&self, keys: Keys, part: Part) -> Result<PartState>;
+    fn look(&self, keys: KeyForm, part: Part) -> Result<PartState>;
 
     /// Places a part where there is none, or one of an earlier epoch. `None`: there is a later one, or it is another's.
     fn place(&self, route: Route, part: Part) -> Result<Option<Token>>;
@@ -131,7 +132,12 @@ pub(super) trait Steps {
     fn enter(&self, route: Route, page: Page, entry: i64) -> Result<StepOutcome<()>>;
 
     /// Reads entries of a page, with its state.
-    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Result<(PartState, Vec<i64>)>;
+    fn entries(
+        &self,
+        keys: KeyForm,
+        page: Page,
+        range: EntryRange,
+    ) -> Result<(PartState, Vec<i64>)>;
 
     /// Does what the caller wants with a bucket's record that is open.
     fn act(&self, route: Route, part: Part, act: &Self::Act) -> Result<StepOutcome<Self::Answer>>;

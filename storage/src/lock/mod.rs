@@ -93,7 +93,7 @@ impl HeldLocks {
         if waiting >= max_waiters {
             return Acquire::Busy { waiting };
         }
-        let waiter = Arc::new(Waiter::new(waiting == 0));
+        let waiter = Arc::new(Waiter::new(waiting));
         let more = self.more.get_or_insert_default();
         more.queue.push_back((*digest, Arc::clone(&waiter)));
         Acquire::Queued(waiter)
@@ -220,18 +220,24 @@ pub(crate) struct Waiter {
     woken: AtomicBool,
     sleep: Mutex<()>,
     wakeup: Condvar,
-    /// Only the first in line spins, or a hot record would keep every core busy.
-    first_in_line: bool,
+    /// How many waited before this one when it came. Only the first in line spins, or a hot record would keep every core
+    /// busy.
+    waiters_before: usize,
 }
 
 impl Waiter {
-    fn new(first_in_line: bool) -> Self {
+    fn new(waiters_before: usize) -> Self {
         Self {
             woken: AtomicBool::new(false),
             sleep: Mutex::new(()),
             wakeup: Condvar::new(),
-            first_in_line,
+            waiters_before,
         }
+    }
+
+    /// Returns how many writers held the lock or waited for it when this one came.
+    pub(crate) const fn queued_behind(&self) -> usize {
+        self.waiters_before + 1
     }
 
     fn wake(&self) {
@@ -245,7 +251,7 @@ impl Waiter {
     /// the caller owns the lock. False: the deadline has passed, and [`HeldLocks::give_up`] tells
     /// who owns it. Not to be called with the partition's mutex held.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
-        if self.first_in_line {
+        if self.waiters_before == 0 {
             for _ in 0..SPINS {
                 if self.woken.load(Ordering::Acquire) {
                     return true;

@@ -76,6 +76,8 @@ pub struct RecordLock<'n> {
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
+    /// How many writers held the lock or waited for it when the owner came for it.
+    queued_behind: usize,
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
 }
@@ -85,6 +87,12 @@ impl<'n> RecordLock<'n> {
     #[must_use]
     pub fn digest(&self) -> &Digest {
         &self.digest
+    }
+
+    /// Returns how many writers held the lock or waited for it when the owner of this one came; 0: it was free.
+    #[must_use]
+    pub const fn queued_behind(&self) -> usize {
+        self.queued_behind
     }
 
     /// The record as it is. None: it does not exist, was deleted or truncated. It may have expired.

@@ -12,7 +12,7 @@ use crate::log::directory::SECTOR_BYTES;
 use crate::log::entry::{ENTRY_HEADER_BYTES, Header, Kind};
 use crate::log::volume::Volume;
 use crate::namespace::Namespace;
-use crate::options::{OpeningProgress, Options, Storage};
+use crate::options::{OpeningProgress, OpeningStep, Options, Storage};
 use crate::recovery::block_bytes::BlockBytes;
 use crate::recovery::block_reader::is_version;
 use crate::recovery::open::{clean_close_of, open_read_only, volumes_of};
@@ -116,6 +116,7 @@ impl Namespace {
             blocks: recovered.report.blocks,
             ..Verification::default()
         };
+        let (mut checked, blocks) = (0, recovered.repair.blocks.len() as u64);
         for (volume, state) in log.volumes().iter().zip(&known.states) {
             for (offset, bytes, what) in damaged_parts(volume.device().as_ref()) {
                 found.damaged_headers += 1;
@@ -149,6 +150,10 @@ impl Namespace {
             let mut bytes = BlockBytes::new();
             let own = recovered.repair.blocks.iter();
             for block in own.filter(|block| block.id.device == volume.number()) {
+                options
+                    .progress
+                    .report(OpeningStep::Verify, checked, blocks);
+                checked += 1;
                 let durable_lsn = known.durable_lsn;
                 let end = scan_block(
                     volume,

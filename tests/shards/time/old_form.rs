@@ -123,7 +123,7 @@ fn a_list_may_be_sharded_beside_a_span() {
     let all = old_form(&store, &[0, 2]);
     let list = spikelet::ShardedList::new(&store, "chats", "lobby", "members").unwrap();
     list.add(1).unwrap();
-    list.activate(2).unwrap();
+    list.shards().activate(2).unwrap();
     let said = chat(&store, TimeWidth::Daily);
     assert_eq!(said.page_after(None, 100).unwrap(), all);
     assert!(said.add(at(FEBRUARY_28 + 9 * DAY), 1).unwrap());

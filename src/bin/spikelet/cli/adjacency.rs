@@ -90,7 +90,7 @@ impl Adjacency {
     pub(crate) fn new(namespace: Namespace, shard_at: Option<u64>) -> Result<Self> {
         let layout = match shard_at {
             None => ListLayout::SharedRecord(namespace.set(SET)?),
-            Some(bytes) => ListLayout::OwnRecords(ShardPolicy::by_hand().by_size(bytes)),
+            Some(bytes) => ListLayout::OwnRecords(ShardPolicy::manual().record_bytes_max(bytes)),
         };
         Ok(Self { namespace, layout })
     }
@@ -224,7 +224,7 @@ impl Adjacency {
                 if let Some((node, shard, of)) = companion_of(record.view) {
                     (summary.node, summary.shard) = (Some(node), Some((shard, of)));
                 }
-                // The root of a list that is spread only says where its elements are.
+                // The root of a list that is sharded only says where its elements are.
                 let is_spread = record.view.bin(SUBKEYS).is_some();
                 for side in sides.iter().filter(|_| !is_spread) {
                     *summary.of(*side) = Some(length(record.view, *side));

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use spikelet::Store;
-use spikelet::backup::{BackupOptions, BackupSummary, Blobs, save};
+use spikelet::backup::{BackupError, BackupOptions, BackupSummary, Blobs, save};
 
-use super::print::{emit_found, note, progress};
+use super::interrupt::on_interrupt;
+use super::print::{Unit, emit_found, note, progress};
 use super::{Failure, Outcome};
 use crate::report::{Report, bytes, count};
 
@@ -153,12 +154,24 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     let bar = progress(
         "saving",
         wanted.map(|namespace| namespace.stats().records).sum(),
+        Unit::Number,
     );
+    options.cancel = Some(on_interrupt("what was written so far is removed")?);
     let summary = save(&store, &arguments.out, &options, &mut |records| {
         bar.set_position(records);
     });
     bar.finish_and_clear();
-    let saved = BackupReport::new(&arguments.dir, summary?);
+    let summary = match summary {
+        Err(BackupError::Cancelled) => {
+            note(&format!(
+                "nothing was saved: the unfinished backup is removed, and {} is as it was before",
+                arguments.out.display()
+            ));
+            return Ok(Outcome::Interrupted);
+        }
+        done => done?,
+    };
+    let saved = BackupReport::new(&arguments.dir, summary);
     emit_found(arguments.json, &saved, || saved.report())?;
     saved.notes();
     Ok(if saved.damaged > 0 {

@@ -4,6 +4,7 @@ mod places;
 mod values;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
@@ -12,11 +13,13 @@ use self::places::{Page, empty, same_file, unwritable, writable};
 use self::values::{
     ROWS_MAX, conditions, count, hold_ms, next_rate, positive, seed, series, time, too_many,
 };
-use super::print::{emit, progress};
+use super::interrupt::on_interrupt;
+use super::print::{Unit, emit, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
-    Baseline, Case, Condition, Criteria, HarnessError, Hold, Layout, Load, Measurement, Run,
-    SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure, write_histograms,
+    Baseline, Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load,
+    Measurement, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
+    write_histograms,
 };
 
 /// How long a row runs by default.
@@ -143,6 +146,11 @@ pub(crate) struct ContentionArguments {
     /// Fail (exit code 1) unless this holds for every row, such as 'p99<30ms lost==0'.
     #[arg(long, value_name = "CONDITIONS")]
     threshold: Vec<String>,
+    /// Measure each row this often, in turns with the others, with a seed of its own: how much
+    /// figures vary is known from 3 on, and only then is a run compared with another [default: 1;
+    /// with --baseline as often as that].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u16).range(1..=100))]
+    repeats: Option<u16>,
     /// Compare with the output of an earlier run with --json.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
@@ -270,6 +278,25 @@ impl ContentionArguments {
         Ok(cases)
     }
 
+    /// Returns how often each row is measured.
+    fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, Failure> {
+        let earlier = judging.baseline.as_ref().map(Baseline::repeats);
+        let asked = self.repeats.map(usize::from);
+        let repeats = asked.or(earlier).unwrap_or(1).max(1);
+        if repeats > 1 && settings.activate_at.is_some() {
+            return Err(Failure::Input(
+                "--repeats: shards are activated once in a row, so leave out --activate-at"
+                    .to_owned(),
+            ));
+        }
+        if repeats > 1 && settings.dir.is_some() {
+            return Err(Failure::Input(
+                "--repeats: each row has one store in --dir, so leave that out".to_owned(),
+            ));
+        }
+        Ok(repeats)
+    }
+
     /// Returns the criteria by which the run of these cases is judged.
     fn judging(&self, settings: &Settings, cases: &[Case]) -> Result<Criteria, Failure> {
         let conditions = |texts: &[String]| -> Result<Vec<Condition>, Failure> {
@@ -343,25 +370,22 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     if let Some(dir) = &arguments.dir {
         empty(dir)?;
     }
+    let repeats = arguments.repeats(&settings, &judging)?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
-    let bar = progress("measuring", cases.len() as u64);
-    let mut measured = Vec::new();
-    for case in &cases {
-        let began = if settings.is_virtual {
-            SystemTime::UNIX_EPOCH + Duration::from_secs(VIRTUAL_START_SECONDS)
-        } else {
-            SystemTime::now()
-        };
-        let row: Measurement = measure(case)?;
-        if let Some(dir) = &arguments.hdr_hist {
-            write_histograms(dir, &row, began).map_err(|error| unwritable(dir, &error))?;
-        }
-        measured.push(row);
-        bar.inc(1);
+    let stop = on_interrupt("the report is made of what was measured")?;
+    let began = began(&settings);
+    let (measured, interruption) = measure_all(&cases, repeats, &stop)?;
+    if measured.is_empty() {
+        note("interrupted before anything was measured");
+        return Ok(Outcome::Interrupted);
     }
-    bar.finish_and_clear();
-
-    let run = Run::new(&settings, measured, &judging);
+    if let Some(dir) = &arguments.hdr_hist {
+        for row in &measured {
+            write_histograms(dir, row, began).map_err(|error| unwritable(dir, &error))?;
+        }
+    }
+    let mut run = Run::new(&settings, measured, &judging);
+    run.interruption = interruption;
     if let Some(page) = page {
         page.write(&run.to_report().to_html())?;
     }
@@ -372,11 +396,67 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     } else {
         emit(&run.to_summary().to_text())?;
     }
-    Ok(if run.passes() {
-        Outcome::Sound
-    } else {
-        Outcome::Damaged
+    Ok(match interruption {
+        Some(_) => Outcome::Interrupted,
+        None if run.passes() => Outcome::Sound,
+        None => Outcome::Damaged,
     })
+}
+
+/// Returns when the first row began, on the clock of the run.
+fn began(settings: &Settings) -> SystemTime {
+    if settings.is_virtual {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(VIRTUAL_START_SECONDS)
+    } else {
+        SystemTime::now()
+    }
+}
+
+/// Measures all cases in turns, so that what changes slowly on the machine meets all alike, and joins
+/// the repeats of each. Ends early when `stop` becomes true.
+fn measure_all(
+    cases: &[Case],
+    repeats: usize,
+    stop: &AtomicBool,
+) -> Result<(Vec<Measurement>, Option<Interruption>), Failure> {
+    let wanted = cases.len() * repeats;
+    let bar = progress("measuring", wanted as u64, Unit::Rows);
+    let mut trials: Vec<Vec<Measurement>> = cases.iter().map(|_| Vec::new()).collect();
+    let (mut done, mut partial_s, mut is_cut) = (0, None, false);
+    'all: for repeat in 0..repeats {
+        for (case, trials) in cases.iter().zip(&mut trials) {
+            let mut case = case.clone();
+            case.settings.seed = case.settings.seed.wrapping_add(repeat as u64);
+            let trial = measure_until(&case, stop)?;
+            is_cut = trial.as_ref().is_none_or(|trial| trial.is_partial);
+            match trial {
+                Some(trial) if trial.is_partial => {
+                    partial_s = Some(trial.seconds);
+                    // Beside whole repeats it would only blur them.
+                    if trials.is_empty() {
+                        trials.push(trial);
+                    }
+                }
+                Some(trial) => {
+                    trials.push(trial);
+                    done += 1;
+                }
+                None => {}
+            }
+            bar.inc(1);
+            if is_cut {
+                break 'all;
+            }
+        }
+    }
+    bar.finish_and_clear();
+    let measured = trials.into_iter().filter_map(Measurement::join).collect();
+    let interruption = Interruption {
+        wanted,
+        done,
+        partial_s,
+    };
+    Ok((measured, is_cut.then_some(interruption)))
 }
 
 impl From<HarnessError> for Failure {

@@ -19,7 +19,7 @@ use super::edges::{EdgeList, parse};
 use super::generate::{edges_max, generate};
 use super::graph::Graph;
 use super::load::{LoadResult, load};
-use super::print::{emit_found, note, progress};
+use super::print::{Unit, emit_found, note, progress};
 use super::store_dir::StoreDir;
 use super::{Failure, Outcome};
 use crate::report::count;
@@ -38,6 +38,21 @@ const DEFAULT_EDGES: u64 = 289_003;
 
 /// More would need more memory than a demo should.
 const NODES_MAX: i64 = 20_000_000;
+
+/// The smallest bound of a list in one record, in bytes. A shard describes itself in some 150 bytes,
+/// so that smaller ones hold more description than list, and never come down to their bound.
+const SHARD_AT_MIN: u64 = 512;
+
+/// Parses the bound of `--shard-at`.
+fn shard_at(text: &str) -> Result<u64, String> {
+    match super::size::parse(text)? {
+        bytes if bytes < SHARD_AT_MIN => Err(format!(
+            "a shard describes itself in some 150 bytes, so a bound of {bytes} bytes would be passed however many there are: \
+             give at least {SHARD_AT_MIN}"
+        )),
+        bytes => Ok(bytes),
+    }
+}
 
 /// What `demo` takes.
 #[derive(Debug, Args)]
@@ -67,8 +82,8 @@ pub(crate) struct DemoArguments {
     #[arg(long, value_name = "N", default_value_t = 20)]
     max_waiters: usize,
     /// Keep each list in a record of its own, and spread it over several once it takes more than
-    /// SIZE: bytes, or 16KiB, 1MiB.
-    #[arg(long, value_name = "SIZE", value_parser = super::size::parse_at_least_one)]
+    /// SIZE, 512 bytes at least: bytes, or 16KiB, 1MiB.
+    #[arg(long, value_name = "SIZE", value_parser = shard_at)]
     shard_at: Option<u64>,
     /// What a power failure may cost.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
@@ -212,7 +227,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
         return Err(refused);
     }
 
-    let bar = progress("loading", graph.edges.len() as u64);
+    let bar = progress("loading", graph.edges.len() as u64, Unit::Number);
     let loaded = load(&adjacency, &graph, arguments.threads(), &bar)?;
     bar.finish_and_clear();
     let waits = store.namespace(NAMESPACE)?.stats().waits;
@@ -272,7 +287,7 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     let store = arguments.open(dir)?;
     let time = begun.elapsed();
     let namespace = store.namespace(NAMESPACE)?;
-    let bar = progress("checking", graph.edges.len() as u64);
+    let bar = progress("checking", graph.edges.len() as u64, Unit::Number);
     let adjacency = Adjacency::new(namespace.clone(), arguments.shard_at)?;
     let checked = check(&adjacency, graph, arguments.threads(), &bar);
     bar.finish_and_clear();

@@ -13,10 +13,10 @@
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
 //! * `size`: sizes as people write them.
 //! * `page`: the page that `--html` asks for, and where it may go.
-//! * `print`: standard output, notes, progress.
+//! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
 //!
 //! Exit codes: 0 all is well; 1 damage, missing edges, lost writes or a limit that is not kept; 2
-//! wrong usage or input, or the store cannot be used.
+//! wrong usage or input, or the store cannot be used; 130 interrupted.
 
 mod adjacency;
 mod backup;
@@ -26,6 +26,7 @@ mod demo;
 mod edges;
 mod generate;
 mod graph;
+mod interrupt;
 mod load;
 mod page;
 mod parallel;
@@ -49,7 +50,7 @@ use clap::{Args, Parser, Subcommand};
 #[derive(Debug, Parser)]
 #[command(
     version,
-    after_help = "Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used."
+    after_help = "Exit codes: 0 all is well; 1 damage, missing edges, lost writes, or a limit that is not kept; 2 wrong usage or input, or a store that cannot be used; 130 interrupted."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -101,6 +102,8 @@ enum Outcome {
     Sound,
     /// Something is damaged or missing.
     Damaged,
+    /// It was asked to end before it was done.
+    Interrupted,
 }
 
 /// Why a command could not do its work.
@@ -125,6 +128,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Sound => Self::SUCCESS,
             Outcome::Damaged => Self::from(1),
+            Outcome::Interrupted => Self::from(interrupt::INTERRUPTED),
         }
     }
 }

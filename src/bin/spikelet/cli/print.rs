@@ -54,11 +54,27 @@ pub(crate) fn note(text: &str) {
     eprintln!("note: {text}");
 }
 
-/// Returns a progress bar on standard error. It draws nothing unless that is a terminal.
-pub(crate) fn progress(what: &'static str, total: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template(
-        "{msg:<10} [{bar:40}] {human_pos} of {human_len}, {per_sec}, {eta} left",
-    );
+/// What a progress bar counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    /// Records, edges, anything that is counted.
+    Number,
+    /// Bytes, shown as KiB, MiB, GiB.
+    Bytes,
+    /// Rows of a measurement, which take much longer than records.
+    Rows,
+}
+
+/// Returns a progress bar on standard error, with what is done, how fast, and how long it will take.
+/// It draws nothing unless that is a terminal.
+pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBar {
+    let style = ProgressStyle::with_template(match unit {
+        Unit::Number => "{msg:<10} [{bar:40}] {human_pos} of {human_len}, {per_sec:.0}, {eta} left",
+        Unit::Bytes => {
+            "{msg:<10} [{bar:40}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
+        }
+        Unit::Rows => "{msg:<10} [{bar:40}] {pos} of {len} rows, {elapsed} so far, {eta} left",
+    });
     let bar = ProgressBar::new(total).with_message(what);
     bar.set_style(
         style

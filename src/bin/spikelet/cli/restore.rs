@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use spikelet::backup::{Restore, RestoreOptions, RestoreSummary};
+use spikelet::backup::{BackupError, Restore, RestoreOptions, RestoreSummary};
 use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 
-use super::print::{emit_found, note, progress};
+use super::interrupt::on_interrupt;
+use super::print::{Unit, emit_found, note, progress};
 use super::{Failure, Outcome};
 use crate::report::{Report, count};
 
@@ -88,6 +89,8 @@ struct RestoreReport {
     refused: u64,
     skipped_indexes: u64,
     skipped_modules: u64,
+    /// Whether it was interrupted: further records of the backup were not read.
+    interrupted: bool,
 }
 
 impl RestoreReport {
@@ -104,6 +107,7 @@ impl RestoreReport {
             refused: summary.refused,
             skipped_indexes: summary.skipped.indexes,
             skipped_modules: summary.skipped.modules,
+            interrupted: summary.cancelled,
             ..self
         }
     }
@@ -111,7 +115,14 @@ impl RestoreReport {
     fn report(&self) -> Report {
         let mut report = match self.begun {
             true => Report::new(format!("Restored {} into {}", self.path, self.into))
-                .fact("records in the backup", count(self.records))
+                .fact(
+                    if self.interrupted {
+                        "records read so far"
+                    } else {
+                        "records in the backup"
+                    },
+                    count(self.records),
+                )
                 .fact("restored", count(self.restored)),
             false => Report::new(format!("Checked {}, restored nothing", self.path)),
         };
@@ -148,6 +159,12 @@ impl RestoreReport {
         for (number, label, why) in rest.into_iter().filter(|(number, ..)| *number > 0) {
             report = report.fact(label, format!("{} {why}", count(number)));
         }
+        if self.interrupted {
+            report = report.fact(
+                "INTERRUPTED",
+                "what was restored stays; the same command again goes on, and leaves alone what is there with its generation",
+            );
+        }
         for place in &self.damage {
             report = report.fact("DAMAGED", place);
         }
@@ -174,9 +191,20 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
     options.trust_digests = arguments.trust_digests;
     options.override_shards = arguments.override_shards;
 
-    let restore = with_progress("checking", |told| {
+    options.cancel = Some(on_interrupt(
+        "the record under way is finished, and the store closed",
+    )?);
+
+    let prepared = with_progress("checking", |told| {
         Restore::prepare(&arguments.backup, options, told)
-    })?;
+    });
+    let restore = match prepared {
+        Err(BackupError::Cancelled) => {
+            note("interrupted while the backup was checked: nothing was restored");
+            return Ok(Outcome::Interrupted);
+        }
+        done => done?,
+    };
     let found = RestoreReport {
         path: arguments.backup.display().to_string(),
         into: arguments.into.display().to_string(),
@@ -210,6 +238,9 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
 
 fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, Failure> {
     emit_found(arguments.json, &found, || found.report())?;
+    if found.interrupted {
+        return Ok(Outcome::Interrupted);
+    }
     Ok(if found.damaged || found.refused > 0 {
         Outcome::Damaged
     } else {
@@ -234,7 +265,7 @@ fn open(arguments: &RestoreArguments, restore: &Restore) -> Result<Store, spikel
 
 /// Shows how many bytes have been read.
 fn with_progress<R>(what: &'static str, run: impl FnOnce(&mut dyn FnMut(u64, u64)) -> R) -> R {
-    let bar = progress(what, 0);
+    let bar = progress(what, 0, Unit::Bytes);
     let result = run(&mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
-use spikelet::shard::{ShardStanding, ShardedCollection, sharded_collections};
+use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
 use spikelet::{Key, Store};
 
 use super::print::emit_found;
@@ -63,14 +63,14 @@ struct Companion {
     frozen: bool,
     elements: u64,
     bytes: u64,
-    standing: String,
+    status: String,
 }
 
 impl Collection {
     fn new(namespace: &str, set: &str, found: &ShardedCollection) -> Self {
         let current = || {
             let companions = found.companions.iter();
-            companions.filter(|companion| companion.standing == ShardStanding::Current)
+            companions.filter(|companion| companion.status == ShardStatus::Current)
         };
         Self {
             namespace: namespace.to_owned(),
@@ -98,7 +98,7 @@ impl Collection {
                     frozen: companion.frozen,
                     elements: companion.elements,
                     bytes: companion.bytes,
-                    standing: companion.standing.to_string(),
+                    status: companion.status.to_string(),
                 })
                 .collect(),
             missing: found.missing.clone(),
@@ -142,7 +142,7 @@ impl Collection {
                 Cell::count(companion.elements),
                 Cell::bytes(companion.bytes),
                 Cell::text(companion.epoch.to_string()),
-                Cell::text(format!("{}{frozen}", companion.standing)),
+                Cell::text(format!("{}{frozen}", companion.status)),
             ]);
         }
         section.table(table)

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::page::{check_place, write_page};
-use super::print::{emit, progress};
+use super::print::{Unit, emit, progress};
 use super::{Failure, Outcome};
 use crate::report::to_json;
-use crate::sizing::{Options, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size};
+use crate::sizing::{
+    Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
+};
 
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
@@ -19,12 +21,14 @@ const TOP_MAX: i64 = 1000;
 pub(crate) struct SizingArguments {
     #[command(subcommand)]
     plan: Option<SizingCommand>,
-    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines.
+    /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may be
+    /// packed by gzip or zstd, and - is standard input.
     #[arg(required = true)]
     source: Option<PathBuf>,
-    /// Writes a second to the hottest record of a set.
-    #[arg(long, value_name = "W")]
-    writes_per_s: Option<f64>,
+    /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
+    /// given several times.
+    #[arg(long, value_name = "[SET=]W", value_parser = rate)]
+    writes_per_s: Vec<(Option<String>, f64)>,
     /// Size this set only; '' is no set [default: all].
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
@@ -60,15 +64,18 @@ enum SizingCommand {
 /// What `sizing plan` takes.
 #[derive(Debug, Args)]
 struct PlanArguments {
-    /// How many entries the collection has.
+    /// How many entries the collection has [default: as many as come in the retention].
     #[arg(long, value_name = "N")]
-    entries: u64,
+    entries: Option<u64>,
     /// What each takes, in bytes.
     #[arg(long, value_name = "B")]
     entry_bytes: u64,
     /// Writes a second to the collection.
     #[arg(long, value_name = "W")]
     writes_per_s: Option<f64>,
+    /// How long an entry is kept: 90m, 12h, 30d.
+    #[arg(long, value_name = "TIME", value_parser = retention)]
+    retention: Option<u64>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -97,8 +104,13 @@ pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
 }
 
 fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
-    let plan = plan(numbers.entries, numbers.entry_bytes, numbers.writes_per_s)
-        .map_err(|refused| Failure::Input(refused.to_string()))?;
+    let asked = PlanNumbers {
+        entries: numbers.entries,
+        entry_bytes: numbers.entry_bytes,
+        writes_per_s: numbers.writes_per_s,
+        retention_s: numbers.retention,
+    };
+    let plan = plan(&asked).map_err(|refused| Failure::Input(refused.to_string()))?;
     if numbers.json {
         emit(&json("sizing-plan", &plan)?)?;
     } else {
@@ -108,8 +120,22 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
 }
 
 fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    let rates = &arguments.writes_per_s;
+    let of_all: Vec<f64> = rates
+        .iter()
+        .filter_map(|(set, rate)| set.is_none().then_some(*rate))
+        .collect();
+    if let [first, second, ..] = of_all.as_slice() {
+        return Err(Failure::Input(format!(
+            "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
+        )));
+    }
     let options = Options {
-        writes_per_s: arguments.writes_per_s,
+        writes_per_s: of_all.first().copied(),
+        writes_per_s_of: rates
+            .iter()
+            .filter_map(|(set, rate)| Some((set.clone()?, *rate)))
+            .collect(),
         top: usize::from(arguments.top),
         max_record_bytes: arguments.max_record_bytes,
         sample: arguments.sample.map(|records| Sample {
@@ -122,9 +148,17 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
         check_place(page, &[source])?;
     }
     let mut bar = None;
+    // Of a store records are counted, of files bytes; of standard input nothing tells how many.
+    let unit = if source.is_dir() {
+        Unit::Number
+    } else {
+        Unit::Bytes
+    };
     let sizing: Sizing = size(source, &options, &mut |done, total| {
-        bar.get_or_insert_with(|| progress("sizing", total))
-            .set_position(done);
+        if total > 0 {
+            bar.get_or_insert_with(|| progress("sizing", total, unit))
+                .set_position(done);
+        }
     })?;
     if let Some(bar) = bar {
         bar.finish_and_clear();
@@ -145,6 +179,34 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     } else {
         Outcome::Sound
     })
+}
+
+/// Parses `400` or `users=400`.
+fn rate(text: &str) -> Result<(Option<String>, f64), String> {
+    let (set, number) = match text.rsplit_once('=') {
+        Some((set, number)) => (Some(set.to_owned()), number),
+        None => (None, text),
+    };
+    let rate = number.parse().map_err(|_| {
+        format!("{number:?} is no number of writes a second: write 400, or SET=400")
+    })?;
+    Ok((set, rate))
+}
+
+/// Parses `90m`, `12h`, `30d` into seconds.
+fn retention(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is no time: write 3600s, 90m, 12h, 30d or 4w");
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let seconds: u64 = match text.get(digits.len()..).unwrap_or_default() {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = digits.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(seconds).ok_or_else(wrong)
 }
 
 fn json<T: serde::Serialize>(kind: &str, body: &T) -> Result<String, Failure> {

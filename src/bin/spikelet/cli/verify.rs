@@ -1,13 +1,18 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
+use indicatif::ProgressBar;
+use parking_lot::Mutex;
 use serde::Serialize;
 use spikelet::Store;
 use spikelet::shard::sharded_collections;
-use spikelet::storage::Verification;
+use spikelet::storage::{OpeningStep, Verification};
 
-use super::print::emit_found;
+use super::print::{Unit, emit_found, progress};
 use super::{Failure, Outcome, StoreArguments};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
+
+/// A block of the log, in which the store counts its progress.
+const BLOCK_BYTES: u64 = 8 << 20;
 
 /// The object that `--json` prints.
 #[derive(Debug, Serialize)]
@@ -52,7 +57,7 @@ impl ShardsCheck {
                         missing: found.missing.clone(),
                         leftovers: found
                             .leftovers()
-                            .map(|record| format!("{} ({})", key(&record.key), record.standing))
+                            .map(|record| format!("{} ({})", key(&record.key), record.status))
                             .collect(),
                     }
                 }));
@@ -197,12 +202,50 @@ impl NamespaceCheck {
     }
 }
 
+/// The bar of what is being done: the log is read twice, to build the index and to check each entry.
+#[derive(Default)]
+struct VerifyProgress(Mutex<Option<(OpeningStep, ProgressBar)>>);
+
+impl VerifyProgress {
+    fn show(&self, step: OpeningStep, done: u64, total: u64) {
+        let what = match step {
+            OpeningStep::Scan => "reading",
+            OpeningStep::Verify => "checking",
+            _ => return,
+        };
+        let mut shown = self.0.lock();
+        let is_same = shown.as_ref().is_some_and(|(known, _)| *known == step);
+        if !is_same {
+            if let Some((_, bar)) = shown.take() {
+                bar.finish_and_clear();
+            }
+            *shown = Some((step, progress(what, 0, Unit::Bytes)));
+        }
+        if let Some((_, bar)) = shown.as_ref() {
+            bar.set_length(total * BLOCK_BYTES);
+            bar.set_position(done * BLOCK_BYTES);
+        }
+    }
+}
+
+impl Drop for VerifyProgress {
+    fn drop(&mut self) {
+        if let Some((_, bar)) = self.0.lock().take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// Checks a store.
 ///
 /// # Errors
 /// A directory without a store, or with one that is in use or cannot be opened at all.
 pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
-    let found = Store::builder().path(&arguments.dir).verify()?;
+    let bars = VerifyProgress::default();
+    let found = Store::builder()
+        .path(&arguments.dir)
+        .progress(move |step, done, total| bars.show(step, done, total))
+        .verify()?;
     let namespaces: Vec<_> = found.into_iter().map(NamespaceCheck::new).collect();
     let mut damaged = namespaces.iter().any(|namespace| namespace.damaged);
     // Of damaged devices nothing more is said: records may be missing for that reason.

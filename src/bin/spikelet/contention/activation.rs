@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spikelet::Error;
 
 use super::case::Case;
 use super::error::Result;
-use super::row::Moment;
+use super::measure::{TimedWrite, Window, is_known, quantile};
 use super::target::Target;
 
 /// A refused activation is tried again after so long.
@@ -27,15 +27,11 @@ pub(crate) struct Activation {
     pub(crate) refused: u64,
 }
 
-/// Waits for its time and spreads the collection of every hot key.
+/// Spreads the collection of every hot key.
 ///
 /// # Errors
 /// What the store answers, unless another caller has activated the collection first.
-pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<Option<Activation>> {
-    let Some(at) = case.settings.activate_at.filter(|_| case.activates()) else {
-        return Ok(None);
-    };
-    std::thread::sleep(at.saturating_sub(begun.elapsed()));
+pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<Activation> {
     let began_s = begun.elapsed().as_secs_f64();
     let shards = case.layout.live_shards();
     let mut refused = 0;
@@ -49,59 +45,106 @@ pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<O
             std::thread::sleep(PAUSE);
         }
     }
-    Ok(Some(Activation {
+    Ok(Activation {
         began_s,
         ended_s: begun.elapsed().as_secs_f64(),
         shards,
         refused,
-    }))
+    })
 }
 
-/// What writers saw before, during and after.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Phase {
-    pub(super) name: &'static str,
-    pub(super) seconds: f64,
-    pub(super) offered_per_s: f64,
-    pub(super) goodput_per_s: f64,
-    pub(super) key_busy_per_s: f64,
-    /// The median and the greatest of the p99 of its pieces.
-    pub(super) p99_us: Option<(f64, f64)>,
+/// What writers saw before, during or after. A percentile is `None` where no write lies beyond it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Phase {
+    /// `before`, `during` or `after`.
+    pub(crate) name: String,
+    /// How long it was.
+    pub(crate) seconds: f64,
+    /// Writes that were wanted.
+    pub(crate) offered: u64,
+    /// Those that were acknowledged.
+    pub(crate) acked: u64,
+    /// Those that ended with KEY_BUSY.
+    pub(crate) key_busy: u64,
+    /// `key_busy` / `offered`.
+    pub(crate) key_busy_share: f64,
+    /// Acknowledgements a second that came while it lasted.
+    pub(crate) goodput_per_s: f64,
+    /// Median latency of its acknowledged writes.
+    pub(crate) p50_us: Option<f64>,
+    /// Their 99th percentile.
+    pub(crate) p99_us: Option<f64>,
+    /// Their 99.9th percentile.
+    pub(crate) p999_us: Option<f64>,
+    /// The longest latency.
+    pub(crate) max_us: Option<f64>,
 }
 
 impl Activation {
-    /// Assigns each slice of a timeline to the phase in which it begins; a slice that reaches into
-    /// another phase is "during".
-    pub(super) fn phases(&self, moments: &[Moment]) -> Vec<Phase> {
-        let length_s = match moments {
-            [first, second, ..] => second.at_s - first.at_s,
-            _ => return Vec::new(),
+    /// Keeps the phases apart. A write belongs to "during" if any part of its time does: from when
+    /// it was wanted until it was acknowledged.
+    pub(super) fn phases(&self, writes: &[TimedWrite], window: Window) -> Vec<Phase> {
+        let nanos = |seconds: f64| (seconds * 1e9) as u64;
+        let within = |at_ns: u64| at_ns.clamp(window.from_ns, window.to_ns);
+        let (began, ended) = (within(nanos(self.began_s)), within(nanos(self.ended_s)));
+        let phase_of = |write: &TimedWrite| match write {
+            write if write.wanted_ns >= ended => 2,
+            write if write.acked_ns.unwrap_or(write.wanted_ns) < began => 0,
+            _ => 1,
         };
-        let phase = |name, is_in: &dyn Fn(&Moment) -> bool| {
-            let of: Vec<&Moment> = moments.iter().filter(|moment| is_in(moment)).collect();
-            let count = of.len().max(1) as f64;
-            let mean = |read: fn(&Moment) -> f64| {
-                of.iter().map(|moment| read(moment)).sum::<f64>() / count
-            };
-            let mut p99: Vec<f64> = of.iter().filter_map(|moment| moment.p99_us).collect();
-            p99.sort_by(f64::total_cmp);
-            let median = p99.get(p99.len() / 2).copied();
-            Phase {
-                name,
-                seconds: of.len() as f64 * length_s,
-                offered_per_s: mean(|moment| moment.offered_per_s),
-                goodput_per_s: mean(|moment| moment.goodput_per_s),
-                key_busy_per_s: mean(|moment| moment.key_busy_per_s),
-                p99_us: median.zip(p99.last().copied()),
-            }
-        };
-        let is_before = |moment: &Moment| moment.at_s + length_s <= self.began_s;
-        let is_after = |moment: &Moment| moment.at_s >= self.ended_s;
-        vec![
-            phase("before", &is_before),
-            phase("during", &|moment| !is_before(moment) && !is_after(moment)),
-            phase("after", &is_after),
-        ]
+        let spans = [
+            (window.from_ns, began),
+            (began, ended),
+            (ended, window.to_ns),
+        ];
+        ["before", "during", "after"]
+            .into_iter()
+            .zip(spans)
+            .enumerate()
+            .map(|(place, (name, span))| {
+                let of = writes.iter().filter(|write| phase_of(write) == place);
+                let done = writes.iter().filter_map(|write| write.acked_ns);
+                let done = done.filter(|at| (span.0..span.1).contains(at)).count();
+                phase(name, span, of, done)
+            })
+            .collect()
+    }
+}
+
+/// Adds up the writes of a phase. `done`: acknowledgements that came while it lasted.
+fn phase<'w>(
+    name: &str,
+    (from_ns, to_ns): (u64, u64),
+    writes: impl Iterator<Item = &'w TimedWrite>,
+    done: usize,
+) -> Phase {
+    let (mut offered, mut key_busy, mut latencies) = (0, 0, Vec::new());
+    for write in writes {
+        offered += 1;
+        key_busy += u64::from(write.is_busy);
+        latencies.extend(write.acked_ns.map(|at| at.saturating_sub(write.wanted_ns)));
+    }
+    let at = |share: f64| {
+        let known = quantile(&latencies, share).filter(|_| is_known(latencies.len() as u64, share));
+        known.map(|nanos| nanos as f64 / 1e3)
+    };
+    let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
+    Phase {
+        name: name.to_owned(),
+        seconds,
+        offered,
+        acked: latencies.len() as u64,
+        key_busy,
+        key_busy_share: key_busy as f64 / offered.max(1) as f64,
+        goodput_per_s: if seconds > 0.0 {
+            done as f64 / seconds
+        } else {
+            0.0
+        },
+        p50_us: at(0.5),
+        p99_us: at(0.99),
+        p999_us: at(0.999),
+        max_us: latencies.iter().max().map(|nanos| *nanos as f64 / 1e3),
     }
 }
 
@@ -110,36 +153,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_piece_of_a_timeline_is_before_during_or_after() {
+    fn writes_are_before_during_or_after_and_no_figure_mixes_them() {
         let activation = Activation {
-            began_s: 2.5,
-            ended_s: 3.2,
+            began_s: 2.0,
+            ended_s: 3.0,
             shards: 8,
             refused: 0,
         };
-        let moment = |second: u32| Moment {
-            at_s: f64::from(second),
-            offered_per_s: 10.0,
-            goodput_per_s: f64::from(second),
-            key_busy_per_s: 1.0,
-            p50_us: None,
-            p99_us: (second != 1).then_some(f64::from(second)),
-            shards: 1,
+        let window = Window {
+            from_ns: 0,
+            to_ns: 5_000_000_000,
         };
-        let moments: Vec<Moment> = (0..6).map(moment).collect();
-        let phases = activation.phases(&moments);
+        // 100 writes a second; each takes 100 ms before the end of the activation and 1 ms after
+        // it, and each second one of the first two seconds is refused.
+        let write = |n: u64| {
+            let wanted_ns = n * 10_000_000;
+            let takes = if wanted_ns < 3_000_000_000 { 100 } else { 1 };
+            let is_busy = wanted_ns < 1_800_000_000 && n.is_multiple_of(2);
+            TimedWrite {
+                wanted_ns,
+                acked_ns: (!is_busy).then_some(wanted_ns + takes * 1_000_000),
+                is_busy,
+            }
+        };
+        let writes: Vec<TimedWrite> = (0..500).map(write).collect();
+        let phases = activation.phases(&writes, window);
         let found: Vec<_> = phases
             .iter()
-            .map(|phase| (phase.name, phase.seconds, phase.goodput_per_s, phase.p99_us))
+            .map(|phase| {
+                (
+                    phase.name.as_str(),
+                    phase.offered,
+                    phase.key_busy,
+                    phase.p99_us,
+                )
+            })
             .collect();
         assert_eq!(
             found,
             [
-                ("before", 2.0, 0.5, Some((0.0, 0.0))),
-                ("during", 2.0, 2.5, Some((3.0, 3.0))),
-                ("after", 2.0, 4.5, Some((5.0, 5.0))),
+                ("before", 190, 90, Some(100_000.0)),
+                ("during", 110, 0, Some(100_000.0)),
+                ("after", 200, 0, Some(1_000.0)),
             ]
         );
-        assert!(activation.phases(&moments[..1]).is_empty());
+        assert_eq!(phases.iter().map(|phase| phase.seconds).sum::<f64>(), 5.0);
+        assert!(
+            phases.iter().all(|phase| phase.p999_us.is_none()),
+            "too few: {phases:?}"
+        );
+        assert!((phases[2].goodput_per_s - 104.5).abs() < 6.0, "{phases:?}");
     }
 }

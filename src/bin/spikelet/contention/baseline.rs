@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::{Case, Settings};
+use super::repeats::{Compared, FIGURES, Figure, NotCompared, compared};
 use super::row::{Measurement, Row, Shards};
 use super::run::SettingsJson;
 
@@ -23,21 +24,24 @@ struct Kind {
 /// Settings that may differ: they make figures more or less exact, and no others.
 const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
 
-/// Figures of fewer writes than this may differ by chance.
-const WRITES_MIN: u64 = 100;
+/// The chance of one false alarm or more in a whole comparison, where nothing has changed: it is
+/// divided among the figures that are compared.
+const FALSE_ALARMS: f64 = 0.01;
 
 /// How a figure has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ChangeVerdict {
-    /// By less than the noise.
+    /// By less than the noise, or no more than repeats differ among themselves.
     Unchanged,
     /// For the better.
     Better,
     /// For the worse.
     Worse,
-    /// It has changed, but one of the figures comes from fewer than 100 writes.
+    /// Not compared: too few writes for the percentile.
     TooFew,
+    /// Not compared: too few repeats to know how much it varies.
+    TooFewRepeats,
 }
 
 /// A figure of a row, then and now.
@@ -54,27 +58,20 @@ pub(crate) struct Change {
     pub(crate) shards: Shards,
     /// Which figure.
     pub(crate) metric: &'static str,
-    /// What it was.
-    pub(crate) before: f64,
+    /// What it was, the mean of the repeats; `None`: not compared.
+    pub(crate) before: Option<f64>,
     /// What it is.
-    pub(crate) now: f64,
+    pub(crate) now: Option<f64>,
     /// The change as a part of what it was; none if that was 0.
     pub(crate) change: Option<f64>,
+    /// From where to where the difference lies, with a confidence of 95 in 100, in the unit of the
+    /// figure.
+    pub(crate) interval: Option<(f64, f64)>,
+    /// The chance of a difference as large where nothing has changed.
+    pub(crate) chance: Option<f64>,
     /// What that means.
     pub(crate) verdict: ChangeVerdict,
 }
-
-/// A figure: its name, how it is read, whether more of it is better, and what is noise in any case.
-pub(super) type Figure = (&'static str, fn(&Row) -> f64, bool, f64);
-
-/// What is compared of each row. A tenth of a percent of writes refused, and a microsecond, are
-/// nothing.
-pub(super) const FIGURES: [Figure; 4] = [
-    ("goodput_per_s", |row| row.goodput_per_s, true, 0.0),
-    ("key_busy_share", |row| row.key_busy_share, false, 0.001),
-    ("p50_us", |row| row.p50_us, false, 1.0),
-    ("p99_us", |row| row.p99_us, false, 1.0),
-];
 
 impl Baseline {
     /// Reads the output of `spikelet contention --json`.
@@ -134,41 +131,68 @@ impl Baseline {
     }
 }
 
+impl Baseline {
+    /// Returns the most repeats that a row of it has.
+    pub(crate) fn repeats(&self) -> usize {
+        let repeats = self.rows.iter().map(|row| row.repeats.len());
+        repeats.max().unwrap_or(0)
+    }
+}
+
 /// Compares the rows that both runs have. `noise`: a change by less than this part is none.
 pub(super) fn compare(before: &Baseline, now: &[Measurement], noise: f64) -> Vec<Change> {
-    let mut changes = Vec::new();
-    for measured in now {
-        let row = &measured.row;
-        let Some(old) = before.row_of(&measured.case) else {
-            continue;
-        };
-        let too_few = old.offered.min(row.offered) < WRITES_MIN;
-        for (metric, read, more_is_better, least) in FIGURES {
-            let (was, is) = (read(old), read(row));
-            let by = is - was;
-            let verdict = if by.abs() <= (was.abs() * noise).max(least) {
-                ChangeVerdict::Unchanged
-            } else if too_few {
-                ChangeVerdict::TooFew
-            } else if (by > 0.0) == more_is_better {
-                ChangeVerdict::Better
-            } else {
-                ChangeVerdict::Worse
-            };
-            changes.push(Change {
+    let rows: Vec<(&Row, &Row)> = now
+        .iter()
+        .filter_map(|measured| Some((before.row_of(&measured.case)?, &measured.row)))
+        .collect();
+    let figures = rows.len() * FIGURES.len();
+    let changes = rows.iter().flat_map(|(old, row)| {
+        FIGURES.iter().map(move |figure| {
+            let found = compared(figure, &old.repeats, &row.repeats);
+            let verdict = verdict(figure, found.as_ref(), noise, figures);
+            let found = found.ok();
+            let by = found.map(|found| (found.difference.by, found.before));
+            Change {
                 kind: row.kind.clone(),
                 rate: row.rate,
                 writers: row.writers,
                 shards: row.shards.clone(),
-                metric,
-                before: was,
-                now: is,
-                change: (was != 0.0).then(|| by / was),
+                metric: figure.name,
+                before: found.map(|found| found.before),
+                now: found.map(|found| found.now),
+                change: by.and_then(|(by, was)| (was != 0.0).then(|| by / was)),
+                interval: found.map(|found| found.difference.interval),
+                chance: found.map(|found| found.difference.chance),
                 verdict,
-            });
-        }
+            }
+        })
+    });
+    changes.collect()
+}
+
+/// Judges a figure, one of so many: a change counts if it is beyond the noise, and less likely by
+/// chance than the figure's part of [`FALSE_ALARMS`].
+pub(super) fn verdict(
+    figure: &Figure,
+    found: Result<&Compared, &NotCompared>,
+    noise: f64,
+    figures: usize,
+) -> ChangeVerdict {
+    let found = match found {
+        Ok(found) => found,
+        Err(NotCompared::Repeats) => return ChangeVerdict::TooFewRepeats,
+        Err(NotCompared::Writes) => return ChangeVerdict::TooFew,
+    };
+    let by = found.difference.by;
+    let is_noise = by.abs() <= (found.before.abs() * noise).max(figure.least);
+    let is_chance = found.difference.chance >= FALSE_ALARMS / figures.max(1) as f64;
+    if is_noise || is_chance {
+        ChangeVerdict::Unchanged
+    } else if (by > 0.0) == figure.more_is_better {
+        ChangeVerdict::Better
+    } else {
+        ChangeVerdict::Worse
     }
-    changes
 }
 
 #[cfg(test)]
@@ -186,56 +210,84 @@ mod tests {
         }
     }
 
+    /// Changes each repeat of a row.
+    fn with(row: &Row, change: impl Fn(usize, &mut crate::contention::repeats::Repeat)) -> Row {
+        let mut row = row.clone();
+        for (place, repeat) in row.repeats.iter_mut().enumerate() {
+            change(place, repeat);
+        }
+        row
+    }
+
+    fn repeated(rate: f64) -> Measurement {
+        let repeat = |seed| measure(&open(rate, 1, |settings| settings.seed = seed)).unwrap();
+        Measurement::join((1..=5).map(repeat).collect()).unwrap()
+    }
+
+    fn verdicts(before: &Baseline, now: &Measurement) -> Vec<(&'static str, ChangeVerdict)> {
+        compare(before, std::slice::from_ref(now), 0.05)
+            .iter()
+            .map(|change| (change.metric, change.verdict))
+            .collect()
+    }
+
     #[test]
-    fn changes_beyond_the_noise_are_better_or_worse_and_others_are_none() {
-        let mut now = measure(&open(125.0, 1, |_| {})).unwrap();
+    fn changes_beyond_noise_and_chance_are_better_or_worse_and_others_are_none() {
+        let mut now = repeated(125.0);
         let old = now.row.clone();
-        now.row = Row {
-            goodput_per_s: old.goodput_per_s * 1.2,
-            p50_us: old.p50_us * 1.04,
-            p99_us: old.p99_us * 1.5,
-            key_busy_share: old.key_busy_share + 0.0005,
-            ..old.clone()
-        };
+        assert_eq!(old.repeats.len(), 5);
+        now.row = with(&old, |_, repeat| {
+            repeat.goodput_per_s *= 1.2;
+            repeat.key_busy_share += 0.0005;
+            repeat.p50_us = repeat.p50_us.map(|p50| p50 * 1.001);
+            repeat.p99_us = repeat.p99_us.map(|p99| p99 * 1.5);
+        });
         let other = Row {
             rate: Some(126.0),
             ..old.clone()
         };
-        let before = earlier(vec![other.clone(), old], |_| {});
+        let before = earlier(vec![other.clone(), old.clone()], |_| {});
+        let expected = [
+            ("goodput_per_s", ChangeVerdict::Better),
+            ("key_busy_share", ChangeVerdict::Unchanged),
+            ("p50_us", ChangeVerdict::Unchanged),
+            ("p99_us", ChangeVerdict::Worse),
+        ];
+        assert_eq!(verdicts(&before, &now), expected);
         let found = compare(&before, std::slice::from_ref(&now), 0.05);
-        let verdicts: Vec<(&str, ChangeVerdict)> = found
-            .iter()
-            .map(|change| (change.metric, change.verdict))
-            .collect();
-        assert_eq!(
-            verdicts,
-            [
-                ("goodput_per_s", ChangeVerdict::Better),
-                ("key_busy_share", ChangeVerdict::Unchanged),
-                ("p50_us", ChangeVerdict::Unchanged),
-                ("p99_us", ChangeVerdict::Worse),
-            ]
-        );
         assert!((found[3].change.unwrap() - 0.5).abs() < 1e-9);
-        let of_few = Row {
-            offered: WRITES_MIN - 1,
-            ..before.rows[1].clone()
-        };
-        let found = compare(
-            &earlier(vec![of_few], |_| {}),
-            std::slice::from_ref(&now),
-            0.05,
-        );
-        let changed = found
-            .iter()
-            .filter(|change| change.verdict != ChangeVerdict::Unchanged);
-        assert_eq!(changed.clone().count(), 2);
-        assert!(
-            changed
-                .into_iter()
-                .all(|change| change.verdict == ChangeVerdict::TooFew)
-        );
+        let (from, to) = found[3].interval.unwrap();
+        let by = found[3].now.unwrap() - found[3].before.unwrap();
+        assert!(from > 0.0 && from < by && by < to, "{found:?}");
+        // One repeat that stalled is no change of all.
+        now.row = with(&old, |place, repeat| {
+            if place == 2 {
+                repeat.p99_us = repeat.p99_us.map(|p99| p99 * 4.0);
+            }
+        });
+        let is_unchanged = |(_, verdict): &(_, ChangeVerdict)| *verdict == ChangeVerdict::Unchanged;
+        assert!(verdicts(&before, &now).iter().all(is_unchanged));
         assert!(compare(&earlier(vec![other], |_| {}), &[now], 0.05).is_empty());
+    }
+
+    #[test]
+    fn without_repeats_or_writes_nothing_is_called_better_or_worse() {
+        let now = repeated(125.0);
+        let old = now.row.clone();
+        let twice = |repeat: &mut crate::contention::repeats::Repeat| {
+            repeat.goodput_per_s *= 2.0;
+            repeat.p50_us = repeat.p50_us.map(|p50| p50 * 2.0);
+            repeat.p99_us = None;
+        };
+        let few = with(&old, |_, repeat| twice(repeat));
+        let found = verdicts(&earlier(vec![few.clone()], |_| {}), &now);
+        assert_eq!(found[0].1, ChangeVerdict::Worse);
+        assert_eq!(found[3].1, ChangeVerdict::TooFew);
+        let mut single = few;
+        single.repeats.truncate(2);
+        let found = verdicts(&earlier(vec![single], |_| {}), &now);
+        let is_open = |(_, verdict): &(_, ChangeVerdict)| *verdict == ChangeVerdict::TooFewRepeats;
+        assert!(found.iter().all(is_open), "{found:?}");
     }
 
     #[test]
@@ -287,13 +339,13 @@ mod tests {
         let row = measure(&open(50.0, 1, |_| {})).unwrap().row;
         let before = earlier(vec![row.clone()], |_| {});
         let body = serde_json::json!({ "settings": before.settings, "rows": [row] });
-        let json = crate::report::to_json(1, "contention", &body).unwrap();
-        assert_eq!(Baseline::read(json.as_bytes(), 1), Ok(before));
-        for (version, report, why) in [(1, "sizing", "sizing"), (2, "contention", "version 2")] {
+        let json = crate::report::to_json(2, "contention", &body).unwrap();
+        assert_eq!(Baseline::read(json.as_bytes(), 2), Ok(before));
+        for (version, report, why) in [(2, "sizing", "sizing"), (1, "contention", "version 1")] {
             let json = crate::report::to_json(version, report, &body).unwrap();
-            let error = Baseline::read(json.as_bytes(), 1).unwrap_err();
+            let error = Baseline::read(json.as_bytes(), 2).unwrap_err();
             assert!(error.contains(why), "{error}");
         }
-        assert!(Baseline::read(b"{", 1).unwrap_err().contains("--json"));
+        assert!(Baseline::read(b"{", 2).unwrap_err().contains("--json"));
     }
 }

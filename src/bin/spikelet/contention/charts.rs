@@ -2,9 +2,12 @@
 
 use super::activation::Activation;
 use super::format::{load, shards};
+use super::judge::BUSY_KNEE;
 use super::row::{Measurement, Moment, Row, Shards};
 use super::run::Run;
-use crate::report::{Axis, Band, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit};
+use crate::report::{
+    Axis, Band, BarChart, BarSeries, Chart, Lane, LineChart, LineSeries, Mark, Timeline, Unit,
+};
 
 /// Lines in one picture at most.
 const LINES_MAX: usize = 8;
@@ -46,30 +49,37 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
     let rate_axis = || Axis::new("offered, writes/s", Unit::Number);
     let time = |row: &Row, micros: f64| if row.acked > 0 { micros } else { f64::NAN };
     let mut charts: Vec<Chart> = Vec::new();
-    let few = layouts
-        .iter()
-        .take(2)
-        .chain(layouts.last().filter(|_| layouts.len() > 2));
-    for layout in few {
-        let label = shards(layout);
-        let percentiles: [(&str, Figure); 4] = [
-            ("p50", |row| row.p50_us),
-            ("p99", |row| row.p99_us),
-            ("p99.9", |row| row.p999_us),
-            ("mean of the model", |row| {
-                row.expected_mean_us.unwrap_or(f64::NAN)
-            }),
-        ];
-        let series: Vec<LineSeries> = percentiles
-            .into_iter()
-            .map(|(name, read)| line(layout, name.to_owned(), &|row| time(row, read(row))))
-            .filter(|series| series.points.iter().any(|(_, y)| y.is_finite()))
-            .collect();
+    let percentiles: [(&str, &str, Figure); 2] = [
+        (
+            "p99",
+            "99 of 100 acknowledged writes take no longer",
+            |row| row.p99_us,
+        ),
+        (
+            "Median",
+            "half of the acknowledged writes take no longer",
+            |row| row.p50_us,
+        ),
+    ];
+    let by_layout = |read: &dyn Fn(&Row) -> f64| -> Vec<LineSeries> {
+        let lines = layouts
+            .iter()
+            .map(|layout| line(layout, shards(layout), read));
+        let mut merged =
+            merged(lines.filter(|line| line.points.iter().any(|(_, y)| y.is_finite())));
+        merged.truncate(LINES_MAX);
+        merged
+    };
+    for (name, meaning, read) in percentiles {
+        let series = by_layout(&|row| time(row, read(row)));
+        if series.is_empty() {
+            continue;
+        }
         charts.push(
             LineChart {
-                title: format!("Latency by rate, {label}"),
+                title: format!("{name} latency by rate"),
                 description: format!(
-                    "p50, p99 and p99.9 of acknowledged writes from the intended time, {label}, on a logarithmic scale: {}",
+                    "Latency from the intended time on a logarithmic scale, a line for each way of sharding: {meaning}. {}",
                     ends(&series)
                 ),
                 x: rate_axis(),
@@ -80,12 +90,6 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
             .into(),
         );
     }
-    let by_layout = |read: &dyn Fn(&Row) -> f64| -> Vec<LineSeries> {
-        let shown = layouts.iter().take(LINES_MAX);
-        shown
-            .map(|layout| line(layout, shards(layout), read))
-            .collect()
-    };
     let refused = by_layout(&|row| row.key_busy_share * 100.0);
     charts.push(
         LineChart {
@@ -102,6 +106,7 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         .into(),
     );
     let mut goodput = by_layout(&|row| row.goodput_per_s);
+    goodput.truncate(LINES_MAX - 1);
     goodput.push(LineSeries::new(
         "all of it (y = x)",
         rates.iter().map(|rate| (*rate, *rate)).collect(),
@@ -121,6 +126,74 @@ pub(super) fn by_rate(run: &Run) -> Vec<Chart> {
         .into(),
     );
     charts
+}
+
+/// Merges lines that cannot be told apart: no point differs by more than a hundredth.
+fn merged(lines: impl Iterator<Item = LineSeries>) -> Vec<LineSeries> {
+    let mut merged: Vec<LineSeries> = Vec::new();
+    for line in lines {
+        match merged.iter_mut().find(|other| is_same(other, &line)) {
+            Some(same) => {
+                same.name.push_str(", ");
+                same.name.push_str(&line.name);
+            }
+            None => merged.push(line),
+        }
+    }
+    merged
+}
+
+fn is_same(one: &LineSeries, other: &LineSeries) -> bool {
+    let is_near = |((x, y), (other_x, other_y)): (&(f64, f64), &(f64, f64))| {
+        let (both_missing, apart) = (y.is_nan() && other_y.is_nan(), (y - other_y).abs());
+        x == other_x && (both_missing || apart <= y.abs().max(other_y.abs()) * 0.01)
+    };
+    one.points.len() == other.points.len() && one.points.iter().zip(&other.points).all(is_near)
+}
+
+/// Draws what the headline is about: KEY_BUSY in each layout at one load, or the latency where
+/// nothing is refused; `None` where there is nothing to compare.
+pub(super) fn before_and_after(run: &Run, before: usize) -> Option<Chart> {
+    let row = &run.measured.get(before)?.row;
+    let rows: Vec<&Row> = run.rows().filter(|other| other.has_load_of(row)).collect();
+    if rows.len() < 2 {
+        return None;
+    }
+    let is_refused = row.key_busy_share >= BUSY_KNEE;
+    let (name, y, read): (_, _, Figure) = if is_refused {
+        let axis = Axis::new("KEY_BUSY", Unit::Percent);
+        ("KEY_BUSY", axis, |row| row.key_busy_share * 100.0)
+    } else {
+        let axis = Axis::new("p99", Unit::Micros);
+        ("p99", axis, |row| {
+            if row.p99_us.is_finite() {
+                row.p99_us
+            } else {
+                0.0
+            }
+        })
+    };
+    let values: Vec<f64> = rows.iter().map(|row| read(row)).collect();
+    let told = rows.iter().zip(&values).map(|(row, value)| {
+        format!(
+            "{} {}",
+            shards(&row.shards),
+            crate::report::decimal(*value, 1)
+        )
+    });
+    let chart = BarChart {
+        title: format!("{name} at {}, in one record and in shards", load(row)),
+        description: format!("{name}: {}.", told.collect::<Vec<_>>().join(", ")),
+        x_label: "shards".to_owned(),
+        buckets: rows.iter().map(|row| row.shards.to_string()).collect(),
+        y,
+        series: vec![BarSeries {
+            name: name.to_owned(),
+            values,
+        }],
+        ..BarChart::default()
+    };
+    Some(chart.into())
 }
 
 /// Describes the last value of each line.
@@ -195,10 +268,44 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
     chart.into()
 }
 
-/// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load.
-pub(super) fn percentiles(run: &Run) -> Chart {
+/// Draws KEY_BUSY before, during and after the activation of a row.
+pub(super) fn phases(measured: &Measurement) -> Chart {
+    let phases = &measured.row.phases;
+    let values: Vec<f64> = phases
+        .iter()
+        .map(|phase| phase.key_busy_share * 100.0)
+        .collect();
+    let told = phases
+        .iter()
+        .zip(&values)
+        .map(|(phase, value)| format!("{} {} %", phase.name, crate::report::decimal(*value, 1)));
+    let chart = BarChart {
+        title: format!(
+            "KEY_BUSY at {}, while the collection is spread over {}",
+            load(&measured.row),
+            shards(&measured.row.shards)
+        ),
+        description: format!(
+            "Part of the writes refused: {}.",
+            told.collect::<Vec<_>>().join(", ")
+        ),
+        x_label: "activation".to_owned(),
+        buckets: phases.iter().map(|phase| phase.name.clone()).collect(),
+        y: Axis::new("KEY_BUSY", Unit::Percent),
+        series: vec![BarSeries {
+            name: "KEY_BUSY".to_owned(),
+            values,
+        }],
+        ..BarChart::default()
+    };
+    chart.into()
+}
+
+/// Draws latency over the percentile on HdrHistogram's axis, for each layout at its highest load;
+/// `None` where all rows were activated on the way, which would mix what was before and after.
+pub(super) fn percentiles(run: &Run) -> Option<Chart> {
     let mut shown: Vec<&Measurement> = Vec::new();
-    for measured in &run.measured {
+    for measured in run.measured.iter().filter(|one| !one.case.activates()) {
         let load = |one: &Measurement| {
             (
                 one.row.rate.unwrap_or(0.0),
@@ -217,18 +324,22 @@ pub(super) fn percentiles(run: &Run) -> Chart {
     let curve = |measured: &&Measurement| {
         let rest = |halving: u32| 2_f64.powi(halving as i32);
         let points = (0..HALVINGS)
-            .filter(|halving| measured.latency.len() as f64 >= rest(*halving))
+            .filter(|halving| measured.latency().len() as f64 >= rest(*halving))
             .map(|halving| {
                 let nanos = measured
-                    .latency
+                    .latency()
                     .value_at_quantile(1.0 - 1.0 / rest(halving));
                 (rest(halving), (nanos as f64 / 1e3).min(measured.row.max_us))
             });
         let name = format!("{}, {}", load(&measured.row), shards(&measured.row.shards));
         LineSeries::new(name, points.collect())
     };
-    let series: Vec<LineSeries> = shown.iter().take(LINES_MAX).map(curve).collect();
-    LineChart {
+    let mut series = merged(shown.iter().map(curve));
+    series.truncate(LINES_MAX);
+    if series.is_empty() {
+        return None;
+    }
+    let chart = LineChart {
         title: "Percentiles at the highest load".to_owned(),
         description: format!(
             "Latency over the percentile, as 1 / (1 - percentile) on a logarithmic scale: 10 is p90, 100 is p99. {}",
@@ -238,9 +349,12 @@ pub(super) fn percentiles(run: &Run) -> Chart {
         y: Axis::new("latency", Unit::Micros).log(),
         series,
         x_marks: [(10.0, "p90"), (100.0, "p99"), (1_000.0, "p99.9")]
-            .map(|(at, label)| Mark { at, label: label.to_owned() })
+            .map(|(at, label)| Mark {
+                at,
+                label: label.to_owned(),
+            })
             .into(),
         ..LineChart::default()
-    }
-    .into()
+    };
+    Some(chart.into())
 }

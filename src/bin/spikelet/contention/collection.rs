@@ -43,7 +43,7 @@ impl Collection {
     ) -> Result<Option<Self>> {
         let [set, bin] = names;
         let root = Route::hashed(key, 1, 0).record_key();
-        let by_hand = ShardPolicy::by_hand();
+        let by_hand = ShardPolicy::manual();
         let collection = match (case.settings.write, case.layout) {
             (Write::AddUnique, Layout::Hashed(_)) => {
                 Self::List(ShardedList::new_with(held, set, root, bin, policy)?.policy(by_hand))
@@ -69,9 +69,13 @@ impl Collection {
         let shards = u64::from(shards);
         let go_on = |_| ControlFlow::Continue(());
         match self {
-            Self::List(list) => list.activate_with(shards, go_on).map(|state| state.shards),
+            Self::List(list) => list
+                .shards()
+                .on_progress(go_on)
+                .activate(shards)
+                .map(|state| state.shards),
             Self::Counter(counter) => {
-                let state = counter.activate_with(shards, go_on)?;
+                let state = counter.shards().on_progress(go_on).activate(shards)?;
                 Ok(state.shards)
             }
             Self::Timed(_) => Ok(shards),

@@ -36,7 +36,10 @@ impl Run {
         ];
         let mut table = Table::new("rows", &columns);
         for row in self.rows() {
-            let number = |value: f64| Cell::text(value.to_string());
+            let number = |value: f64| match value.is_finite() {
+                true => Cell::text(value.to_string()),
+                false => Cell::missing(),
+            };
             let whole = |value: u64| Cell::text(value.to_string());
             table.row([
                 Cell::text(&row.kind),

@@ -1,13 +1,15 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
+use super::activation_section::{phase_rows, shards_over_time};
 use super::case::Settings;
 use super::charts;
 use super::format::{load, millis, percent, share};
+use super::headline::Headline;
 use super::judge::BUSY_KNEE;
 use super::layout::Layout;
 use super::ledger::Correctness;
 use super::row::Row;
-use super::run::{Run, durability};
+use super::run::{Interruption, Run, durability};
 use super::threshold::{ConditionResult, Demand};
 use crate::report::{Cell, Level, Report, Section, Table, Verdict, count, decimal};
 
@@ -58,6 +60,25 @@ impl Correctness {
     }
 }
 
+/// Says what an interrupted run has left out.
+fn interruption_verdict(cut: Interruption) -> Verdict {
+    let last = cut.partial_s.map_or_else(String::new, |seconds| {
+        format!(
+            "; the last row was measured for {} s only",
+            decimal(seconds, 1)
+        )
+    });
+    Verdict {
+        level: Level::Watch,
+        word: "PARTIAL".to_owned(),
+        subject: "interrupted".to_owned(),
+        sentence: format!(
+            "{} of {} measurements were made to their end{last}. What is shown is what there is.",
+            cut.done, cut.wanted
+        ),
+    }
+}
+
 impl Run {
     /// Builds the report with its pictures, for a page.
     #[must_use]
@@ -72,11 +93,12 @@ impl Run {
     }
 
     fn report(&self, pictures: bool) -> Report {
-        let mut report = Report::new(self.title());
+        let said = Headline::of(self);
+        let mut report = Report::new(self.title()).lead(said.level(), said.word, &said.sentence);
         for (name, value) in self.facts() {
             report = report.fact(name, value);
         }
-        report = report.section(self.correctness_section());
+        report = report.section(self.verdict_section(&said));
         if !self.conditions.is_empty() {
             report = report.section(self.conditions_section());
         }
@@ -96,8 +118,11 @@ impl Run {
             report = report.section(self.activation_section(pictures));
         }
         if pictures {
-            let section = Section::new("Percentiles").chart(charts::percentiles(self));
-            report = report.section(section);
+            let curves = charts::percentiles(self).into_iter();
+            let section = curves.fold(Section::new("Percentiles"), Section::chart);
+            if !section.blocks.is_empty() {
+                report = report.section(section);
+            }
         }
         if let Some(section) = self.knees_section() {
             report = report.section(section);
@@ -224,6 +249,36 @@ impl Run {
         }
     }
 
+    fn verdict_section(&self, said: &Headline) -> Section {
+        let mut section = Section::new("Verdict");
+        if let Some(cut) = self.interruption {
+            section = section.verdict(interruption_verdict(cut));
+        }
+        if let Some(shards) = said.shards {
+            let part = 100.0 / f64::from(shards);
+            section = section.fact(
+                "shards",
+                format!(
+                    "{shards}, each with {} % of the writes and bytes",
+                    decimal(part, 1)
+                ),
+            );
+        }
+        if let Some(chart) = said
+            .before
+            .and_then(|row| charts::before_and_after(self, row))
+        {
+            section = section.chart(chart);
+        }
+        let activated = self
+            .measured
+            .iter()
+            .filter(|one| !one.row.phases.is_empty());
+        section = activated.map(charts::phases).fold(section, Section::chart);
+        let correctness = self.correctness_section();
+        correctness.blocks.into_iter().fold(section, Section::block)
+    }
+
     fn correctness_section(&self) -> Section {
         let found = &self.correctness;
         let rows = self.measured.iter().map(|measured| &measured.correctness);
@@ -261,8 +316,25 @@ impl Run {
                 Demand::Threshold => judged.condition.to_string(),
             };
             let first = judged.rows.first().and_then(|row| rows.get(*row));
+            let is_untested = |row: &&Row| judged.condition.is_untested(row);
             let sentence = match first {
                 None => format!("as wanted in all {} rows", rows.len()),
+                Some(row)
+                    if judged
+                        .rows
+                        .iter()
+                        .filter_map(|row| rows.get(*row))
+                        .all(is_untested) =>
+                {
+                    format!(
+                        "not tested in {} of {} rows, the first of them {}, shards {}: too few writes for the percentile, lengthen \
+                     --duration",
+                        judged.rows.len(),
+                        rows.len(),
+                        load(row),
+                        row.shards
+                    )
+                }
                 Some(row) => format!(
                     "not as wanted in {} of {} rows, the first of them {}, shards {}",
                     judged.rows.len(),
@@ -301,7 +373,12 @@ impl Run {
         )
         .words(&["shards"]);
         let any = |read: fn(&Row) -> bool| self.rows().any(read);
-        for row in self.rows() {
+        for measured in &self.measured {
+            let row = &measured.row;
+            if !row.phases.is_empty() {
+                phase_rows(&mut table, measured);
+                continue;
+            }
             let time = |micros: f64| {
                 if row.acked > 0 {
                     millis(micros)
@@ -311,7 +388,7 @@ impl Run {
             };
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 Cell::count(row.offered),
                 Cell::decimal(
                     row.goodput_per_s,
@@ -325,6 +402,12 @@ impl Run {
             ]);
         }
         let mut section = Section::new("Rates, writers and shards").table(table);
+        let is_unknown = |row: &Row| row.acked > 0 && (row.p99_us.is_nan() || row.p999_us.is_nan());
+        if any(is_unknown) {
+            section = section.paragraph(
+                "A percentile is shown where at least one write lies beyond it: p99 of 100 writes, p99.9 of 1,000.",
+            );
+        }
         if any(|row| row.refusals > 0 || row.errors.keys().any(|code| *code != 14)) {
             section = section.table(self.errors_table());
         }
@@ -344,7 +427,7 @@ impl Run {
 
     fn errors_table(&self) -> Table {
         let mut table = Table::new(
-            "Refusals, retries, and final result codes",
+            "Refusals, retries, and final result codes, of whole rows",
             &["load", "shards", "refusals", "retries", "failed with"],
         )
         .words(&["shards", "failed with"]);
@@ -370,7 +453,7 @@ impl Run {
                 .collect();
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 Cell::count(row.refusals),
                 Cell::count(row.retries),
                 Cell::text(codes.join(", ")),
@@ -381,7 +464,7 @@ impl Run {
 
     fn service_table(&self) -> Table {
         let mut table = Table::new(
-            "From the time a write was really sent; holds as they were measured; times in ms",
+            "From the time a write was really sent, of whole rows; holds as they were measured; times in ms",
             &[
                 "load",
                 "shards",
@@ -396,7 +479,7 @@ impl Run {
         for row in self.rows() {
             table.row([
                 Cell::text(load(row)),
-                Cell::text(row.shards.to_string()),
+                Cell::text(shards_over_time(row)),
                 millis(row.service_p50_us),
                 millis(row.service_p99_us),
                 row.hold_us.map_or_else(Cell::missing, millis),
@@ -460,51 +543,5 @@ impl Run {
                 load(worst),
             ),
         })
-    }
-
-    fn activation_section(&self, pictures: bool) -> Section {
-        let mut section = Section::new("Activation under load").paragraph(
-            "The lists or counters begin in one record and are spread while they are written. One write in eight is looked for right \
-             after its acknowledgement, and all of them at the end.",
-        );
-        for measured in &self.measured {
-            let Some(activation) = &measured.activation else {
-                continue;
-            };
-            let mut table = Table::new(
-                format!(
-                    "{}, to {} shards in {} ms; times in ms",
-                    load(&measured.row),
-                    activation.shards,
-                    decimal((activation.ended_s - activation.began_s) * 1e3, 1),
-                ),
-                &[
-                    "phase",
-                    "seconds",
-                    "offered/s",
-                    "goodput/s",
-                    "KEY_BUSY/s",
-                    "p99, median",
-                    "p99, worst",
-                ],
-            );
-            for phase in activation.phases(&measured.timeline) {
-                let (median, worst) = phase.p99_us.unzip();
-                table.row([
-                    Cell::text(phase.name),
-                    Cell::decimal(phase.seconds, 1),
-                    Cell::decimal(phase.offered_per_s, 0),
-                    Cell::decimal(phase.goodput_per_s, 0),
-                    Cell::decimal(phase.key_busy_per_s, 0),
-                    median.map_or_else(Cell::missing, millis),
-                    worst.map_or_else(Cell::missing, millis),
-                ]);
-            }
-            section = section.table(table);
-            if pictures {
-                section = section.chart(charts::timeline(measured, activation));
-            }
-        }
-        section
     }
 }

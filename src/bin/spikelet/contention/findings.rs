@@ -1,10 +1,11 @@
 //! The sections of the report that judge: knees, the guideline, the queueing model, an earlier run.
 
-use super::baseline::{Change, ChangeVerdict, FIGURES};
+use super::baseline::{Change, ChangeVerdict};
 use super::format::{
     decimals, load, millis, percent, rate_number, rate_words, share, writers_words,
 };
 use super::judge::{Finding, Guideline, Knees};
+use super::repeats::{FIGURES, REPEATS_MIN};
 use super::run::Run;
 use crate::report::{Cell, Level, Section, Table, Verdict, decimal};
 
@@ -17,8 +18,9 @@ impl Run {
         ));
         if !self.knees.is_empty() {
             section = section.table(knees_table(&self.knees)).paragraph(
-                "Latency knee: the first rate at which p99 is 3 times that of the lowest rate, where that is hardly refused. Busy \
-                 knee: the first with 0.1 % refused. Both take two rates at least. The model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
+                "Latency knee: the first rate from which on every p99 is 3 times that of the lowest rate, where that is hardly \
+                 refused, and their intervals are apart. Busy knee: the first from which on more than 0.1 % is refused, beyond \
+                 chance. Both take two rates at least. The model is M/D/1 (M/M/1 for exponential holds) with the measured hold and a queue of this length.",
             );
         }
         let expected = self.rows().filter(|row| row.expected_mean_us.is_some());
@@ -53,27 +55,33 @@ impl Run {
                 decimal(self.noise * 100.0, 1)
             ),
             &[
-                "load", "shards", "figure", "before", "now", "change", "verdict",
+                "load",
+                "shards",
+                "figure",
+                "before",
+                "now",
+                "change",
+                "95 % interval",
+                "verdict",
             ],
         )
         .words(&["shards", "figure", "verdict"]);
         for change in changes {
             let word = match change.verdict {
-                ChangeVerdict::Unchanged => "within noise",
+                ChangeVerdict::Unchanged => "no change",
                 ChangeVerdict::Better => "better",
                 ChangeVerdict::Worse => "WORSE",
-                ChangeVerdict::TooFew => "too few",
+                ChangeVerdict::TooFew => "too few writes",
+                ChangeVerdict::TooFewRepeats => "too few repeats",
             };
-            let figure = |value| {
-                Cell::decimal(
-                    value,
-                    if change.metric == "key_busy_share" {
-                        5
-                    } else {
-                        1
-                    },
-                )
+            let is_share = change.metric == "key_busy_share";
+            let decimals = if is_share { 5 } else { 1 };
+            let figure = |value: Option<f64>| {
+                value.map_or_else(Cell::missing, |value| Cell::decimal(value, decimals))
             };
+            let interval = change.interval.map(|(from, to)| {
+                format!("{} to {}", decimal(from, decimals), decimal(to, decimals))
+            });
             table.row([
                 Cell::text(match (change.rate, change.writers) {
                     (Some(rate), _) => rate_words(rate),
@@ -86,6 +94,7 @@ impl Run {
                 change
                     .change
                     .map_or_else(Cell::missing, |part| Cell::share(part, 1)),
+                interval.map_or_else(Cell::missing, Cell::text),
                 Cell::text(word),
             ]);
         }
@@ -94,6 +103,15 @@ impl Run {
             .filter(|change| change.verdict == ChangeVerdict::Worse)
             .count();
         let section = section.paragraph(format!("{worse} of {} figures are worse.", changes.len()));
+        let is_open = |change: &&Change| change.verdict == ChangeVerdict::TooFewRepeats;
+        let section = match changes.iter().filter(is_open).count() {
+            0 => section,
+            open => section.paragraph(format!(
+                "{open} of {} figures are not compared, since how much they vary is not known: measure both runs with --repeats \
+                 5 ({REPEATS_MIN} at least).",
+                changes.len()
+            )),
+        };
         let compared = changes.len() / FIGURES.len();
         let section = match self.measured.len() - compared {
             0 => section,

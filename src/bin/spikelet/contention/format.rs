@@ -15,6 +15,9 @@ fn millis_decimals(micros: f64) -> usize {
 
 /// Shows microseconds as milliseconds.
 pub(super) fn millis(micros: f64) -> Cell {
+    if !micros.is_finite() {
+        return Cell::missing();
+    }
     let shown = decimal(micros / 1e3, millis_decimals(micros));
     Cell::shown(shown, micros.to_string())
 }

@@ -27,7 +27,7 @@ pub(crate) fn write(dir: &Path, measured: &Measurement, began: SystemTime) -> io
     std::fs::write(dir.join(format!("{name}.hdrhist")), log(measured, began)?)?;
     std::fs::write(
         dir.join(format!("{name}.hgrm")),
-        percentiles(&measured.latency),
+        percentiles(measured.latency()),
     )?;
     Ok(name)
 }
@@ -43,7 +43,7 @@ fn log(measured: &Measurement, began: SystemTime) -> io::Result<Vec<u8>> {
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut text, &mut serializer)?;
     log.write_histogram(
-        &measured.latency,
+        measured.latency(),
         Duration::ZERO,
         measured.case.settings.duration,
         Tag::new(&measured.case.settings.write.to_string()),
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(interval.duration(), measured.case.settings.duration);
         let bytes = base64_decoded(interval.encoded_histogram());
         let read: Histogram<u64> = Deserializer::new().deserialize(&mut &bytes[..]).unwrap();
-        assert_eq!(read, measured.latency);
+        assert_eq!(&read, measured.latency());
     }
 
     fn base64_decoded(text: &str) -> Vec<u8> {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_percentiles_end_at_all_writes_and_the_longest() {
         let measured = measured();
-        let text = percentiles(&measured.latency);
+        let text = percentiles(measured.latency());
         let rows: Vec<Vec<&str>> = text
             .lines()
             .filter(|line| line.starts_with(' ') && !line.contains("Value"))

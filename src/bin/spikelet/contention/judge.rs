@@ -26,9 +26,10 @@ pub(crate) struct Knees {
     /// Whether the lowest rate is one to compare others with: something was acknowledged, and less
     /// than [`BUSY_KNEE`] refused.
     pub(crate) lowest_is_calm: bool,
-    /// The first rate with a p99 of [`LATENCY_KNEE`] times that of the lowest.
+    /// The first rate from which on every p99 is [`LATENCY_KNEE`] times that of the lowest, and the
+    /// intervals of both are apart.
     pub(crate) latency_rate: Option<f64>,
-    /// The first rate with [`BUSY_KNEE`] refused.
+    /// The first rate from which on [`BUSY_KNEE`] is refused, and more than by chance.
     pub(crate) busy_rate: Option<f64>,
     /// Whether theory expects anything of every one of these rates.
     pub(crate) is_modelled: bool,
@@ -91,19 +92,21 @@ fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
         .map(|(_, row)| *row)
         .filter(|row| row.acked > 0 && row.key_busy_share < BUSY_KNEE);
     let hold_us = of.iter().find_map(|(_, row)| row.hold_us);
+    // A knee is where it begins and does not end: one rate that stands out is noise.
     let first = |found: &dyn Fn(&Row) -> bool| {
         let is_tested = of.len() >= 2;
-        let found = of.iter().find(|(_, row)| is_tested && found(row));
-        found.map(|(rate, _)| *rate)
+        let from_above = of
+            .iter()
+            .rev()
+            .take_while(|(_, row)| is_tested && found(row));
+        from_above.last().map(|(rate, _)| *rate)
     };
     Knees {
         shards: shards.clone(),
         rates: of.len(),
         lowest_is_calm: lowest.is_some(),
-        latency_rate: lowest.and_then(|lowest| {
-            first(&|row| row.acked > 0 && row.p99_us >= LATENCY_KNEE * lowest.p99_us)
-        }),
-        busy_rate: first(&|row| row.key_busy_share >= BUSY_KNEE),
+        latency_rate: lowest.and_then(|lowest| first(&|row| is_slower(row, lowest))),
+        busy_rate: first(&is_refused),
         is_modelled: of
             .iter()
             .all(|(_, row)| row.expected_key_busy_share.is_some()),
@@ -116,6 +119,27 @@ fn knees_of(shards: &Shards, records: Option<u32>, rows: Vec<&Row>) -> Knees {
             .map(|(records, hold_us)| f64::from(records) * 1e6 / hold_us),
         highest_rate: of.last().map_or(0.0, |(rate, _)| *rate),
     }
+}
+
+/// Returns whether a row's p99 is [`LATENCY_KNEE`] times that of another, and no chance of theirs.
+fn is_slower(row: &Row, lowest: &Row) -> bool {
+    let apart = row
+        .p99_interval_us
+        .zip(lowest.p99_interval_us)
+        .is_some_and(|((from, _), (_, to))| from > to);
+    apart && row.p99_us >= LATENCY_KNEE * lowest.p99_us
+}
+
+/// Returns whether more than [`BUSY_KNEE`] of a row's writes are refused, and no less is likely: the
+/// lower end of the share's interval (Wilson, 95 in 100) is beyond it.
+fn is_refused(row: &Row) -> bool {
+    const TWO_SIDED_95: f64 = 1.96;
+    let (count, share) = (row.offered.max(1) as f64, row.key_busy_share);
+    let squared = TWO_SIDED_95 * TWO_SIDED_95;
+    let reach =
+        TWO_SIDED_95 * (share * (1.0 - share) / count + squared / (4.0 * count * count)).sqrt();
+    let lower = (share + squared / (2.0 * count) - reach) / (1.0 + squared / count);
+    lower > BUSY_KNEE
 }
 
 /// What was found out.
@@ -247,6 +271,37 @@ mod tests {
             ..rows[2].clone()
         };
         assert!(!knees(&[(&rows[0], 1), (&without, 1)], 1)[0].is_modelled);
+    }
+
+    #[test]
+    fn one_rate_that_stands_out_is_no_knee() {
+        let calm = row(25.0, 1);
+        let with = |rate: f64, busy: u64, p99: f64, interval: (f64, f64)| Row {
+            rate: Some(rate),
+            offered: 1_000,
+            acked: 1_000 - busy,
+            key_busy: busy,
+            key_busy_share: busy as f64 / 1_000.0,
+            p99_us: calm.p99_us * p99,
+            p99_interval_us: Some((calm.p99_us * interval.0, calm.p99_us * interval.1)),
+            ..calm.clone()
+        };
+        let knees_with = |rows: &[Row]| {
+            let all = std::iter::once(&calm).chain(rows);
+            let all: Vec<(&Row, u32)> = all.map(|row| (row, 1)).collect();
+            let found = knees(&all, 1).remove(0);
+            (found.latency_rate, found.busy_rate)
+        };
+        let (quiet, loud) = ((0.9, 1.1), (3.0, 5.0));
+        let spike = [
+            with(50.0, 50, 4.0, loud),
+            with(100.0, 0, 1.0, quiet),
+            with(200.0, 300, 4.0, loud),
+        ];
+        assert_eq!(knees_with(&spike), (Some(200.0), Some(200.0)));
+        // Two refusals of a thousand, and a p99 whose interval reaches down to the lowest rate's.
+        let by_chance = [with(100.0, 2, 3.5, (0.8, 6.0))];
+        assert_eq!(knees_with(&by_chance), (None, None));
     }
 
     #[test]

@@ -5,13 +5,14 @@
 //! coordinated omission). A closed loop has a thread a writer.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use spikelet::Error;
 
-use super::activation::{self, Activation};
+use super::RunResult;
+use super::activation;
 use super::case::{Case, Load};
 use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
@@ -21,6 +22,8 @@ use super::target::Target;
 
 /// Threads of an open loop, at least and at most.
 const THREADS: std::ops::RangeInclusive<usize> = 16..=1_024;
+/// Who sleeps looks up after so long, whether the row is to end.
+const NAP: Duration = Duration::from_millis(50);
 /// One write in this many is read back.
 const READ_BACK_OPEN: u64 = 8;
 const READ_BACK_CLOSED: u64 = 1_024;
@@ -42,13 +45,11 @@ pub(super) fn run(
     case: &Case,
     target: &Target,
     window: Window,
-) -> Result<(Recorder, Ledger, Option<Activation>)> {
+    stop: &AtomicBool,
+) -> Result<RunResult> {
     match case.load {
-        Load::Open { rate } => open_loop(case, target, window, rate),
-        Load::Closed { writers } => {
-            let (recorder, ledger) = closed_loop(case, target, window, writers)?;
-            Ok((recorder, ledger, None))
-        }
+        Load::Open { rate } => open_loop(case, target, window, rate, stop),
+        Load::Closed { writers } => closed_loop(case, target, window, writers, stop),
     }
 }
 
@@ -57,6 +58,8 @@ struct Row<'a> {
     case: &'a Case,
     target: &'a Target,
     begun: Instant,
+    /// Becomes true when the row is to end before its time.
+    stop: &'a AtomicBool,
 }
 
 impl Row<'_> {
@@ -64,11 +67,23 @@ impl Row<'_> {
         self.begun.elapsed().as_nanos() as u64
     }
 
-    fn sleep_until(&self, at_ns: u64) {
-        let ahead = at_ns.saturating_sub(self.now_ns());
-        if ahead > 0 {
-            std::thread::sleep(Duration::from_nanos(ahead));
+    /// Sleeps until this time; false if the row ends before.
+    fn sleep_until(&self, at_ns: u64) -> bool {
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return false;
+            }
+            let ahead = Duration::from_nanos(at_ns.saturating_sub(self.now_ns()));
+            if ahead.is_zero() {
+                return true;
+            }
+            std::thread::sleep(ahead.min(NAP));
         }
+    }
+
+    /// Returns when the row was stopped; `None` if it was not.
+    fn stopped_ns(&self) -> Option<u64> {
+        self.stop.load(Ordering::Relaxed).then(|| self.now_ns())
     }
 
     /// Does a write with its retries, and reads one in `read_back` back. Returns when it was done
@@ -149,11 +164,13 @@ fn open_loop(
     target: &Target,
     window: Window,
     rate: f64,
-) -> Result<(Recorder, Ledger, Option<Activation>)> {
+    stop: &AtomicBool,
+) -> Result<RunResult> {
     let row = Row {
         case,
         target,
         begun: Instant::now(),
+        stop,
     };
     let wanted = Mutex::new(arrivals(case, rate));
     // At the rates of an open loop one recorder serves all threads.
@@ -164,7 +181,9 @@ fn open_loop(
             let Some(wanted) = wanted.lock().next() else {
                 return Ok(ledger);
             };
-            row.sleep_until(wanted.at_ns);
+            if !row.sleep_until(wanted.at_ns) {
+                return Ok(ledger);
+            }
             row.write(wanted, READ_BACK_OPEN, &mut ledger, &mut |fate| {
                 record(&mut recorder.lock(), wanted.at_ns, &fate);
             })?;
@@ -177,10 +196,21 @@ fn open_loop(
         if thread < writers {
             return work();
         }
-        *activation.lock() = activation::activate(case, target, row.begun)?;
+        let Some(at) = case.settings.activate_at.filter(|_| case.activates()) else {
+            return Ok(Ledger::default());
+        };
+        if row.sleep_until(at.as_nanos() as u64) {
+            *activation.lock() = Some(activation::activate(case, target, row.begun)?);
+        }
         Ok(Ledger::default())
     })?;
-    Ok((recorder.into_inner(), ledger, activation.into_inner()))
+    let stopped_ns = row.stopped_ns();
+    Ok(RunResult {
+        recorder: recorder.into_inner(),
+        ledger,
+        activation: activation.into_inner(),
+        stopped_ns,
+    })
 }
 
 fn closed_loop(
@@ -188,11 +218,13 @@ fn closed_loop(
     target: &Target,
     window: Window,
     writers: usize,
-) -> Result<(Recorder, Ledger)> {
+    interrupted: &AtomicBool,
+) -> Result<RunResult> {
     let start = Barrier::new(writers);
     let begun = Mutex::new(None);
     let all = Mutex::new(Recorder::new(window, false));
     let stop = AtomicBool::new(false);
+    let stopped_ns = AtomicU64::new(u64::MAX);
     let ledger = at_once(writers, |writer| {
         let mut recorder = Recorder::new(window, false);
         let mut ledger = Ledger::default();
@@ -202,10 +234,12 @@ fn closed_loop(
             case,
             target,
             begun: *begun.lock().get_or_insert_with(Instant::now),
+            stop: interrupted,
         };
         let mut now_ns = row.now_ns();
         let mut id = writer as u64;
-        while now_ns < window.to_ns && !stop.load(Ordering::Relaxed) {
+        let ends = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
+        while now_ns < window.to_ns && !ends() {
             let wanted = PlannedWrite {
                 id,
                 key: keys.draw(),
@@ -217,10 +251,19 @@ fn closed_loop(
             });
             now_ns = done.inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         }
+        if let Some(now_ns) = row.stopped_ns() {
+            stopped_ns.fetch_min(now_ns, Ordering::Relaxed);
+        }
         all.lock().add(recorder);
         Ok(ledger)
     })?;
-    Ok((all.into_inner(), ledger))
+    let stopped_ns = stopped_ns.into_inner();
+    Ok(RunResult {
+        recorder: all.into_inner(),
+        ledger,
+        activation: None,
+        stopped_ns: (stopped_ns < u64::MAX).then_some(stopped_ns),
+    })
 }
 
 /// Runs `work` on `threads` threads to its end, and adds up the ledgers.

@@ -33,7 +33,7 @@ impl Window {
     }
 
     pub(super) fn seconds(self) -> f64 {
-        (self.to_ns - self.from_ns) as f64 / 1e9
+        self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
     }
 }
 
@@ -69,6 +69,19 @@ pub(super) struct Tally {
     pub(super) sent_late: u64,
     /// The row, piece by piece.
     pub(super) slices: Vec<Slice>,
+    /// Each write on its own, of a row with a timeline.
+    pub(super) writes: Vec<TimedWrite>,
+}
+
+/// A write of a row with a timeline. Times are in nanoseconds from the beginning of the row.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TimedWrite {
+    /// When it was meant to be sent.
+    pub(super) wanted_ns: u64,
+    /// When it was acknowledged; `None`: it failed.
+    pub(super) acked_ns: Option<u64>,
+    /// Whether it ended with KEY_BUSY.
+    pub(super) is_busy: bool,
 }
 
 /// A piece of the time of a row.
@@ -103,7 +116,15 @@ impl Recorder {
                 latency_ns_sum: 0.0,
                 sent_late: 0,
                 slices: vec![Slice::default(); slices],
+                writes: Vec::new(),
             },
+        }
+    }
+
+    /// Keeps a write that is wanted in time, if there is a timeline.
+    fn keep(&mut self, write: TimedWrite) {
+        if !self.tally.slices.is_empty() && self.window.contains(write.wanted_ns) {
+            self.tally.writes.push(write);
         }
     }
 
@@ -122,6 +143,11 @@ impl Recorder {
         if let Some(slice) = self.slice(done_ns) {
             slice.acked += 1;
         }
+        self.keep(TimedWrite {
+            wanted_ns,
+            acked_ns: Some(done_ns),
+            is_busy: false,
+        });
         let in_time = self.window.contains(done_ns);
         let counts = self.window.contains(wanted_ns);
         let tally = &mut self.tally;
@@ -144,6 +170,11 @@ impl Recorder {
         if let Some(slice) = self.slice(wanted_ns) {
             slice.offered += 1;
         }
+        self.keep(TimedWrite {
+            wanted_ns,
+            acked_ns: None,
+            is_busy: code == super::simulate::KEY_BUSY,
+        });
         if self.window.contains(wanted_ns) {
             self.tally.offered += 1;
             *self.tally.errors.entry(code).or_default() += 1;
@@ -169,22 +200,34 @@ impl Recorder {
 
     /// Adds what another has counted in the same window.
     pub(super) fn add(&mut self, other: Self) {
-        let (tally, other) = (&mut self.tally, other.tally);
+        self.tally.add(&other.tally);
+    }
+}
+
+impl Tally {
+    /// Adds what another has counted, but for its timeline.
+    pub(super) fn add(&mut self, other: &Self) {
+        let tally = self;
         tally.offered += other.offered;
         tally.acked += other.acked;
         tally.acked_in_time += other.acked_in_time;
-        for (code, count) in other.errors {
-            *tally.errors.entry(code).or_default() += count;
+        for (code, count) in &other.errors {
+            *tally.errors.entry(*code).or_default() += count;
         }
         tally.refusals += other.refusals;
         tally.retries += other.retries;
         // All histograms have the same range.
-        let _ = tally.latency.add(other.latency);
-        let _ = tally.service.add(other.service);
+        let _ = tally.latency.add(&other.latency);
+        let _ = tally.service.add(&other.service);
         tally.latency_ns_max = tally.latency_ns_max.max(other.latency_ns_max);
         tally.latency_ns_sum += other.latency_ns_sum;
         tally.sent_late += other.sent_late;
     }
+}
+
+/// Returns whether a sample is large enough for this quantile: at least one value lies beyond it.
+pub(super) fn is_known(count: u64, quantile: f64) -> bool {
+    count as f64 * (1.0 - quantile) >= 1.0 - 1e-9
 }
 
 /// Returns the value below which this share of the values lie; `None` if there are none.

@@ -15,12 +15,13 @@
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
-//!   earlier run.
-//! * `run`, `document`, `findings`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
+//!   earlier run. `repeats`, `student`: whether two rows differ by more than their repeats do.
+//! * `run`, `headline`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
 //!   HdrHistogram files.
 //! * `error`: why a case cannot be run.
 
 mod activation;
+mod activation_section;
 mod baseline;
 mod case;
 mod charts;
@@ -34,6 +35,7 @@ mod error;
 mod findings;
 mod format;
 mod hdr;
+mod headline;
 mod hold;
 mod journal;
 mod judge;
@@ -43,11 +45,13 @@ mod live;
 mod measure;
 mod put_history;
 mod queue;
+mod repeats;
 mod routing;
 mod row;
 mod run;
 mod schedule;
 mod simulate;
+mod student;
 mod target;
 #[cfg(test)]
 mod testing;
@@ -63,10 +67,14 @@ pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use layout::Layout;
 pub(crate) use row::{Measurement, Row};
-pub(crate) use run::{Criteria, Run, SCHEMA_VERSION};
+pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
 pub(crate) use threshold::Condition;
 
-use self::measure::Window;
+use std::sync::atomic::AtomicBool;
+
+use self::activation::Activation;
+use self::ledger::Ledger;
+use self::measure::{Recorder, Window};
 use self::target::Target;
 
 /// Runs one case in a fresh store. It takes the time of its settings, or as long as it takes on a
@@ -74,19 +82,34 @@ use self::target::Target;
 ///
 /// # Errors
 /// What the store refuses beyond what the row counts.
+#[cfg(test)]
 pub(crate) fn measure(case: &Case) -> Result<Measurement> {
+    let never = AtomicBool::new(false);
+    Ok(measure_until(case, &never)?.expect("it was not interrupted"))
+}
+
+/// Runs one case in a fresh store, to its end or until `stop` is true. `None`: it was stopped before
+/// anything was measured.
+///
+/// # Errors
+/// What the store refuses beyond what the row counts.
+pub(crate) fn measure_until(case: &Case, stop: &AtomicBool) -> Result<Option<Measurement>> {
     let settings = &case.settings;
     let from_ns = settings.warm_up.as_nanos() as u64;
-    let window = Window {
+    let mut window = Window {
         from_ns,
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
     let target = Target::new(case)?;
-    let (recorder, ledger, activation) = if settings.is_virtual {
-        let (recorder, ledger) = simulate::simulate(case, &target, window)?;
-        (recorder, ledger, None)
+    let RunResult {
+        recorder,
+        ledger,
+        activation,
+        stopped_ns,
+    } = if settings.is_virtual {
+        simulate::simulate(case, &target, window, stop)?
     } else {
-        live::run(case, &target, window)?
+        live::run(case, &target, window, stop)?
     };
     let correctness = target.check(&ledger)?;
     let hold_us = if settings.is_virtual {
@@ -95,15 +118,37 @@ pub(crate) fn measure(case: &Case) -> Result<Measurement> {
         target.held().mean_hold_ns().map(|nanos| nanos / 1e3)
     };
     target.close()?;
+    let full = window;
+    if let Some(stopped_ns) = stopped_ns {
+        window.to_ns = window.to_ns.min(stopped_ns);
+    }
+    if window.to_ns <= window.from_ns {
+        return Ok(None);
+    }
     let threads = (!settings.is_virtual).then(|| live::open_threads(case));
-    let tally = recorder.tally;
-    let row = Row::new(case, window, &tally, &correctness, threads, hold_us);
-    Ok(Measurement {
+    let (tally, seconds) = (recorder.tally, window.seconds());
+    let mut row = Row::new(case, seconds, &tally, &correctness, threads, hold_us);
+    if let Some(activation) = &activation {
+        row.phases = activation.phases(&tally.writes, window);
+    }
+    Ok(Some(Measurement {
         case: case.clone(),
         row,
         correctness,
-        timeline: row::timeline(&tally, window, activation.as_ref()),
+        timeline: row::timeline(&tally, full, activation.as_ref()),
         activation,
-        latency: tally.latency,
-    })
+        tally,
+        seconds,
+        is_partial: stopped_ns.is_some(),
+        threads,
+    }))
+}
+
+/// What running a row has come to.
+struct RunResult {
+    recorder: Recorder,
+    ledger: Ledger,
+    activation: Option<Activation>,
+    /// When it was stopped before its end, in nanoseconds from its beginning.
+    stopped_ns: Option<u64>,
 }

@@ -42,8 +42,10 @@ impl Route {
             shard: None,
         };
         let shards = layout.live_shards();
-        // Every number has a shard.
-        let of = || shard_of(&whole.child(id), shards.into()).unwrap_or_default() as u32;
+        let of = || match shard_of(&whole.child(id), shards.into()) {
+            Ok(shard) => shard as u32,
+            Err(error) => unreachable!("write {id} has one of {shards} shards: {error}"),
+        };
         let shard = (shards > 1).then(of);
         Self { shard, ..whole }
     }
@@ -96,9 +98,11 @@ impl Route {
         let mut key = format!("hot{}", self.key);
         if let Some((width, begins_s)) = self.bucket {
             let begins = SystemTime::UNIX_EPOCH + Duration::from_secs(begins_s);
-            // Clocks show years of four digits.
             key.push(':');
-            key.push_str(&width.bucket_name(begins).unwrap_or_default());
+            match width.bucket_name(begins) {
+                Ok(name) => key.push_str(&name),
+                Err(error) => unreachable!("clocks show years of four digits: {error}"),
+            }
         }
         if let Some(shard) = self.shard {
             key.push_str(&format!(":{shard}"));

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-use super::activation::Activation;
+use super::activation::{Activation, Phase};
 use super::case::{Case, Load};
 use super::layout::Layout;
 use super::ledger::Correctness;
-use super::measure::{Tally, Window, quantile};
+use super::measure::{Tally, Window, is_known, quantile};
+use super::repeats::Repeat;
 use super::simulate::KEY_BUSY;
 use super::theory;
 
@@ -41,9 +42,16 @@ pub(crate) struct Row {
     pub(crate) goodput_per_s: f64,
     /// Median latency of acknowledged writes, from the intended time.
     pub(crate) p50_us: f64,
-    /// Their 99th percentile.
+    /// Their 99th percentile. NaN, and null in JSON: a percentile beyond which no write of the sample
+    /// lies.
+    #[serde(deserialize_with = "nan_if_null")]
     pub(crate) p99_us: f64,
+    /// From where to where that lies, with a confidence of 95 in 100, going by the number of writes
+    /// alone.
+    #[serde(default)]
+    pub(crate) p99_interval_us: Option<(f64, f64)>,
     /// Their 99.9th percentile.
+    #[serde(deserialize_with = "nan_if_null")]
     pub(crate) p999_us: f64,
     /// The longest latency.
     pub(crate) max_us: f64,
@@ -52,6 +60,7 @@ pub(crate) struct Row {
     /// Median time of acknowledged writes from the last time they were sent.
     pub(crate) service_p50_us: f64,
     /// The 99th percentile of that time.
+    #[serde(deserialize_with = "nan_if_null")]
     pub(crate) service_p99_us: f64,
     /// How long a record was held on average; `None` without simulated holds.
     pub(crate) hold_us: Option<f64>,
@@ -80,6 +89,18 @@ pub(crate) struct Row {
     pub(crate) expected_key_busy_share: Option<f64>,
     /// What it expects of the mean latency.
     pub(crate) expected_mean_us: Option<f64>,
+    /// The repeats that the row is made of.
+    #[serde(default)]
+    pub(crate) repeats: Vec<Repeat>,
+    /// The row before, during and after its shards were activated; empty if they were not. What
+    /// stands above mixes the three.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) phases: Vec<Phase>,
+}
+
+/// Reads a percentile that is not known.
+fn nan_if_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// Into which records.
@@ -119,12 +140,53 @@ pub(crate) struct Measurement {
     pub(crate) row: Row,
     /// Acknowledged = found?
     pub(crate) correctness: Correctness,
-    /// Latencies of the acknowledged from the intended time on, in nanoseconds.
-    pub(crate) latency: Histogram<u64>,
+    /// What was counted, with the latencies of the acknowledged.
+    pub(super) tally: Tally,
+    /// How long was measured, in seconds: all repeats together.
+    pub(crate) seconds: f64,
+    /// Whether it was interrupted.
+    pub(crate) is_partial: bool,
+    /// The threads of an open loop on the engine.
+    pub(super) threads: Option<usize>,
     /// How shards came to be while the row ran.
     pub(crate) activation: Option<Activation>,
     /// The row in time; empty unless shards were activated while it ran.
     pub(crate) timeline: Vec<Moment>,
+}
+
+impl Measurement {
+    /// Returns the latencies of the acknowledged from the intended time on, in nanoseconds.
+    pub(super) const fn latency(&self) -> &Histogram<u64> {
+        &self.tally.latency
+    }
+
+    /// Joins the repeats of a case to one row; `None` of none. The timeline is that of the first.
+    pub(crate) fn join(repeats: Vec<Self>) -> Option<Self> {
+        let mut repeats = repeats.into_iter();
+        let mut all = repeats.next()?;
+        let mut rows = all.row.repeats.clone();
+        let mut holds: Vec<f64> = all.row.hold_us.into_iter().collect();
+        for other in repeats {
+            all.tally.add(&other.tally);
+            all.correctness.add(&other.correctness);
+            all.seconds += other.seconds;
+            all.is_partial |= other.is_partial;
+            rows.extend(other.row.repeats);
+            holds.extend(other.row.hold_us);
+        }
+        let hold_us = (!holds.is_empty()).then(|| holds.iter().sum::<f64>() / holds.len() as f64);
+        let phases = std::mem::take(&mut all.row.phases);
+        all.row = Row::new(
+            &all.case,
+            all.seconds,
+            &all.tally,
+            &all.correctness,
+            all.threads,
+            hold_us,
+        );
+        (all.row.repeats, all.row.phases) = (rows, phases);
+        Some(all)
+    }
 }
 
 /// A piece of a timeline.
@@ -166,7 +228,7 @@ impl Row {
 
     pub(super) fn new(
         case: &Case,
-        window: Window,
+        seconds: f64,
         tally: &Tally,
         correctness: &Correctness,
         threads: Option<usize>,
@@ -181,12 +243,12 @@ impl Row {
         let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
         // A histogram answers with the upper end of a bucket: a time that no write took is no
         // percentile.
-        let at = |histogram: &Histogram<u64>, quantile| {
-            micros(
-                histogram
-                    .value_at_quantile(quantile)
-                    .min(tally.latency_ns_max),
-            )
+        let at = |histogram: &Histogram<u64>, quantile: f64| {
+            if !is_known(histogram.len(), quantile) && quantile > 0.5 {
+                return f64::NAN;
+            }
+            let found = histogram.value_at_quantile(quantile);
+            micros(found.min(tally.latency_ns_max))
         };
         let is_plain = settings.hot_keys == 1
             && settings.retries == 0
@@ -202,7 +264,7 @@ impl Row {
                     theory::expected(load, settings.max_waiters(), settings.hold.spread)?;
                 Some((expected.busy, expected.mean_holds * hold_us))
             });
-        Self {
+        let mut row = Self {
             kind: kind.to_owned(),
             rate,
             shards: Shards::of(case.layout),
@@ -212,10 +274,11 @@ impl Row {
             acked: tally.acked,
             key_busy,
             key_busy_share: share(key_busy, tally.offered),
-            offered_per_s: tally.offered as f64 / window.seconds(),
-            goodput_per_s: tally.acked_in_time as f64 / window.seconds(),
+            offered_per_s: tally.offered as f64 / seconds,
+            goodput_per_s: tally.acked_in_time as f64 / seconds,
             p50_us: at(&tally.latency, 0.5),
             p99_us: at(&tally.latency, 0.99),
+            p99_interval_us: p99_interval(&tally.latency, tally.latency_ns_max),
             p999_us: at(&tally.latency, 0.999),
             max_us: micros(tally.latency_ns_max),
             mean_us: rounded(tally.latency_ns_sum / tally.acked.max(1) as f64 / 1e3),
@@ -234,8 +297,22 @@ impl Row {
             read_back: correctness.read_back,
             expected_key_busy_share: expected.map(|(busy, _)| busy),
             expected_mean_us: expected.map(|(_, mean)| rounded(mean)),
-        }
+            repeats: Vec::new(),
+            phases: Vec::new(),
+        };
+        row.repeats = vec![Repeat::of(&row)];
+        row
     }
+}
+
+/// Returns the interval of the 99th percentile: that of the ranks which it may have by chance.
+fn p99_interval(latency: &Histogram<u64>, max_ns: u64) -> Option<(f64, f64)> {
+    const SHARE: f64 = 0.99;
+    const TWO_SIDED_95: f64 = 1.96;
+    let count = latency.len();
+    let reach = TWO_SIDED_95 * (SHARE * (1.0 - SHARE) / count as f64).sqrt();
+    let at = |share: f64| micros(latency.value_at_quantile(share.clamp(0.0, 1.0)).min(max_ns));
+    is_known(count, SHARE).then(|| (at(SHARE - reach), at(SHARE + reach)))
 }
 
 /// Returns the slices of a timeline as figures.

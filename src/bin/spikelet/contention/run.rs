@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::activation::Activation;
 use super::baseline::{self, Baseline, Change};
 use super::case::Settings;
+use super::headline::Headline;
 use super::judge::{self, Guideline, Knees};
 use super::ledger::Correctness;
 use super::row::{Measurement, Moment, Row, Shards};
@@ -12,7 +13,7 @@ use super::threshold::{self, Condition, ConditionResult, Demand};
 use crate::report;
 
 /// The version of the JSON.
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// How a run is judged.
 #[derive(Clone, Debug, Default)]
@@ -46,8 +47,21 @@ pub(crate) struct Run {
     pub(crate) conditions: Vec<ConditionResult>,
     /// Against an earlier run.
     pub(crate) changes: Option<Vec<Change>>,
+    /// What is missing, if it was interrupted.
+    pub(crate) interruption: Option<Interruption>,
     pub(super) noise: f64,
     pub(super) host: Host,
+}
+
+/// What an interrupted run has left out.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(crate) struct Interruption {
+    /// Measurements that were asked for: rows times repeats.
+    pub(crate) wanted: usize,
+    /// Those that were measured to their end.
+    pub(crate) done: usize,
+    /// How long the last one was measured, in seconds, if that is in a row.
+    pub(crate) partial_s: Option<f64>,
 }
 
 /// Where the run took place.
@@ -112,6 +126,7 @@ impl Run {
                 .baseline
                 .as_ref()
                 .map(|before| baseline::compare(before, &measured, judging.noise)),
+            interruption: None,
             noise: judging.noise,
             host: Host::of(settings),
             measured,
@@ -143,6 +158,9 @@ impl Run {
 
 #[derive(Serialize)]
 struct RunJson<'a> {
+    verdict: Headline,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interruption: Option<Interruption>,
     passes: bool,
     correctness: &'a Correctness,
     simulated_hold: bool,
@@ -246,6 +264,8 @@ impl<'a> RunJson<'a> {
             })
         };
         Self {
+            verdict: Headline::of(run),
+            interruption: run.interruption,
             passes: run.passes(),
             correctness: &run.correctness,
             simulated_hold: !settings.hold.mean.is_zero(),

@@ -8,7 +8,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::RunResult;
 use super::case::{Case, Load};
 use super::error::Result;
 use super::ledger::Ledger;
@@ -82,7 +84,12 @@ struct Simulation<'a> {
 ///
 /// # Errors
 /// If the store cannot be written to.
-pub(super) fn simulate(case: &Case, target: &Target, window: Window) -> Result<(Recorder, Ledger)> {
+pub(super) fn simulate(
+    case: &Case,
+    target: &Target,
+    window: Window,
+    stop: &AtomicBool,
+) -> Result<RunResult> {
     let writers = match case.load {
         Load::Open { .. } => 0,
         Load::Closed { writers } => writers,
@@ -102,9 +109,14 @@ pub(super) fn simulate(case: &Case, target: &Target, window: Window) -> Result<(
         ledger: Ledger::default(),
     };
     (0..writers).for_each(|writer| simulation.write_next(writer, 0));
+    let mut stopped_ns = None;
     match case.load {
         Load::Open { rate } => {
             for wanted in arrivals(case, rate) {
+                if stop.load(Ordering::Relaxed) {
+                    stopped_ns = Some(wanted.at_ns);
+                    break;
+                }
                 simulation.until(wanted.at_ns);
                 simulation.send(PendingWrite {
                     wanted,
@@ -114,10 +126,25 @@ pub(super) fn simulate(case: &Case, target: &Target, window: Window) -> Result<(
                 });
             }
         }
-        Load::Closed { .. } => {}
+        Load::Closed { .. } => {
+            while let Some(due) = simulation.agenda.next_time() {
+                if stop.load(Ordering::Relaxed) {
+                    stopped_ns = Some(due);
+                    // Nobody writes again.
+                    simulation.keys.clear();
+                    break;
+                }
+                simulation.until(due);
+            }
+        }
     }
     simulation.until(u64::MAX);
-    Ok((simulation.recorder, simulation.ledger))
+    Ok(RunResult {
+        recorder: simulation.recorder,
+        ledger: simulation.ledger,
+        activation: None,
+        stopped_ns,
+    })
 }
 
 impl Simulation<'_> {

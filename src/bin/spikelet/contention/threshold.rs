@@ -138,7 +138,8 @@ impl Condition {
     /// Returns the row's value of the metric. Times only where something was acknowledged, and as
     /// the table shows them: a histogram answers with the upper edge of a bucket.
     fn value(&self, row: &Row) -> Option<f64> {
-        let time = |micros: f64| (row.acked > 0).then(|| micros_as_shown(micros));
+        let is_known = |micros: f64| row.acked > 0 && micros.is_finite();
+        let time = |micros: f64| is_known(micros).then(|| micros_as_shown(micros));
         match self.metric {
             Metric::BusyShare => Some(row.key_busy_share),
             Metric::Busy => Some(row.key_busy as f64),
@@ -155,8 +156,14 @@ impl Condition {
         }
     }
 
+    /// Returns whether the row has too few writes for the condition's percentile.
+    #[must_use]
+    pub(crate) fn is_untested(&self, row: &Row) -> bool {
+        row.acked > 0 && self.value(row).is_none()
+    }
+
     /// Returns whether the condition holds for the row. Conditions on times do not hold where
-    /// nothing was acknowledged.
+    /// nothing was acknowledged, or too little for the percentile.
     #[must_use]
     pub(crate) fn holds(&self, row: &Row) -> bool {
         self.value(row).is_some_and(|value| match self.comparison {
@@ -200,8 +207,9 @@ fn as_text<S: Serializer>(condition: &Condition, serializer: S) -> Result<S::Ok,
 
 /// Judges all rows by a condition.
 pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> ConditionResult {
-    // A row in which nothing was acknowledged has no figures to be content with.
-    let fails = |row: &Row| row.acked == 0 || condition.holds(row) == (demand == Demand::FailIf);
+    // A row in which nothing was acknowledged, or too little, has no figures to be content with.
+    let is_untested = |row: &Row| row.acked == 0 || condition.is_untested(row);
+    let fails = |row: &Row| is_untested(row) || condition.holds(row) == (demand == Demand::FailIf);
     let failing: Vec<usize> = (0..rows.len())
         .filter(|place| rows.get(*place).is_some_and(|row| fails(row)))
         .collect();
@@ -229,6 +237,25 @@ mod tests {
             let judged = judge(&text.parse().unwrap(), demand, &[&row]);
             assert!(!judged.passes, "{text}");
         }
+    }
+
+    #[test]
+    fn a_percentile_of_too_few_writes_contents_nobody() {
+        // 10 writes a second for 5 seconds: no 99th percentile is known.
+        let short = |settings: &mut crate::contention::Settings| {
+            settings.duration = std::time::Duration::from_secs(5);
+        };
+        let row = measure(&open(10.0, 1, short)).unwrap().row;
+        assert!(row.p99_us.is_nan() && row.p50_us > 0.0, "{row:?}");
+        let json = serde_json::to_value(&row).unwrap();
+        assert_eq!(json["p99_us"], serde_json::Value::Null);
+        for demand in [Demand::FailIf, Demand::Threshold] {
+            for (text, passes) in [("p99<10s", false), ("p99>10s", false)] {
+                let judged = judge(&text.parse().unwrap(), demand, &[&row]);
+                assert_eq!(judged.passes, passes, "{text}");
+            }
+        }
+        assert!(judge(&"p50<10s".parse().unwrap(), Demand::Threshold, &[&row]).passes);
     }
 
     #[test]

@@ -105,12 +105,26 @@ impl Section {
     }
 }
 
+/// What a person would say first: a word and a sentence or two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lead {
+    /// How good or bad it is.
+    pub(crate) level: Level,
+    /// The word for it.
+    pub(crate) word: String,
+    /// What to know, and what to do.
+    pub(crate) sentence: String,
+}
+
 /// A report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Report {
     /// What it is about.
     pub(crate) title: String,
-    /// Under which circumstances it came to be: name and value.
+    /// What it opens with.
+    pub(crate) lead: Option<Lead>,
+    /// Under which circumstances it came to be: name and value. They stand after the first section of
+    /// a report with a lead, and before it otherwise.
     pub(crate) facts: Vec<(String, String)>,
     /// Its sections.
     pub(crate) sections: Vec<Section>,
@@ -124,6 +138,22 @@ impl Report {
             title: title.into(),
             ..Self::default()
         }
+    }
+
+    /// Makes the report open with a sentence.
+    #[must_use]
+    pub(crate) fn lead(
+        mut self,
+        level: Level,
+        word: impl Into<String>,
+        sentence: impl Into<String>,
+    ) -> Self {
+        self.lead = Some(Lead {
+            level,
+            word: word.into(),
+            sentence: sentence.into(),
+        });
+        self
     }
 
     /// Adds a circumstance.

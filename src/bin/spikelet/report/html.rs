@@ -23,7 +23,12 @@ pub(super) fn write(report: &Report) -> String {
     let mut page = Page::default();
     page.head(report);
     for (number, section) in report.sections.iter().enumerate() {
-        page.section(number, section);
+        // What a report opens with comes before how it was made.
+        let made = match &report.lead {
+            Some(_) if number == 0 => facts_list(&report.facts),
+            _ => String::new(),
+        };
+        page.section(number, section, &made);
     }
     page.out.push_str(
         "</main></div><footer>Made by spikelet. This page holds everything it shows and loads nothing.</footer></body></html>\n",
@@ -49,7 +54,16 @@ impl Page {
              <title>{title}</title><style>\n{STYLE}</style></head>\n<body><a class=\"skip\" href=\"#report\">Skip the menu</a>\
              <header><h1>{title}</h1>"
         );
-        if !report.facts.is_empty() {
+        if let Some(lead) = &report.lead {
+            let _ = write!(
+                self.out,
+                "<p class=\"lead {}\"><strong class=\"word\">{}</strong> {}</p>",
+                class(lead.level),
+                escape(&lead.word),
+                escape(&lead.sentence)
+            );
+        }
+        if report.lead.is_none() && !report.facts.is_empty() {
             self.out.push_str(&facts_list(&report.facts));
         }
         self.out
@@ -61,7 +75,8 @@ impl Page {
         self.out.push_str("</ul></nav>\n<main id=\"report\">");
     }
 
-    fn section(&mut self, number: usize, section: &Section) {
+    /// Writes a section, and what follows its blocks.
+    fn section(&mut self, number: usize, section: &Section, after: &str) {
         let (id, title) = (id(number, section), escape(&section.title));
         let _ = write!(
             self.out,
@@ -84,6 +99,7 @@ impl Page {
                 "<p class=\"left-out\">Left out for the size of this page: {left_out} parts. The JSON form has them.</p>"
             );
         }
+        self.out.push_str(after);
         self.out.push_str("</section>\n");
     }
 
@@ -121,12 +137,16 @@ fn facts_list(facts: &[(String, String)]) -> String {
     format!("<dl class=\"facts\">{}</dl>", rows.collect::<String>())
 }
 
-fn verdict_box(verdict: &Verdict) -> String {
-    let class = match verdict.level {
+const fn class(level: Level) -> &'static str {
+    match level {
         Level::Good => "good",
         Level::Watch => "watch",
         Level::Bad => "bad",
-    };
+    }
+}
+
+fn verdict_box(verdict: &Verdict) -> String {
+    let class = class(verdict.level);
     format!(
         "<div class=\"verdict {class}\"><span class=\"word\">{}</span><span class=\"subject\">{}</span><p>{}</p></div>",
         escape(&verdict.word),

@@ -144,6 +144,14 @@ impl Table {
         self
     }
 
+    /// Adds a column for bars, which are words, to the right.
+    pub(super) fn bars(&mut self, name: &str) {
+        self.columns.push(Column {
+            name: name.to_owned(),
+            align: Align::Left,
+        });
+    }
+
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(cells.into_iter().collect());

@@ -2,6 +2,7 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use super::chart::Chart;
 use super::document::{Block, Report, Verdict};
 use super::table::{Align, Cell, Table};
 
@@ -21,8 +22,14 @@ const WORDS_MIN: usize = 16;
 pub(super) fn write(report: &Report) -> String {
     let mut text = Text::default();
     text.wrapped("", &report.title);
-    text.facts(&report.facts);
-    for section in &report.sections {
+    if let Some(lead) = &report.lead {
+        text.gap();
+        text.wrapped(INDENT, &format!("{}: {}", lead.word, lead.sentence));
+        text.gap();
+    } else {
+        text.facts(&report.facts);
+    }
+    for (number, section) in report.sections.iter().enumerate() {
         text.gap();
         text.wrapped("", &section.title);
         let underline = section.title.width().min(TEXT_COLUMNS);
@@ -30,6 +37,11 @@ pub(super) fn write(report: &Report) -> String {
         text.below_title = true;
         for block in &section.blocks {
             text.block(block);
+        }
+        // What a report opens with comes before how it was made.
+        if number == 0 && report.lead.is_some() {
+            text.gap();
+            text.facts(&report.facts);
         }
     }
     text.out
@@ -69,6 +81,7 @@ impl Text {
             Block::Facts(facts) => self.facts(facts),
             Block::Verdict(verdict) => self.verdict(verdict),
             Block::Table(table) => self.table(table),
+            Block::Chart(Chart::Bars(chart)) => self.table(&chart.to_table_with_bars()),
             Block::Chart(chart) => self.table(&chart.to_table()),
         }
     }
@@ -304,6 +317,35 @@ More
   longer  2
 ";
         assert_eq!(report.to_text(), expected);
+    }
+
+    #[test]
+    fn what_a_report_opens_with_comes_before_how_it_was_made() {
+        let report = Report::new("Title")
+            .lead(Level::Bad, "BUSY", "Shard it.")
+            .fact("made", "today")
+            .section(Section::new("Verdict").paragraph("The proof."))
+            .section(Section::new("Rest").paragraph("Rules."));
+        let expected = "\
+Title
+
+  BUSY: Shard it.
+
+Verdict
+-------
+  The proof.
+
+  made  today
+
+Rest
+----
+  Rules.
+";
+        assert_eq!(report.to_text(), expected);
+        let page = report.to_html();
+        let place = |words: &str| page.find(words).unwrap();
+        assert!(place("Shard it.") < place("The proof."));
+        assert!(place("The proof.") < place("today") && place("today") < place("Rules."));
     }
 
     #[test]

@@ -151,7 +151,8 @@ pub(super) fn lints(
         "shards",
         None,
         stats.companions,
-        "Shards of larger collections, made by the engine: they are sized like any other record here.".to_owned(),
+        "Shards of larger collections: the collection is judged as one, by its largest shard."
+            .to_owned(),
     );
     lints
 }

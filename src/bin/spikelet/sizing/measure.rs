@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 use spikelet::record::BinName;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
+
+use super::remedy::{Obstacle, Remedy};
 
 use crate::report;
 
@@ -12,6 +15,8 @@ const HEADER_BYTES: u64 = 56;
 const PADDING_BYTES: u64 = 16;
 /// The bin by which a companion of a sharded collection describes itself.
 const COMPANION_BIN: &str = "shard_of";
+/// The bin that keeps a companion from being written during a transition.
+const FROZEN_BIN: &str = "frozen";
 /// The name under which a bin is measured whose own is counted apart.
 const STAND_IN: &str = "b";
 
@@ -35,9 +40,22 @@ pub(super) struct RecordMeasure {
     /// written.
     pub(super) time_to_live_s: Option<u64>,
     pub(super) colon_in_key: bool,
-    /// A shard of a larger collection, made by the engine.
-    pub(super) is_companion: bool,
+    /// Which sharded collection the record holds a shard of.
+    pub(super) companion: Option<Companion>,
     pub(super) bins: Vec<BinMeasure>,
+}
+
+/// What a companion says of the collection that it holds a shard of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Companion {
+    /// The key of the root, as people write it.
+    pub(super) root: String,
+    /// The bin of the collection; `None`: only the root names it.
+    pub(super) bin: Option<String>,
+    /// Over how many shards it is spread; of time shards, in each bucket.
+    pub(super) shards: u64,
+    /// Whether it is one of several buckets of time.
+    pub(super) in_bucket: bool,
 }
 
 /// A bin, measured.
@@ -51,7 +69,7 @@ pub(super) struct BinMeasure {
 }
 
 /// A list or map, measured.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct CollectionMeasure {
     /// Elements of a list, entries of a map.
     pub(super) count: u64,
@@ -60,6 +78,8 @@ pub(super) struct CollectionMeasure {
     pub(super) indexed: bool,
     /// Keys of a map that are no integer, text or bytes.
     pub(super) odd_keys: u64,
+    /// Why shards would not make it small enough.
+    pub(super) obstacle: Option<Obstacle>,
 }
 
 /// The type of a bin.
@@ -81,6 +101,7 @@ impl RecordMeasure {
         let bins = BinMeasure::of_view(view).collect();
         let mut measured = Self::new(key, view.as_bytes().len() as u64, bins);
         measured.digest = Some(digest.to_string());
+        measured.companion = view.bin(COMPANION_BIN).and_then(|bin| Companion::of(&bin));
         measured
     }
 
@@ -96,13 +117,18 @@ impl RecordMeasure {
         let mut measured = Vec::new();
         let mut body_bytes = 0;
         let mut body = Vec::new();
+        let mut companion = None;
         for (name, value) in bins {
             body.clear();
             let mut bins = Bins::new();
             bins.set(STAND_IN, value)?;
             bins.write_body(&mut body)?;
             // A bin without a value is none.
-            for mut bin in BinMeasure::of_view(RecordView::parse(&body)?) {
+            let view = RecordView::parse(&body)?;
+            if name == COMPANION_BIN {
+                companion = view.bin(STAND_IN).and_then(|bin| Companion::of(&bin));
+            }
+            for mut bin in BinMeasure::of_view(view) {
                 bin.bytes += name.len() as u64 - STAND_IN.len() as u64;
                 bin.name.clone_from(&name);
                 body_bytes += bin.bytes;
@@ -110,7 +136,10 @@ impl RecordMeasure {
             }
         }
         body_bytes += varint_bytes(measured.len());
-        Ok(Self::new(key, body_bytes, measured))
+        Ok(Self {
+            companion,
+            ..Self::new(key, body_bytes, measured)
+        })
     }
 
     /// Builds a record of its key and the size of its body.
@@ -130,7 +159,6 @@ impl RecordMeasure {
         }
         // The log says how long the key is, which does not count against the limit.
         record.stored_bytes = (record.bytes + key_head).next_multiple_of(PADDING_BYTES);
-        record.is_companion = bins.iter().any(|bin| bin.name == COMPANION_BIN);
         record.bins = bins;
         record
     }
@@ -150,6 +178,81 @@ impl RecordMeasure {
     pub(super) fn largest_bin(&self) -> Option<&BinMeasure> {
         self.bins.iter().max_by_key(|bin| bin.bytes)
     }
+
+    /// Returns what would make the record smaller: what most of its bytes ask for.
+    pub(super) fn remedy(&self) -> Option<Remedy> {
+        let largest = self.largest_bin()?;
+        let Some(collection) = &largest.collection else {
+            return Some(Remedy::StoreElsewhere);
+        };
+        if let Some(obstacle) = &collection.obstacle {
+            return Some(obstacle.remedy());
+        }
+        // Shards of one collection leave what is beside it.
+        let rest = self.bytes - largest.bytes;
+        Some(
+            if largest.bytes > SWEET_SPOT_BYTES || rest <= SWEET_SPOT_BYTES / 2 {
+                Remedy::Shard
+            } else if self.bins.len() > 2 && largest.bytes * 2 < self.bytes {
+                Remedy::SeveralRecords
+            } else if rest <= SWEET_SPOT_BYTES {
+                Remedy::Shard
+            } else {
+                Remedy::SeveralRecords
+            },
+        )
+    }
+
+    /// Returns the bin that writers most likely meet in: the largest list, map or counter.
+    pub(super) fn contended_bin(&self) -> Option<&str> {
+        let is_spread =
+            |bin: &&BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
+        let bins = self.bins.iter().filter(is_spread);
+        bins.max_by_key(|bin| bin.bytes)
+            .map(|bin| bin.name.as_str())
+    }
+
+    /// Returns what would take writes from the record: shards, of its collection or counter; or a
+    /// record for each bin.
+    pub(super) fn remedy_for_rate(&self) -> Remedy {
+        let is_spread = |bin: &BinMeasure| bin.collection.is_some() || bin.kind == BinKind::INTEGER;
+        if self.companion.is_some() || self.bins.iter().any(is_spread) {
+            Remedy::Shard
+        } else {
+            Remedy::SeveralRecords
+        }
+    }
+}
+
+impl Companion {
+    /// Reads `[root, shards, shard, epoch, ..]`, behind which stand the beginning of a bucket of
+    /// time and the name of the bin, either or none.
+    fn of(value: &ValueRef<'_>) -> Option<Self> {
+        let ValueRef::List(items) = value else {
+            return None;
+        };
+        let items: Vec<ValueRef<'_>> = items.iter().flatten().collect();
+        let [root, ValueRef::Int(shards), _, _, rest @ ..] = items.as_slice() else {
+            return None;
+        };
+        let root = match root {
+            ValueRef::Int(number) => report::key(&Key::from(*number)),
+            ValueRef::String(text) => report::key(&Key::from(*text)),
+            ValueRef::Blob(bytes) => report::key(&Key::from(*bytes)),
+            _ => return None,
+        };
+        Some(Self {
+            root,
+            bin: rest.iter().find_map(ValueRef::as_str).map(str::to_owned),
+            shards: u64::try_from(*shards).ok()?,
+            in_bucket: matches!(rest, [ValueRef::Int(_), ..]),
+        })
+    }
+}
+
+impl BinKind {
+    /// An integer, which may be a counter.
+    pub(super) const INTEGER: Self = Self("integer");
 }
 
 impl BinMeasure {
@@ -166,6 +269,11 @@ impl BinMeasure {
             })
     }
 
+    /// Returns whether the bin says what a companion is, and holds no part of the collection.
+    pub(super) fn is_description(&self) -> bool {
+        [COMPANION_BIN, FROZEN_BIN].contains(&self.name.as_str())
+    }
+
     /// Returns whether the name is longer than Aerospike and spikelet allow.
     pub(super) fn has_long_name(&self) -> bool {
         self.name.len() > BinName::MAX_BYTES
@@ -173,8 +281,8 @@ impl BinMeasure {
 }
 
 impl CollectionMeasure {
-    /// Measures a list or map; `None` for another value. O(1) for a list, O(entries) for a map,
-    /// whose keys are looked at.
+    /// Measures a list or map; `None` for another value. O(1) for a list that fits a record,
+    /// O(elements) for a larger one and for a map, whose keys are looked at.
     fn of(value: ValueRef<'_>) -> Option<Self> {
         match value {
             ValueRef::List(list) => Some(Self {
@@ -182,6 +290,7 @@ impl CollectionMeasure {
                 bytes: list.content_bytes() as u64,
                 indexed: list.is_indexed(),
                 odd_keys: 0,
+                obstacle: Obstacle::in_list(list),
             }),
             ValueRef::Map(map) => Some(Self {
                 count: map.len() as u64,
@@ -192,6 +301,7 @@ impl CollectionMeasure {
                     .flatten()
                     .filter(|(key, _)| is_odd_key(key))
                     .count() as u64,
+                obstacle: Obstacle::in_map(map),
             }),
             _ => None,
         }
@@ -287,7 +397,7 @@ mod tests {
     fn elements_are_counted_without_their_collections_head() {
         let list: Value = Value::List((0..100).collect());
         let record = given("l", list);
-        let found = record.bins[0].collection.unwrap();
+        let found = record.bins[0].collection.clone().unwrap();
         assert_eq!((found.count, found.bytes, found.indexed), (100, 100, false));
         assert_eq!(record.largest_bin().unwrap().name, "l");
         assert!(given("n", Value::Int(1)).bins[0].collection.is_none());

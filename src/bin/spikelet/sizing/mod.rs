@@ -3,20 +3,24 @@
 //! [`size`] looks at a store, a backup or JSON lines; [`plan()`] answers from numbers alone.
 //! Records go by one after the other (`source`). Each is measured (`measure`) and counted in its
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
-//! each set gets a verdict (`verdict`), a number of shards (`recommendation`) and its lints
-//! (`lint`); together they make a [`Sizing`] (`model`, `summarize`). `present` shows it as a report
-//! or CSV.
+//! each set gets a verdict (`verdict`), what helps (`remedy`), a number of shards
+//! (`recommendation`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
+//! `summarize`), which opens with what a person would say (`headline`). `present` shows it as a
+//! report or CSV.
 //!
 //! Percentiles are exact: sizes are counted in a histogram of exact values. Memory grows with sets,
 //! bins and different sizes, not with records; for JSON lines also with keys, since repeated ones
 //! are counted.
 
+mod bucket;
+mod headline;
 mod lint;
 mod measure;
 mod model;
 mod plan;
 mod present;
 mod recommendation;
+mod remedy;
 mod sample;
 mod set_stats;
 mod size_histogram;
@@ -29,18 +33,22 @@ mod verdict;
 pub(crate) use model::Sizing;
 #[cfg(test)]
 pub(crate) use model::{Band, SetSizing};
-pub(crate) use plan::plan;
+pub(crate) use plan::{PlanNumbers, plan};
+#[cfg(test)]
+pub(crate) use remedy::Remedy;
 pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].
-pub(crate) const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 2;
 
 /// How a sizing is made.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// Writes a second to the hottest record of a set, 0 to [`plan::WRITES_PER_S_MAX`]. Default:
-    /// not known.
+    /// Writes a second to the hottest record of all, 0 to [`plan::WRITES_PER_S_MAX`]. Default: not
+    /// known.
     pub(crate) writes_per_s: Option<f64>,
+    /// Writes a second to the hottest record of each of these sets.
+    pub(crate) writes_per_s_of: Vec<(String, f64)>,
     /// How many of the largest and of the most written records are listed. Default: 10.
     pub(crate) top: usize,
     /// The largest record that is allowed, in bytes. Default: 1 MiB.
@@ -64,6 +72,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             writes_per_s: None,
+            writes_per_s_of: Vec::new(),
             top: 10,
             max_record_bytes: 1 << 20,
             sample: None,

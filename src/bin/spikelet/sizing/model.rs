@@ -2,12 +2,16 @@
 
 use serde::Serialize;
 
+use super::headline::Headline;
+use super::remedy::Remedy;
 use super::sample::Intervals;
 use super::size_histogram::{Bucket, Distribution, Share};
 
 /// The sizing of everything that was looked at.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Sizing {
+    /// What a person would say of it.
+    pub(crate) verdict: Headline,
     /// What was looked at.
     pub(crate) source: String,
     /// `store`, `backup` or `json-lines`.
@@ -21,8 +25,10 @@ pub(crate) struct Sizing {
     pub(crate) sample: Option<SampleNote>,
     /// The limit of a record's size that was assumed.
     pub(crate) max_record_bytes: u64,
-    /// Writes a second to the hottest record of a set, as given.
+    /// Writes a second to the hottest record of all, as given.
     pub(crate) writes_per_s: Option<f64>,
+    /// Whether nothing told which set that record is in, so that the rate is in no figure.
+    pub(crate) writes_per_s_unassigned: bool,
     /// The rules of the verdicts.
     pub(crate) thresholds: Thresholds,
     /// The namespaces of a store.
@@ -52,8 +58,8 @@ pub(crate) struct SampleNote {
 /// From where on a set is watched, and from where on sharded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Thresholds {
-    /// A collection's count at its 99th percentile times its mean element: beyond it SHARD, beyond
-    /// half of it WATCH.
+    /// What the elements of a collection take at the 99th percentile: beyond it SHARD, or REMODEL
+    /// where shards do not help; beyond half of it WATCH.
     pub(crate) collection_bytes_p99: u64,
     /// A record: at its 99th percentile beyond it SHARD, beyond half of it WATCH; at its maximum
     /// beyond it WATCH.
@@ -63,6 +69,11 @@ pub(crate) struct Thresholds {
     /// The part of the limit of a record's size beyond which the largest record is for SHARD, and
     /// for WATCH.
     pub(crate) of_max_record: (f64, f64),
+    /// Refusals (KEY_BUSY) of one record's writers: from the first number on SHARD, from the second
+    /// on WATCH.
+    pub(crate) key_busy: (u64, u64),
+    /// Waits of one record's writers: from there on WATCH.
+    pub(crate) waits: u64,
 }
 
 /// A namespace of a store.
@@ -97,6 +108,8 @@ pub(crate) struct SetSizing {
     pub(crate) measured: u64,
     /// The judgement.
     pub(crate) verdict: SetVerdict,
+    /// Writes a second to its hottest record, as given.
+    pub(crate) writes_per_s: Option<f64>,
     /// What counts against the limit of a record's size: header, key, bins.
     pub(crate) bytes: Distribution,
     /// What records take on the device.
@@ -109,6 +122,9 @@ pub(crate) struct SetSizing {
     pub(crate) histogram: Vec<Bucket>,
     /// Its bins, the heaviest first.
     pub(crate) bins: Vec<BinSizing>,
+    /// Its largest sharded collections, each as one; empty for a sample, which holds some of their
+    /// records only.
+    pub(crate) sharded: Vec<ShardedSizing>,
     /// How many shards.
     pub(crate) advice: Recommendation,
     /// What each number of shards would give.
@@ -122,7 +138,7 @@ pub(crate) struct SetSizing {
 /// A judgement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SetVerdict {
-    /// `OK`, `WATCH` or `SHARD`.
+    /// `OK`, `WATCH`, `REMODEL` or `SHARD`.
     pub(crate) level: Band,
     /// Which rule has decided.
     pub(crate) decided_by: &'static str,
@@ -132,8 +148,12 @@ pub(crate) struct SetVerdict {
     pub(crate) threshold: f64,
     /// The bin it is about.
     pub(crate) bin: Option<String>,
-    /// One sentence.
+    /// What helps.
+    pub(crate) remedy: Remedy,
+    /// What is so.
     pub(crate) sentence: String,
+    /// What to do.
+    pub(crate) helps: String,
 }
 
 /// How something is judged.
@@ -144,6 +164,8 @@ pub(crate) enum Band {
     Ok,
     /// Look again when it has grown.
     Watch,
+    /// Keep it in another form: sharding does not help.
+    Remodel,
     /// Shard it.
     Shard,
 }
@@ -155,6 +177,7 @@ impl Band {
         match self {
             Self::Ok => "OK",
             Self::Watch => "WATCH",
+            Self::Remodel => "REMODEL",
             Self::Shard => "SHARD",
         }
     }
@@ -184,17 +207,44 @@ pub(crate) struct CollectionSizing {
     pub(crate) collections: u64,
     /// Elements of a list, entries of a map.
     pub(crate) count: Distribution,
-    /// The mean element.
+    /// The mean element of all.
     pub(crate) element_bytes: f64,
-    /// `count.p99` times `element_bytes`, rounded: the number that decides whether it may live in
-    /// one record.
-    pub(crate) bytes_p99: u64,
+    /// What the elements of each take: at the 99th percentile it decides whether such a collection
+    /// may live in one record.
+    pub(crate) bytes: Distribution,
     /// Whether that is within 128 KiB.
     pub(crate) fits: bool,
+    /// How many shards would not make small enough: an element alone is larger than a shard.
+    pub(crate) blocked: u64,
+    /// What is in the way in the largest of these.
+    pub(crate) obstacle: Option<String>,
     /// The part of them that has a persisted index, 0 to 1.
     pub(crate) indexed: f64,
     /// What a secondary index of Aerospike's over its elements would take.
     pub(crate) aerospike_secondary_bytes: u64,
+}
+
+/// A sharded collection, its companions together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct ShardedSizing {
+    /// The key of its root.
+    pub(crate) key: String,
+    /// Its bin, where the companions name it.
+    pub(crate) bin: Option<String>,
+    /// Over how many shards it is spread; of time shards, in each bucket.
+    pub(crate) shards: u64,
+    /// Whether its shards are buckets of time.
+    pub(crate) by_time: bool,
+    /// Its companions.
+    pub(crate) companions: u64,
+    /// The elements in them.
+    pub(crate) elements: u64,
+    /// What they take.
+    pub(crate) bytes: u64,
+    /// What the largest of them takes.
+    pub(crate) largest_bytes: u64,
+    /// How it is judged, by its largest companion.
+    pub(crate) level: Band,
 }
 
 /// How many shards the largest record of a set asks for, or its largest list or map where most of
@@ -218,6 +268,8 @@ pub(crate) struct Recommendation {
     pub(crate) shards_p99: u64,
     /// How many elements fit into a shard of 128 KiB.
     pub(crate) elements_per_shard: Option<u64>,
+    /// What helps instead, where shards do not.
+    pub(crate) remedy: Remedy,
     /// Buckets of time instead.
     pub(crate) time: Option<TimeRecommendation>,
     /// The median time to live of records that have one, in seconds.
@@ -229,12 +281,17 @@ pub(crate) struct Recommendation {
 /// Shards by time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct TimeRecommendation {
-    /// `hour`, `day` or `week`.
+    /// `minute`, `5 minutes`, `15 minutes`, `hour`, `day` or `week`.
     pub(crate) width: &'static str,
+    /// The width in seconds.
+    pub(crate) width_s: u64,
     /// What a bucket takes at its 99th percentile, if every write adds an element.
     pub(crate) bucket_bytes_p99: u64,
     /// Hash shards within a bucket, since all writers are in the current one.
     pub(crate) hash_shards: u64,
+    /// How many buckets there are at a time: where the retention is known, or else the number of
+    /// elements.
+    pub(crate) buckets: Option<u64>,
 }
 
 /// What each number of shards would give.
@@ -314,14 +371,33 @@ pub(crate) struct RecordSizing {
 pub(crate) struct ContendedRecord {
     /// Its namespace.
     pub(crate) namespace: String,
-    /// Its key; `None` if it is not stored.
+    /// Its set; `None`: the record is gone.
+    pub(crate) set: Option<String>,
+    /// Its key, that of the root where shards of a collection were fought over; `None` if it is not
+    /// stored.
     pub(crate) key: Option<String>,
     /// Its digest.
     pub(crate) digest: String,
+    /// The list, map or counter that writers most likely meet in: its largest.
+    pub(crate) bin: Option<String>,
+    /// Over how many shards that is spread already.
+    pub(crate) shards: Option<u64>,
+    /// What helps.
+    pub(crate) remedy: Remedy,
+    /// What its record takes, or all companions together; `None`: the record is gone.
+    pub(crate) bytes: Option<u64>,
     /// How often a writer had to wait.
     pub(crate) waits: u64,
     /// How often a writer was refused.
     pub(crate) key_busy: u64,
+}
+
+impl ContendedRecord {
+    /// Returns its key, or else its digest.
+    pub(crate) fn name(&self) -> String {
+        let digest = || format!("(digest {})", self.digest);
+        self.key.clone().unwrap_or_else(digest)
+    }
 }
 
 /// Something worth knowing.

@@ -3,44 +3,66 @@
 use serde::Serialize;
 use spikelet::shard::arithmetic::{SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND};
 
+use super::bucket;
 use super::model::{Recommendation, ShardScenario, TimeRecommendation};
 use super::recommendation::{Need, Subject, recommend, what_if};
+use super::remedy::Remedy;
 use crate::report::{Cell, Report, Section, Table, bytes, count};
 use crate::sizing::present;
+
+/// From this many shards on, buckets of time are the better answer where elements come with time:
+/// each read of the whole collection reads every shard, a read of the newest one bucket.
+const HASH_SHARDS_MANY: u64 = 256;
 
 /// How one collection is best kept.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Plan {
+    /// What a person would say of it: the pattern, and why.
+    pub(crate) verdict: String,
     /// Its entries.
     pub(crate) entries: u64,
     /// What each takes, in bytes.
     pub(crate) entry_bytes: u64,
     /// Writes a second to it.
     pub(crate) writes_per_s: Option<f64>,
+    /// How long an entry is kept, in seconds.
+    pub(crate) retention_s: Option<u64>,
     /// What all entries take.
     pub(crate) total_bytes: u64,
-    /// The fewest shards, by size and rate.
+    /// The fewest shards, by size and rate; of time shards, in each bucket.
     pub(crate) shards: u64,
     /// The next power of two, which is what is made.
     pub(crate) shards_pow2: u64,
-    /// `one-record`, `hash-shards`, `time-shards` where there would be too many, or
-    /// `record-per-entry` where an entry alone is beyond what one record should hold.
+    /// `one-record`, `hash-shards`, `time-shards`, or `record-per-entry` where an entry alone is
+    /// beyond what one record should hold.
     pub(crate) pattern: &'static str,
     /// Why, in a sentence.
     pub(crate) why: String,
     /// What asked for that many: `size`, `rate`, or `nothing` for one.
     pub(crate) bound_by: &'static str,
-    /// The fewest shards by size.
+    /// The fewest shards by size, of the whole collection.
     pub(crate) shards_by_size: u64,
     /// The fewest shards by rate.
     pub(crate) shards_by_rate: u64,
     /// How many entries fit into a shard of 128 KiB.
     pub(crate) entries_per_shard: u64,
-    /// Buckets of time instead, if every write adds an entry and a bucket holds less than all of
-    /// them.
+    /// Buckets of time, if every write adds an entry and a bucket holds less than all of them.
     pub(crate) time: Option<TimeRecommendation>,
-    /// What each number of shards would give.
+    /// What each number of shards would give; of time shards, for a bucket.
     pub(crate) what_if: Vec<ShardScenario>,
+}
+
+/// What a plan is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct PlanNumbers {
+    /// How many entries there are; `None`: as many as come in the retention.
+    pub(crate) entries: Option<u64>,
+    /// What each takes.
+    pub(crate) entry_bytes: u64,
+    /// Writes a second to the collection.
+    pub(crate) writes_per_s: Option<f64>,
+    /// How long an entry is kept, in seconds.
+    pub(crate) retention_s: Option<u64>,
 }
 
 /// The most writes a second that are planned for: beyond it nothing on one machine is written.
@@ -57,6 +79,14 @@ pub(crate) enum PlanError {
     /// A collection of nothing.
     #[error("0 entries: there is nothing to plan, give at least 1")]
     NoEntries,
+    /// Nothing says how many entries there are.
+    #[error(
+        "how many entries there are is not known: give --entries, or --writes-per-s and --retention"
+    )]
+    UnknownEntries,
+    /// Entries that are not kept.
+    #[error("a retention of 0 keeps nothing: give at least 1s")]
+    NoRetention,
     /// Entries of nothing.
     #[error("entries of 0 bytes: each takes something, give at least 1")]
     NoBytes,
@@ -88,11 +118,20 @@ pub(super) fn checked_rate(writes_per_s: f64) -> Result<f64, RateError> {
 ///
 /// # Errors
 /// [`PlanError`]: numbers of which there is no collection.
-pub(crate) fn plan(
-    entries: u64,
-    entry_bytes: u64,
-    writes_per_s: Option<f64>,
-) -> Result<Plan, PlanError> {
+pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, PlanError> {
+    let PlanNumbers {
+        entry_bytes,
+        retention_s,
+        ..
+    } = *numbers;
+    let writes_per_s = numbers.writes_per_s.map(checked_rate).transpose()?;
+    if retention_s == Some(0) {
+        return Err(PlanError::NoRetention);
+    }
+    let kept = writes_per_s
+        .zip(retention_s)
+        .map(|(rate, kept)| (rate * kept as f64).ceil() as u64);
+    let entries = numbers.entries.or(kept).ok_or(PlanError::UnknownEntries)?;
     if entries == 0 {
         return Err(PlanError::NoEntries);
     }
@@ -105,50 +144,115 @@ pub(crate) fn plan(
             entries,
             entry_bytes,
         })?;
-    let writes_per_s = writes_per_s.map(checked_rate).transpose()?;
+    let remedy = if entry_bytes > SWEET_SPOT_BYTES {
+        Remedy::RecordPerEntry
+    } else {
+        Remedy::Shard
+    };
     let need = Need {
         subject: Subject::Collection,
         total_bytes,
         bytes_p99: total_bytes,
         element_bytes: Some(entry_bytes as f64),
         writes_per_s,
+        retention_s,
+        elements: Some(entries),
         time_to_live_s_p50: None,
+        remedy,
+        // Where each entry has a record, writes are spread with them.
+        remedy_for_rate: remedy,
     };
-    let advice = recommend(&need);
-    let pattern = match advice.shards_pow2 {
+    Ok(planned(&need, entries, entry_bytes))
+}
+
+fn planned(need: &Need, entries: u64, entry_bytes: u64) -> Plan {
+    let mut advice = recommend(need);
+    // A bucket that would hold more than all there is divides nothing.
+    advice.time = advice
+        .time
+        .filter(|time| time.bucket_bytes_p99 < need.total_bytes);
+    let is_by_time = |time: &TimeRecommendation| {
+        let is_kept_for_a_time = need.retention_s.is_some() && advice.bound_by == "size";
+        advice.shards_pow2 > HASH_SHARDS_MANY.max(time.hash_shards) || is_kept_for_a_time
+    };
+    let by_time = advice.time.clone().filter(is_by_time);
+    let pattern = match (&by_time, advice.shards_pow2) {
         _ if entry_bytes > SWEET_SPOT_BYTES => "record-per-entry",
-        1 => "one-record",
-        made if made > SHARDS_MAX => "time-shards",
+        (Some(_), _) => "time-shards",
+        (None, 1) => "one-record",
+        (None, made) if made > SHARDS_MAX => "time-shards",
         _ => "hash-shards",
     };
-    Ok(Plan {
+    let (shards, shards_pow2, judged) = match &by_time {
+        Some(time) => {
+            let bucket = Need {
+                total_bytes: time.bucket_bytes_p99,
+                ..*need
+            };
+            (time.hash_shards, time.hash_shards, bucket)
+        }
+        None => (advice.shards, advice.shards_pow2, *need),
+    };
+    let why = why(&advice, by_time.as_ref(), entries, entry_bytes);
+    Plan {
+        verdict: format!(
+            "{} {why}",
+            instruction(pattern, shards_pow2, by_time.as_ref())
+        ),
         entries,
         entry_bytes,
-        writes_per_s,
-        total_bytes,
-        shards: advice.shards,
-        shards_pow2: advice.shards_pow2,
+        writes_per_s: need.writes_per_s,
+        retention_s: need.retention_s,
+        total_bytes: need.total_bytes,
+        shards,
+        shards_pow2,
         pattern,
-        why: why(&advice, entries, entry_bytes),
+        why,
         bound_by: advice.bound_by,
         shards_by_size: advice.shards_by_size,
         shards_by_rate: advice.shards_by_rate,
         entries_per_shard: advice.elements_per_shard.unwrap_or_default(),
-        // A bucket that would hold more than all there is divides nothing.
-        time: advice
-            .time
-            .filter(|time| time.bucket_bytes_p99 < total_bytes),
-        what_if: what_if(&need, None),
-    })
+        time: advice.time,
+        what_if: what_if(&judged, Some(shards_pow2), None),
+    }
 }
 
-fn why(advice: &Recommendation, entries: u64, entry_bytes: u64) -> String {
+fn instruction(pattern: &str, shards: u64, time: Option<&TimeRecommendation>) -> String {
+    match (pattern, time) {
+        ("record-per-entry", _) => {
+            "Sharding does not help here: give each entry a record of its own.".to_owned()
+        }
+        ("one-record", _) => "Keep it in one record.".to_owned(),
+        ("time-shards", Some(time)) => format!("Shard it by time: {}.", bucket::sentence(time)),
+        ("time-shards", None) => "Divide it by time, or by another part of its key.".to_owned(),
+        _ => format!(
+            "Hash-shard it by {}: a read of all of it costs {} gets.",
+            count(shards),
+            count(shards)
+        ),
+    }
+}
+
+fn why(
+    advice: &Recommendation,
+    by_time: Option<&TimeRecommendation>,
+    entries: u64,
+    entry_bytes: u64,
+) -> String {
     if entry_bytes > SWEET_SPOT_BYTES {
         return format!(
-            "An entry of {} bytes is beyond the {} that one record should hold: give each a record of its own, and keep their \
-             keys in the collection.",
+            "An entry of {} bytes is beyond the {} that one record should hold: keep the keys of these records in the \
+             collection.",
             count(entry_bytes),
             count(SWEET_SPOT_BYTES)
+        );
+    }
+    if by_time.is_some() {
+        return format!(
+            "By hash, {} would ask for {} shards, all of which a read of the whole collection reads; old buckets expire on \
+             their own, and the newest entries are in one bucket.",
+            bytes(advice.total_bytes),
+            count(advice.shards_pow2)
         );
     }
     if advice.shards == 1 {
@@ -182,7 +286,7 @@ impl Plan {
             Cell::count(self.entries_per_shard),
         ]);
         answer.row([
-            Cell::text("shards by size"),
+            Cell::text("hash shards by size"),
             Cell::count(self.shards_by_size),
         ]);
         answer.row([
@@ -194,21 +298,44 @@ impl Plan {
             Cell::text("shards, as a power of two"),
             Cell::count(self.shards_pow2),
         ]);
+        if let Some(kept) = self.retention_s {
+            answer.row([Cell::text("retention in seconds"), Cell::count(kept)]);
+        }
         let mut section = Section::new("Plan")
-            .paragraph(format!("Pattern: {}. {}", self.pattern, self.why))
+            .paragraph(&self.verdict)
+            .fact("pattern", self.pattern)
             .table(answer);
-        if let Some(time) = &self.time {
+        let is_by_time = self.pattern == "time-shards" && self.time.is_some();
+        if let Some(time) = self.time.as_ref().filter(|_| !is_by_time) {
             section = section.paragraph(present::time_sentence(time));
         }
-        Report::new("Sizing plan").section(section).section(
-            Section::new("What if").table(present::what_if_table("The collection", &self.what_if)),
-        )
+        let report = Report::new("Sizing plan").section(section);
+        if self.what_if.is_empty() {
+            return report;
+        }
+        let subject = if is_by_time {
+            "A bucket"
+        } else {
+            "The collection"
+        };
+        report
+            .section(Section::new("What if").table(present::what_if_table(subject, &self.what_if)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sizing::Band;
+
+    fn plan(entries: u64, entry_bytes: u64, writes_per_s: Option<f64>) -> Result<Plan, PlanError> {
+        super::plan(&PlanNumbers {
+            entries: Some(entries),
+            entry_bytes,
+            writes_per_s,
+            retention_s: None,
+        })
+    }
 
     #[test]
     fn the_documented_collections_come_out_as_documented() {
@@ -224,7 +351,16 @@ mod tests {
                 "hash-shards",
             ),
             (600, 300, None, 180_000, 2, 2, "hash-shards"),
-            (5, 500_000, None, 2_500_000, 20, 32, "record-per-entry"),
+            (5, 500_000, None, 2_500_000, 1, 1, "record-per-entry"),
+            (
+                1,
+                1_000_000,
+                Some(400.0),
+                1_000_000,
+                1,
+                1,
+                "record-per-entry",
+            ),
             (100, 15, None, 1_500, 1, 1, "one-record"),
             (100, 15, Some(400.0), 1_500, 8, 8, "hash-shards"),
             (
@@ -266,9 +402,71 @@ mod tests {
     #[test]
     fn buckets_of_time_are_offered_where_they_divide() {
         let time = |entries| plan(entries, 15, Some(10.0)).unwrap().time;
-        // An hour of 10 writes a second is 36,000 entries.
-        assert_eq!(time(30_000), None);
+        // Five minutes of 10 writes a second are 3,000 entries.
+        assert_eq!(time(3_000), None);
         assert!(time(1_000_000).is_some());
+    }
+
+    #[test]
+    fn a_finer_bucket_answers_where_thousands_of_shards_would() {
+        let found = plan(30_000_000, 15, Some(10.0)).unwrap();
+        assert_eq!(
+            (found.pattern, found.shards_by_size),
+            ("time-shards", 3_434)
+        );
+        let time = found.time.unwrap();
+        assert_eq!((time.width, time.hash_shards), ("5 minutes", 1));
+        assert_eq!(time.buckets, Some(10_000));
+        assert_eq!((found.shards, found.what_if[0].band), (1, Band::Ok));
+        assert!(
+            found
+                .verdict
+                .starts_with("Shard it by time: a bucket for every 5 minutes")
+        );
+        let fast = plan(30_000_000, 15, Some(400.0)).unwrap();
+        let time = fast.time.as_ref().unwrap();
+        assert_eq!((time.width, time.hash_shards), ("minute", 8));
+        let own = fast.what_if.iter().find(|row| row.shards == 8).unwrap();
+        assert_eq!(own.band, Band::Ok);
+    }
+
+    #[test]
+    fn a_retention_says_how_many_entries_and_buckets_there_are() {
+        let numbers = PlanNumbers {
+            entries: None,
+            entry_bytes: 100,
+            writes_per_s: Some(10.0),
+            retention_s: Some(86_400),
+        };
+        let found = super::plan(&numbers).unwrap();
+        assert_eq!((found.entries, found.pattern), (864_000, "time-shards"));
+        let time = found.time.unwrap();
+        assert_eq!((time.width, time.buckets), ("minute", Some(1_440)));
+        let unknown = PlanNumbers {
+            retention_s: None,
+            ..numbers
+        };
+        assert_eq!(super::plan(&unknown), Err(PlanError::UnknownEntries));
+        let nothing = PlanNumbers {
+            retention_s: Some(0),
+            ..numbers
+        };
+        assert_eq!(super::plan(&nothing), Err(PlanError::NoRetention));
+    }
+
+    #[test]
+    fn no_plan_judges_its_own_recommendation_anything_but_ok() {
+        for entries in [1, 100, 6_000, 10_000, 300_000, 3_000_000, 30_000_000] {
+            for rate in [None, Some(0.5), Some(30.0), Some(400.0), Some(10_000.0)] {
+                let found = plan(entries, 15, rate).unwrap();
+                let own = found
+                    .what_if
+                    .iter()
+                    .find(|row| row.shards == found.shards_pow2);
+                let own = own.unwrap_or_else(|| panic!("{entries} {rate:?}: {found:?}"));
+                assert_eq!(own.band, Band::Ok, "{entries} {rate:?}");
+            }
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! How many shards, and what would be with more or fewer.
 
 use spikelet::shard::arithmetic::{
-    BucketWidth, SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, aerospike_index_bytes,
-    collision_chance, elements_per_shard, power_of_two, shards_by_rate, shards_by_size,
-    writes_per_hold,
+    SHARDS_MAX, SWEET_SPOT_BYTES, WRITES_PER_SECOND, aerospike_index_bytes, collision_chance,
+    elements_per_shard, power_of_two, shards_by_rate, shards_by_size, writes_per_hold,
 };
 
+use super::bucket::Growth;
 use super::model::{Band, Recommendation, ShardScenario, TimeRecommendation};
+use super::remedy::Remedy;
 use super::verdict::band;
 use crate::report::{bytes, count, decimal};
 
@@ -40,36 +41,81 @@ pub(super) struct Need {
     /// The mean element; `None`: there is none.
     pub(super) element_bytes: Option<f64>,
     pub(super) writes_per_s: Option<f64>,
+    /// How long elements are kept, in seconds.
+    pub(super) retention_s: Option<u64>,
+    /// How many there are in all, where that is known.
+    pub(super) elements: Option<u64>,
     pub(super) time_to_live_s_p50: Option<u64>,
+    /// What helps where it is too large.
+    pub(super) remedy: Remedy,
+    /// What helps where it is too hot.
+    pub(super) remedy_for_rate: Remedy,
+}
+
+impl Need {
+    /// Returns whether shards make it smaller, or are not needed.
+    const fn is_spread_by_size(&self) -> bool {
+        matches!(self.remedy, Remedy::Nothing | Remedy::Shard)
+    }
+
+    /// Returns whether shards take writes from it.
+    const fn is_spread_by_rate(&self) -> bool {
+        matches!(self.remedy_for_rate, Remedy::Nothing | Remedy::Shard)
+    }
+
+    /// Returns the rate of which shards take a part each.
+    fn rate(&self) -> f64 {
+        self.writes_per_s
+            .filter(|_| self.is_spread_by_rate())
+            .unwrap_or(0.0)
+    }
 }
 
 /// Recommends how to shard.
 pub(super) fn recommend(need: &Need) -> Recommendation {
-    let by_size = shards_by_size(need.total_bytes, SWEET_SPOT_BYTES);
-    let by_rate = shards_by_rate(need.writes_per_s.unwrap_or(0.0), WRITES_PER_SECOND);
-    let shards = by_size.max(by_rate);
-    let bound_by = match (by_size, by_rate) {
+    let by_size = |size: u64| match need.is_spread_by_size() {
+        true => shards_by_size(size, SWEET_SPOT_BYTES),
+        false => 1,
+    };
+    let by_rate = shards_by_rate(need.rate(), WRITES_PER_SECOND);
+    let (shards_by_size, p99_by_size) = (by_size(need.total_bytes), by_size(need.bytes_p99));
+    let shards = shards_by_size.max(by_rate);
+    let bound_by = match (shards_by_size, by_rate) {
         (1, 1) => "nothing",
-        _ if by_rate > by_size => "rate",
+        _ if by_rate > shards_by_size => "rate",
         _ => "size",
     };
     let mut advice = Recommendation {
         total_bytes: need.total_bytes,
-        shards_by_size: by_size,
+        shards_by_size,
         shards_by_rate: by_rate,
         shards,
         shards_pow2: power_of_two(shards),
         bound_by,
-        shards_p99: power_of_two(shards_by_size(need.bytes_p99, SWEET_SPOT_BYTES).max(by_rate)),
+        shards_p99: power_of_two(p99_by_size.max(by_rate)),
         elements_per_shard: need
             .element_bytes
             .map(|bytes| elements_per_shard(bytes.ceil() as u64)),
+        remedy: remedy(need, shards),
         time: time(need),
         time_to_live_s_p50: need.time_to_live_s_p50,
         sentence: String::new(),
     };
     advice.sentence = sentence(need, &advice);
     advice
+}
+
+/// Returns what helps: shards if any are asked for, or else what helps where they do not.
+fn remedy(need: &Need, shards: u64) -> Remedy {
+    let is_hot = need
+        .writes_per_s
+        .is_some_and(|rate| rate > WRITES_PER_SECOND);
+    match shards {
+        _ if !need.is_spread_by_size() => need.remedy,
+        1 if is_hot && !need.is_spread_by_rate() => need.remedy_for_rate,
+        1 => Remedy::Nothing,
+        _ => Remedy::Shard,
+    }
 }
 
 fn sentence(need: &Need, advice: &Recommendation) -> String {
@@ -83,17 +129,10 @@ fn sentence(need: &Need, advice: &Recommendation) -> String {
             count(SHARDS_MAX)
         );
     }
+    if !matches!(advice.remedy, Remedy::Nothing | Remedy::Shard) {
+        return format!("Shards do not help. {}", advice.remedy.instruction(None));
+    }
     match advice.bound_by {
-        "size" if need.element_bytes.is_none() => format!(
-            "{size} asks for {} pieces of at most 128 KiB, but there is no list or map that could be sharded: keep the large \
-             value elsewhere, or cut it up.",
-            count(advice.shards)
-        ),
-        "rate" if need.element_bytes.is_none() => format!(
-            "{rate} writes a second ask for {} records, but there is no list or map that could be sharded: shard a counter, \
-             or give what is written together a record of its own.",
-            count(advice.shards)
-        ),
         "size" => format!(
             "{size} in shards of at most 128 KiB asks for {}, so {made} are made; the size decides, not the rate.",
             count(advice.shards)
@@ -119,40 +158,44 @@ fn exact_rate(rate: f64) -> String {
     decimal(rate, (1..6).find(is_whole).unwrap_or(6))
 }
 
-/// Returns the name of a width.
-const fn width_name(width: BucketWidth) -> &'static str {
-    match width {
-        BucketWidth::Hour => "hour",
-        BucketWidth::Day => "day",
-        BucketWidth::Week => "week",
-    }
-}
-
-/// Recommends buckets of time; `None` if it is not known how fast elements come.
+/// Recommends buckets of time; `None` if it is not known how fast elements come, or one element is
+/// larger than a shard.
 fn time(need: &Need) -> Option<TimeRecommendation> {
-    let rate = need.writes_per_s.filter(|rate| *rate > 0.0)?;
-    let element = need.element_bytes?;
-    let width = BucketWidth::advised(rate, element).unwrap_or(BucketWidth::Hour);
-    let bucket_bytes_p99 = width.bucket_bytes_p99(rate, element).ceil() as u64;
-    let hash_shards = shards_by_size(bucket_bytes_p99, SWEET_SPOT_BYTES)
-        .max(shards_by_rate(rate, WRITES_PER_SECOND));
-    Some(TimeRecommendation {
-        width: width_name(width),
-        bucket_bytes_p99,
-        hash_shards: power_of_two(hash_shards),
-    })
+    let per_s = need.writes_per_s.filter(|rate| *rate > 0.0)?;
+    let element_bytes = need.element_bytes?;
+    let growth = Growth {
+        per_s,
+        element_bytes,
+        retention_s: need.retention_s,
+        elements: need.elements,
+    };
+    need.is_spread_by_size().then(|| growth.recommend())
 }
 
 /// Returns the table over the number of shards: powers of two up to where shards are small enough,
-/// and to 32 at least.
-pub(super) fn what_if(need: &Need, index_bytes_per_record: Option<f64>) -> Vec<ShardScenario> {
+/// and to 32 at least. Empty where shards do not help. `enough`: a number of shards that was
+/// recommended, from which on nothing more is asked for.
+pub(super) fn what_if(
+    need: &Need,
+    enough: Option<u64>,
+    index_bytes_per_record: Option<f64>,
+) -> Vec<ShardScenario> {
     let mut rows = Vec::new();
     let mut shards = 1_u64;
+    if !need.is_spread_by_size() {
+        return rows;
+    }
     while shards <= SHARDS_MAX {
-        let writes_per_s = need.writes_per_s.map(|rate| rate / shards as f64);
+        let writes_per_s = need
+            .writes_per_s
+            .map(|_| need.rate() / shards as f64)
+            .filter(|_| need.is_spread_by_rate());
         let lambda = writes_per_s.map(|rate| writes_per_hold(rate, HOLD_MS));
         let bytes_per_shard = need.total_bytes.div_ceil(shards);
-        let band = band(bytes_per_shard, writes_per_s);
+        let band = match enough {
+            Some(enough) if shards >= enough => Band::Ok,
+            _ => band(bytes_per_shard, writes_per_s),
+        };
         rows.push(ShardScenario {
             shards,
             bytes_per_shard,
@@ -183,7 +226,11 @@ mod tests {
             bytes_p99: total_bytes,
             element_bytes: Some(15.0),
             writes_per_s,
+            retention_s: None,
+            elements: None,
             time_to_live_s_p50: None,
+            remedy: Remedy::Shard,
+            remedy_for_rate: Remedy::Shard,
         }
     }
 
@@ -214,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_table_goes_on_until_shards_are_fine() {
-        let rows = what_if(&need(4_500_000, Some(400.0)), Some(20.0));
+        let rows = what_if(&need(4_500_000, Some(400.0)), None, Some(20.0));
         let last = rows.last().unwrap();
         assert_eq!((rows.len(), last.shards, last.band), (8, 128, Band::Ok));
         assert_eq!(rows[3].writes_per_s, Some(50.0));
@@ -223,8 +270,41 @@ mod tests {
             (rows[3].aerospike_index_bytes, rows[3].index_bytes),
             (1_024, Some(160))
         );
-        assert_eq!(what_if(&need(1, None), None).len(), 6);
-        assert_eq!(what_if(&need(u64::MAX, None), None).len(), 13);
+        assert_eq!(what_if(&need(1, None), None, None).len(), 6);
+        assert_eq!(what_if(&need(u64::MAX, None), None, None).len(), 13);
+    }
+
+    #[test]
+    fn what_is_recommended_is_not_worth_watching() {
+        let need = need(4_500_000, Some(400.0));
+        let made = recommend(&need).shards_pow2;
+        let rows = what_if(&need, Some(made), None);
+        let judged: Vec<_> = rows.iter().map(|row| (row.shards, row.band)).collect();
+        assert!(judged.contains(&(made / 2, Band::Shard)), "{judged:?}");
+        assert!(judged.contains(&(made, Band::Ok)), "{judged:?}");
+    }
+
+    #[test]
+    fn shards_are_not_advised_for_what_they_do_not_make_smaller() {
+        let blocked = Need {
+            remedy: Remedy::RecordPerEntry,
+            ..need(700_000, Some(400.0))
+        };
+        let found = recommend(&blocked);
+        assert_eq!((found.shards_by_size, found.shards_by_rate), (1, 8));
+        assert_eq!((found.remedy, found.time), (Remedy::RecordPerEntry, None));
+        assert!(
+            found.sentence.starts_with("Shards do not help."),
+            "{}",
+            found.sentence
+        );
+        assert!(what_if(&blocked, None, None).is_empty());
+        let text = Need {
+            remedy_for_rate: Remedy::SeveralRecords,
+            ..need(700, Some(400.0))
+        };
+        let found = recommend(&text);
+        assert_eq!((found.shards, found.remedy), (1, Remedy::SeveralRecords));
     }
 
     #[test]
@@ -232,8 +312,7 @@ mod tests {
         let slow = recommend(&need(1, Some(0.001))).time.unwrap();
         assert_eq!((slow.width, slow.hash_shards), ("day", 1));
         let fast = recommend(&need(1, Some(400.0))).time.unwrap();
-        assert_eq!(fast.width, "hour");
-        assert!(fast.hash_shards >= 128, "{fast:?}");
+        assert_eq!((fast.width, fast.hash_shards), ("minute", 8));
         for unknown in [None, Some(0.0)] {
             assert_eq!(recommend(&need(1, unknown)).time, None);
         }

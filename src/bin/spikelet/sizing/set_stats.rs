@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use spikelet::record::MAX_BINS;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Options;
-use super::measure::{BinKind, CollectionMeasure, RecordMeasure};
+use super::measure::{BinKind, BinMeasure, CollectionMeasure, Companion, RecordMeasure};
+use super::remedy::{Obstacle, Remedy};
 use super::sample::Reservoir;
 use super::size_histogram::SizeHistogram;
 
@@ -83,6 +85,8 @@ pub(super) struct SetStats {
     pub(super) records: u64,
     /// What counts against the limit of a record's size, record by record.
     pub(super) counted: SizeHistogram,
+    /// That of the records that are judged: companions are judged with their collection.
+    pub(super) judged: SizeHistogram,
     /// What records take on the device.
     pub(super) stored: SizeHistogram,
     pub(super) expiring: u64,
@@ -95,8 +99,12 @@ pub(super) struct SetStats {
     pub(super) companions: u64,
     pub(super) too_many_bins: u64,
     pub(super) long_names: u64,
-    /// Whether most of the largest record is a list or map.
-    pub(super) largest_is_collection: bool,
+    /// What helps the records beyond 128 KiB, and how many it helps.
+    pub(super) remedies: BTreeMap<Remedy, u64>,
+    /// The largest record that is judged, whatever its size.
+    pub(super) heaviest: Option<RecordMeasure>,
+    /// The sharded collections, by root and bin.
+    pub(super) sharded: BTreeMap<(String, Option<String>), ShardedStats>,
     pub(super) largest: Top,
     pub(super) most_written: Top,
     sample: Option<Reservoir<RecordMeasure>>,
@@ -115,13 +123,29 @@ pub(super) struct BinStats {
 #[derive(Debug, Default)]
 pub(super) struct CollectionStats {
     pub(super) counts: SizeHistogram,
-    /// What all their elements take.
-    pub(super) bytes: u64,
-    /// What those of the largest take.
-    pub(super) largest_bytes: u64,
+    /// What the elements of each take.
+    pub(super) sizes: SizeHistogram,
     pub(super) indexed: u64,
     /// Collections with keys that are no integer, text or bytes.
     pub(super) with_odd_keys: u64,
+    /// Collections that shards would not make small enough.
+    pub(super) blocked: u64,
+    /// What is in the way in the largest of these, and what that takes.
+    pub(super) obstacle: Option<(u64, Obstacle)>,
+}
+
+/// A sharded collection: its companions together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ShardedStats {
+    /// Over how many shards it is spread; of time shards, in each bucket.
+    pub(super) shards: u64,
+    /// Whether its shards are buckets of time.
+    pub(super) by_time: bool,
+    pub(super) companions: u64,
+    pub(super) elements: u64,
+    pub(super) bytes: u64,
+    /// What its largest companion takes.
+    pub(super) largest_bytes: u64,
 }
 
 impl SetStats {
@@ -132,6 +156,7 @@ impl SetStats {
         Self {
             records: 0,
             counted: SizeHistogram::default(),
+            judged: SizeHistogram::default(),
             stored: SizeHistogram::default(),
             expiring: 0,
             times_to_live_s: SizeHistogram::default(),
@@ -142,7 +167,9 @@ impl SetStats {
             companions: 0,
             too_many_bins: 0,
             long_names: 0,
-            largest_is_collection: false,
+            remedies: BTreeMap::new(),
+            heaviest: None,
+            sharded: BTreeMap::new(),
             largest: Top::new(options.top),
             most_written: Top::new(options.top),
             sample: options.sample.map(reservoir),
@@ -170,27 +197,27 @@ impl SetStats {
     }
 
     fn take(&mut self, record: RecordMeasure) {
-        if record.bytes > self.counted.max() {
-            self.largest_is_collection = record
-                .largest_bin()
-                .is_some_and(|bin| bin.collection.is_some());
-        }
         self.counted.add(record.bytes);
+        match &record.companion {
+            Some(companion) => self.take_companion(companion, &record),
+            None => self.judge(&record),
+        }
         self.stored.add(record.stored_bytes);
         if let Some(seconds) = record.time_to_live_s {
             self.times_to_live_s.add(seconds);
         }
         self.expiring += u64::from(record.expires);
         self.without_key += u64::from(record.key.is_empty());
-        self.companions += u64::from(record.is_companion);
-        self.colon_in_key += u64::from(record.colon_in_key && !record.is_companion);
+        self.companions += u64::from(record.companion.is_some());
+        self.colon_in_key += u64::from(record.colon_in_key && record.companion.is_none());
         self.too_many_bins += u64::from(record.bins.len() > MAX_BINS);
         self.long_names += u64::from(record.bins.iter().any(|bin| bin.has_long_name()));
+        let is_judged = record.companion.is_none();
         for bin in &record.bins {
             let stats = bin_of(&mut self.bins, &bin.name);
             *stats.kinds.entry(bin.kind).or_default() += 1;
             stats.sizes.add(bin.bytes);
-            if let Some(collection) = &bin.collection {
+            if let Some(collection) = bin.collection.as_ref().filter(|_| is_judged) {
                 stats.collections.add(collection);
             }
         }
@@ -199,6 +226,35 @@ impl SetStats {
                 .offer(u64::from(record.generation), &record);
         }
         self.largest.offer(record.bytes, &record);
+    }
+
+    /// Counts a record that is no companion for the verdict.
+    fn judge(&mut self, record: &RecordMeasure) {
+        if self.judged.count() == 0 || record.bytes > self.judged.max() {
+            self.heaviest = Some(record.clone());
+        }
+        self.judged.add(record.bytes);
+        if record.bytes > SWEET_SPOT_BYTES
+            && let Some(remedy) = record.remedy()
+        {
+            *self.remedies.entry(remedy).or_default() += 1;
+        }
+    }
+
+    /// Counts a companion with its collection.
+    fn take_companion(&mut self, companion: &Companion, record: &RecordMeasure) {
+        let name = (companion.root.clone(), companion.bin.clone());
+        let collection = self.sharded.entry(name).or_default();
+        collection.shards = collection.shards.max(companion.shards);
+        collection.by_time |= companion.in_bucket;
+        collection.companions += 1;
+        collection.bytes += record.bytes;
+        collection.largest_bytes = collection.largest_bytes.max(record.bytes);
+        let own = |bin: &&BinMeasure| !bin.is_description();
+        let counts = record.bins.iter().filter(own);
+        collection.elements += counts
+            .map(|bin| bin.collection.as_ref().map_or(1, |found| found.count))
+            .sum::<u64>();
     }
 }
 
@@ -214,15 +270,21 @@ fn bin_of<'b>(bins: &'b mut BTreeMap<String, BinStats>, name: &str) -> &'b mut B
 impl CollectionStats {
     fn add(&mut self, collection: &CollectionMeasure) {
         self.counts.add(collection.count);
-        self.bytes += collection.bytes;
-        self.largest_bytes = self.largest_bytes.max(collection.bytes);
+        self.sizes.add(collection.bytes);
+        if let Some(obstacle) = &collection.obstacle {
+            self.blocked += 1;
+            let is_larger = |(bytes, _): &(u64, Obstacle)| *bytes < collection.bytes;
+            if self.obstacle.as_ref().is_none_or(is_larger) {
+                self.obstacle = Some((collection.bytes, obstacle.clone()));
+            }
+        }
         self.indexed += u64::from(collection.indexed);
         self.with_odd_keys += u64::from(collection.odd_keys > 0);
     }
 
     /// Returns the mean size of an element; 0 if there is none.
     pub(super) fn element_bytes(&self) -> f64 {
-        self.bytes as f64 / self.counts.total().max(1) as f64
+        self.sizes.total() as f64 / self.counts.total().max(1) as f64
     }
 }
 

@@ -114,6 +114,13 @@ impl SizeHistogram {
         self.max()
     }
 
+    /// Returns how many values are larger than this one.
+    #[must_use]
+    pub(crate) fn beyond(&self, value: u64) -> u64 {
+        let larger = (std::ops::Bound::Excluded(value), std::ops::Bound::Unbounded);
+        self.counts.range(larger).map(|(_, count)| count).sum()
+    }
+
     /// Returns the usual figures.
     #[must_use]
     pub(crate) fn distribution(&self) -> Distribution {

@@ -3,21 +3,23 @@
 use std::collections::BTreeMap;
 
 use spikelet::shard::arithmetic::{
-    aerospike_index_bytes, aerospike_secondary_bytes, consolidated_bytes, rewrite_factor,
+    SWEET_SPOT_BYTES, aerospike_index_bytes, aerospike_secondary_bytes, rewrite_factor,
 };
 
 use super::Options;
+use super::headline::{Headline, helps};
 use super::lint::{damage, lints};
 use super::measure::RecordMeasure;
 use super::model::{
-    BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing, RecordSizing,
-    Rewrite, SampleNote, SetSizing, Sizing,
+    Band, BinSizing, CollectionSizing, ContendedRecord, IndexMemory, Lint, NamespaceSizing,
+    RecordSizing, Rewrite, SampleNote, SetSizing, ShardedSizing, Sizing,
 };
 use super::recommendation::{COPIES, Need, Subject, recommend, what_if};
+use super::remedy::Remedy;
 use super::sample::intervals;
 use super::set_stats::{BinStats, SetStats, StatsBySet};
 use super::size_histogram::{Distribution, histogram};
-use super::verdict::{THRESHOLDS, VerdictInput, heaviest_collection, judge};
+use super::verdict::{THRESHOLDS, VerdictInput, heaviest_collection, judge, remedy_for_rate};
 
 /// What changes in a record without lists and maps: an integer.
 const INTEGER_BYTES: f64 = 8.0;
@@ -36,15 +38,8 @@ pub(super) struct Origin {
 /// Builds the sizing from what was counted.
 pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>) -> Sizing {
     let surveys = stats.finish();
-    let mut sets = Vec::new();
     let mut found: Vec<Lint> = origin.namespaces.iter().filter_map(damage).collect();
     for ((namespace, set), stats) in &surveys {
-        let index = origin
-            .namespaces
-            .iter()
-            .find(|one| one.namespace == *namespace);
-        let each = index.map(|one| one.index_bytes_per_record);
-        sets.push(set_sizing(options, (namespace, set), stats, each));
         found.extend(lints(
             options,
             (namespace, set),
@@ -52,11 +47,34 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
             origin.knows_indexes,
         ));
     }
-    sets.sort_by_key(|set| {
+    let largest = heaviest(
+        options,
+        &surveys,
+        |stats| stats.largest.iter().collect(),
+        |record| record.bytes,
+    );
+    let most_written = heaviest(
+        options,
+        &surveys,
+        |stats| stats.most_written.iter().collect(),
+        |record| u64::from(record.generation),
+    );
+    let hottest = hottest_set(&surveys, &origin.contended);
+    let mut sets: Vec<(SetSizing, SetStats)> = Vec::new();
+    for (names, stats) in surveys {
+        let rate = rate_of(options, &names, hottest.as_ref());
+        sets.push((set_sizing(options, &origin, &names, &stats, rate), stats));
+    }
+    sets.sort_by_key(|(set, _)| {
         let urgency = std::cmp::Reverse((set.verdict.level, set.bytes.total));
         (urgency, set.namespace.clone(), set.set.clone())
     });
+    let verdict = Headline::new(&sets, &origin.contended);
+    let sets: Vec<SetSizing> = sets.into_iter().map(|(set, _)| set).collect();
+    let mut contended = origin.contended;
+    contended.truncate(options.top);
     Sizing {
+        verdict,
         source: origin.source,
         source_kind: origin.kind,
         records: sets.iter().map(|set| set.records).sum(),
@@ -67,86 +85,178 @@ pub(super) fn summarize(options: &Options, origin: Origin, stats: StatsBySet<'_>
         }),
         max_record_bytes: options.max_record_bytes,
         writes_per_s: options.writes_per_s,
+        writes_per_s_unassigned: options.writes_per_s.is_some() && hottest.is_none(),
         thresholds: THRESHOLDS,
         namespaces: origin.namespaces,
         sets,
-        largest: heaviest(
-            options,
-            &surveys,
-            |stats| stats.largest.iter().collect(),
-            |record| record.bytes,
-        ),
-        most_written: heaviest(
-            options,
-            &surveys,
-            |stats| stats.most_written.iter().collect(),
-            |record| u64::from(record.generation),
-        ),
-        contended: origin.contended,
+        largest,
+        most_written,
+        contended,
         lints: found,
     }
 }
 
+/// The names of a namespace and a set.
+type SetName = (String, String);
+
+/// Returns the set with the hottest record: the one that writers fought over most, or else the one
+/// written most often; the only set, if there is no other. `None`: nothing tells.
+fn hottest_set(
+    surveys: &BTreeMap<SetName, SetStats>,
+    contended: &[ContendedRecord],
+) -> Option<SetName> {
+    let fought_over = contended
+        .iter()
+        .find_map(|hot| Some((hot.namespace.clone(), hot.set.clone()?)));
+    let only = || (surveys.len() == 1).then(|| surveys.keys().next().cloned())?;
+    let generation = |stats: &SetStats| {
+        let records = stats.most_written.iter();
+        records.map(|record| record.generation).max().unwrap_or(0)
+    };
+    let written = || {
+        let most = surveys.iter().max_by_key(|(_, stats)| generation(stats))?;
+        (generation(most.1) > 1).then(|| most.0.clone())
+    };
+    fought_over.or_else(only).or_else(written)
+}
+
+/// Returns the writes a second to the hottest record of a set, as given.
+fn rate_of(options: &Options, names: &SetName, hottest: Option<&SetName>) -> Option<f64> {
+    let own = options
+        .writes_per_s_of
+        .iter()
+        .find_map(|(set, rate)| (*set == names.1).then_some(*rate));
+    own.or_else(|| options.writes_per_s.filter(|_| hottest == Some(names)))
+}
+
 fn set_sizing(
     options: &Options,
-    (namespace, set): (&str, &str),
+    origin: &Origin,
+    (namespace, set): &SetName,
     stats: &SetStats,
-    index_bytes_per_record: Option<f64>,
+    writes_per_s: Option<f64>,
 ) -> SetSizing {
     let bytes = stats.counted.distribution();
-    let bins = bins(stats);
-    let largest_is_collection = stats.largest_is_collection;
-    let verdict = judge(&VerdictInput {
+    let index = origin
+        .namespaces
+        .iter()
+        .find(|one| one.namespace == *namespace);
+    let index_bytes_per_record = index.map(|one| one.index_bytes_per_record);
+    let mut contended = origin.contended.iter();
+    let case = VerdictInput {
         options,
-        bytes: &bytes,
-        bins: &bins,
-        largest_is_collection,
-    });
-    let heaviest = heaviest_collection(&bins)
-        .and_then(|bin| bin.collection.as_ref())
-        .filter(|found| found.element_bytes > 0.0);
-    // Shards relieve a record of its collection only: where that is not most of it, its own bytes
-    // count.
-    let (subject, total_bytes, bytes_p99) = match heaviest {
-        Some(found) if !largest_is_collection => {
-            let bins = stats.bins.values();
-            let largest = bins.map(|bin| bin.collections.largest_bytes).max();
-            (Subject::Collection, largest.unwrap_or(0), found.bytes_p99)
-        }
-        _ => (Subject::Record, bytes.max, bytes.p99),
+        stats,
+        writes_per_s,
+        contended: contended
+            .find(|hot| hot.namespace == *namespace && hot.set.as_ref() == Some(set)),
     };
-    let lives = &stats.times_to_live_s;
-    let need = Need {
-        subject,
-        total_bytes,
-        bytes_p99,
-        element_bytes: heaviest.map(|found| found.element_bytes),
-        writes_per_s: options.writes_per_s,
-        time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
-    };
+    let bins = bins(stats);
+    let verdict = judge(&case);
+    let need = need(&case);
     let records_bytes = |each: f64| (each * stats.records as f64).round() as u64;
-    SetSizing {
-        namespace: namespace.to_owned(),
-        set: set.to_owned(),
+    let mut sizing = SetSizing {
+        namespace: namespace.clone(),
+        set: set.clone(),
         records: stats.records,
         measured: stats.counted.count(),
         verdict,
+        writes_per_s,
         stored_bytes: stats.stored.distribution(),
         intervals: options
             .sample
             .map(|sample| intervals(&stats.counted, sample.seed)),
         shares: stats.counted.shares(),
         histogram: histogram(&stats.stored, &stats.counted),
+        sharded: sharded(options, stats),
         advice: recommend(&need),
-        what_if: what_if(&need, index_bytes_per_record),
+        what_if: what_if(&need, None, index_bytes_per_record),
         index: IndexMemory {
             aerospike_bytes: aerospike_index_bytes(stats.records, COPIES),
             bytes: index_bytes_per_record.map(records_bytes),
         },
-        rewrites: rewrites(options, &bytes, &bins),
+        rewrites: rewrites(writes_per_s, &bytes, &bins),
         bytes,
         bins,
+    };
+    sizing.verdict.helps = helps(&sizing);
+    sizing
+}
+
+/// Returns what shards are counted for: the largest record, or the largest list or map where most of
+/// that record is none. Shards relieve a record of its collection only.
+fn need(case: &VerdictInput<'_>) -> Need {
+    let stats = case.stats;
+    let heaviest = stats.heaviest.as_ref();
+    let remedy = heaviest
+        .and_then(RecordMeasure::remedy)
+        .unwrap_or(Remedy::Nothing);
+    let collection = heaviest_collection(stats)
+        .map(|(_, found)| found)
+        .filter(|found| found.element_bytes() > 0.0);
+    let judged = &stats.judged;
+    let lives = &stats.times_to_live_s;
+    let is_small = judged.max() <= SWEET_SPOT_BYTES;
+    let whole = (Subject::Record, judged.max(), judged.per_mille(990), remedy);
+    let (subject, total_bytes, bytes_p99, remedy) = match collection {
+        _ if is_small => whole,
+        Some(found) if remedy != Remedy::Shard && found.blocked == 0 => {
+            let sizes = stats.bins.values().map(|bin| &bin.collections);
+            let largest = sizes.filter(|found| found.blocked == 0);
+            let largest = largest.map(|found| found.sizes.max()).max().unwrap_or(0);
+            // Where no collection is too large on its own, shards do not help the record.
+            let remedy = match largest {
+                largest if largest > SWEET_SPOT_BYTES => Remedy::Shard,
+                _ => remedy,
+            };
+            (
+                Subject::Collection,
+                largest,
+                found.sizes.per_mille(990),
+                remedy,
+            )
+        }
+        _ => whole,
+    };
+    Need {
+        subject,
+        total_bytes,
+        bytes_p99,
+        element_bytes: collection.map(|found| found.element_bytes()),
+        writes_per_s: case.writes_per_s,
+        retention_s: None,
+        elements: None,
+        time_to_live_s_p50: (lives.count() > 0).then(|| lives.per_mille(500)),
+        remedy: if is_small { Remedy::Nothing } else { remedy },
+        remedy_for_rate: remedy_for_rate(case),
     }
+}
+
+/// Returns the largest sharded collections.
+fn sharded(options: &Options, stats: &SetStats) -> Vec<ShardedSizing> {
+    if options.sample.is_some() {
+        return Vec::new();
+    }
+    let sizing =
+        |((key, bin), found): (&(String, Option<String>), &super::set_stats::ShardedStats)| {
+            ShardedSizing {
+                key: key.clone(),
+                bin: bin.clone(),
+                shards: found.shards,
+                by_time: found.by_time,
+                companions: found.companions,
+                elements: found.elements,
+                bytes: found.bytes,
+                largest_bytes: found.largest_bytes,
+                level: match found.largest_bytes {
+                    size if size > SWEET_SPOT_BYTES => Band::Shard,
+                    _ => Band::Ok,
+                },
+            }
+        };
+    let mut sharded: Vec<ShardedSizing> = stats.sharded.iter().map(sizing).collect();
+    sharded.sort_by_key(|found| std::cmp::Reverse((found.level, found.bytes)));
+    sharded.truncate(options.top);
+    sharded
 }
 
 fn bins(stats: &SetStats) -> Vec<BinSizing> {
@@ -174,16 +284,17 @@ fn collection(bin: &BinStats) -> Option<CollectionSizing> {
     let found = &bin.collections;
     let collections = found.counts.count();
     (collections > 0).then(|| {
-        let count = found.counts.distribution();
-        let element_bytes = found.element_bytes();
-        // Hundredths of bytes, so that the mean keeps its decimals.
-        let hundredths = (element_bytes * 100.0).round() as u64;
-        let bytes_p99 = consolidated_bytes(count.p99, hundredths).div_ceil(100);
+        let (count, bytes) = (found.counts.distribution(), found.sizes.distribution());
         CollectionSizing {
             collections,
-            element_bytes,
-            bytes_p99,
-            fits: bytes_p99 <= THRESHOLDS.collection_bytes_p99,
+            element_bytes: found.element_bytes(),
+            fits: bytes.p99 <= THRESHOLDS.collection_bytes_p99,
+            bytes,
+            blocked: found.blocked,
+            obstacle: found
+                .obstacle
+                .as_ref()
+                .map(|(_, obstacle)| obstacle.words()),
             indexed: found.indexed as f64 / collections as f64,
             aerospike_secondary_bytes: aerospike_secondary_bytes(count.total),
             count,
@@ -191,7 +302,7 @@ fn collection(bin: &BinStats) -> Option<CollectionSizing> {
     })
 }
 
-fn rewrites(options: &Options, bytes: &Distribution, bins: &[BinSizing]) -> Vec<Rewrite> {
+fn rewrites(writes_per_s: Option<f64>, bytes: &Distribution, bins: &[BinSizing]) -> Vec<Rewrite> {
     let rewrite = |bin: Option<&str>, changed_bytes: f64| {
         let factor_p99 = rewrite_factor(bytes.p99, changed_bytes);
         Rewrite {
@@ -199,9 +310,7 @@ fn rewrites(options: &Options, bytes: &Distribution, bins: &[BinSizing]) -> Vec<
             changed_bytes,
             factor_p50: rewrite_factor(bytes.p50, changed_bytes),
             factor_p99,
-            megabytes_per_s: options
-                .writes_per_s
-                .map(|rate| rate * bytes.p99 as f64 / 1e6),
+            megabytes_per_s: writes_per_s.map(|rate| rate * bytes.p99 as f64 / 1e6),
         }
     };
     let of_bin = |bin: &BinSizing| {

@@ -2,6 +2,7 @@
 
 mod known;
 mod properties;
+mod verdicts;
 
 use std::path::Path;
 

@@ -1,17 +1,17 @@
-//! The scenarios, and that no guard and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
+//! The scenarios, and that no precondition and no rule can be left out. Those that take long run by `cargo test -- --ignored`.
 
-use super::super::begin::Goal::{Activate, Delete, Demote, Help, Merge, Split};
 use super::super::rules::{Rule, without};
+use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
 use super::explore::{Explored, explore, sample};
-use super::scenario::Op::{Add, Change, Contains, ReadAll, Remove};
+use super::scenario::Op::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
 use super::scenario::{Op, Scenario, Script};
 use super::store::Hole;
 
-const HELP: Op = Change(Help);
+const ADVANCE: Op = Change(Advance);
 const DELETE: Op = Change(Delete);
 const SPLIT: Op = Change(Split);
 const MERGE: Op = Change(Merge);
-const DEMOTE: Op = Change(Demote);
+const DEACTIVATE: Op = Change(Deactivate);
 const TO_ONE: Op = Change(Activate(1));
 const TO_TWO: Op = Change(Activate(2));
 
@@ -21,7 +21,7 @@ const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
 const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
 const FOUR: &[Op] = &[Add(1), Add(2), Change(Activate(4))];
 
-/// So many interleavings at most until a guard is missed.
+/// So many interleavings at most until a precondition is missed.
 const RUNS_MAX: u64 = 1_000_000;
 
 /// Processes that know where the collection was before. Any of them may die at any step.
@@ -78,11 +78,11 @@ fn holds(scenarios: &[(Scenario, usize)]) {
 fn an_activation_loses_doubles_and_revives_nothing() {
     holds(&[
         (
-            of(ROOT, &[&[TO_TWO], &[HELP], &[Add(0)], &[ReadAll]]),
+            of(ROOT, &[&[TO_TWO], &[ADVANCE], &[Add(0)], &[ReadAll]]),
             40_000,
         ),
         (
-            of(ROOT, &[&[TO_TWO], &[HELP], &[Remove(1), Contains(1)]]),
+            of(ROOT, &[&[TO_TWO], &[ADVANCE], &[Remove(1), Contains(1)]]),
             1_000,
         ),
         (of(ROOT, &[&[TO_ONE], &[TO_TWO], &[Add(0)]]), 1_000),
@@ -92,7 +92,10 @@ fn an_activation_loses_doubles_and_revives_nothing() {
 #[test]
 fn a_split_loses_doubles_and_revives_nothing() {
     holds(&[
-        (of(ONE, &[&[SPLIT], &[HELP], &[Add(0)], &[ReadAll]]), 20_000),
+        (
+            of(ONE, &[&[SPLIT], &[ADVANCE], &[Add(0)], &[ReadAll]]),
+            20_000,
+        ),
         (
             of(ONE, &[&[SPLIT], &[Add(0)], &[Remove(1)], &[ReadAll]]),
             15_000,
@@ -100,13 +103,13 @@ fn a_split_loses_doubles_and_revives_nothing() {
         (
             of(
                 ONE,
-                &[&[SPLIT], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+                &[&[SPLIT], &[ADVANCE], &[ADVANCE], &[Remove(1), Contains(1)]],
             ),
             20_000,
         ),
         (of(TWO, &[&[SPLIT], &[Add(0)], &[ReadAll]]), 8_000),
         (
-            of(TWO, &[&[SPLIT], &[HELP], &[Remove(2), Contains(2)]]),
+            of(TWO, &[&[SPLIT], &[ADVANCE], &[Remove(2), Contains(2)]]),
             6_000,
         ),
     ]);
@@ -115,7 +118,10 @@ fn a_split_loses_doubles_and_revives_nothing() {
 #[test]
 fn a_merge_loses_doubles_and_revives_nothing() {
     holds(&[
-        (of(TWO, &[&[MERGE], &[HELP], &[Add(0)], &[ReadAll]]), 15_000),
+        (
+            of(TWO, &[&[MERGE], &[ADVANCE], &[Add(0)], &[ReadAll]]),
+            15_000,
+        ),
         (
             of(TWO, &[&[MERGE], &[Add(0)], &[Remove(1)], &[ReadAll]]),
             15_000,
@@ -123,7 +129,7 @@ fn a_merge_loses_doubles_and_revives_nothing() {
         (
             of(
                 TWO,
-                &[&[MERGE], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+                &[&[MERGE], &[ADVANCE], &[ADVANCE], &[Remove(1), Contains(1)]],
             ),
             12_000,
         ),
@@ -141,16 +147,24 @@ fn a_merge_loses_doubles_and_revives_nothing() {
 #[test]
 fn a_return_to_one_record_loses_doubles_and_revives_nothing() {
     holds(&[
-        (of(ONE, &[&[DEMOTE], &[HELP], &[Add(0)], &[ReadAll]]), 3_000),
+        (
+            of(ONE, &[&[DEACTIVATE], &[ADVANCE], &[Add(0)], &[ReadAll]]),
+            3_000,
+        ),
         (
             of(
                 ONE,
-                &[&[DEMOTE], &[HELP], &[HELP], &[Remove(1), Contains(1)]],
+                &[
+                    &[DEACTIVATE],
+                    &[ADVANCE],
+                    &[ADVANCE],
+                    &[Remove(1), Contains(1)],
+                ],
             ),
             3_000,
         ),
         (
-            of(TWO, &[&[DEMOTE], &[HELP], &[Remove(1), Contains(1)]]),
+            of(TWO, &[&[DEACTIVATE], &[ADVANCE], &[Remove(1), Contains(1)]]),
             3_000,
         ),
     ]);
@@ -159,7 +173,10 @@ fn a_return_to_one_record_loses_doubles_and_revives_nothing() {
 #[test]
 fn a_deletion_takes_what_was_there_once_and_nothing_that_comes_after() {
     holds(&[
-        (of(TWO, &[&[DELETE], &[HELP], &[Add(0)], &[ReadAll]]), 3_000),
+        (
+            of(TWO, &[&[DELETE], &[ADVANCE], &[Add(0)], &[ReadAll]]),
+            3_000,
+        ),
         (
             with_stranger(
                 ONE,
@@ -201,42 +218,71 @@ fn a_deletion_that_overtakes_a_transition_takes_what_was_there_once() {
         (of(ROOT, &[&[TO_ONE], &[DELETE], &[Add(0)]]), 200),
         (of(ONE, &[&[SPLIT], &[DELETE], &[Contains(1)]]), 500),
         (of(TWO, &[&[MERGE], &[DELETE], &[Add(0)]]), 500),
-        (of(ONE, &[&[DEMOTE], &[DELETE], &[Add(0)]]), 500),
-        (of(ONE, &[&[DEMOTE], &[DELETE], &[ReadAll]]), 500),
+        (of(ONE, &[&[DEACTIVATE], &[DELETE], &[Add(0)]]), 500),
+        (of(ONE, &[&[DEACTIVATE], &[DELETE], &[ReadAll]]), 500),
     ]);
 }
 
 #[test]
-fn helpers_that_come_late_do_no_harm_to_the_next_transition() {
+fn late_callers_do_no_harm_to_the_next_transition() {
     holds(&[
         (
             of(
                 ROOT,
                 &[
                     &[TO_ONE, DELETE],
-                    &[HELP],
+                    &[ADVANCE],
                     &[Contains(1), Add(1), Contains(1)],
                 ],
             ),
             3_000,
         ),
         (
-            of(ONE, &[&[DELETE, TO_ONE], &[HELP], &[Add(0), Contains(0)]]),
+            of(
+                ONE,
+                &[&[DELETE, TO_ONE], &[ADVANCE], &[Add(0), Contains(0)]],
+            ),
             5_000,
         ),
         (
-            of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]]),
+            of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1), Add(1)]]),
             10_000,
         ),
         (
-            of(TWO, &[&[MERGE, SPLIT], &[HELP], &[Contains(1), Add(0)]]),
+            of(TWO, &[&[MERGE, SPLIT], &[ADVANCE], &[Contains(1), Add(0)]]),
             10_000,
         ),
         (
-            of(ONE, &[&[DEMOTE, TO_ONE], &[HELP], &[Remove(1), Add(1)]]),
+            of(
+                ONE,
+                &[&[DEACTIVATE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]],
+            ),
             5_000,
         ),
         (of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]), 3_000),
+    ]);
+}
+
+#[test]
+fn policies_that_split_and_merge_at_once_lose_double_and_revive_nothing() {
+    let (split, merge) = (ChangeUnmoved(Split), ChangeUnmoved(Merge));
+    holds(&[
+        (of(TWO, &[&[merge], &[split], &[Add(0)]]), 900),
+        (
+            of(TWO, &[&[merge], &[merge], &[Remove(1), Contains(1)]]),
+            900,
+        ),
+        (
+            of(
+                ONE,
+                &[
+                    &[ChangeUnmoved(Deactivate)],
+                    &[split],
+                    &[Add(0), Contains(0)],
+                ],
+            ),
+            900,
+        ),
     ]);
 }
 
@@ -283,7 +329,7 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
                 [ROOT, ONE],
                 &[
                     begins(0, &[TO_ONE]),
-                    begins(1, &[DEMOTE]),
+                    begins(1, &[DEACTIVATE]),
                     begins(1, &[Add(0)]),
                 ],
             ),
@@ -306,7 +352,7 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
                 [ONE, ONE],
                 &[
                     begins(0, &[DELETE, TO_ONE]),
-                    begins(0, &[HELP]),
+                    begins(0, &[ADVANCE]),
                     begins(1, &[Remove(1)]),
                 ],
             ),
@@ -316,8 +362,8 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
             two(
                 [ONE, ONE],
                 &[
-                    begins(0, &[DEMOTE]),
-                    begins(1, &[DEMOTE]),
+                    begins(0, &[DEACTIVATE]),
+                    begins(1, &[DEACTIVATE]),
                     begins(0, &[Add(0)]),
                 ],
             ),
@@ -353,7 +399,7 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
                 &[
                     begins(0, &[DELETE, TO_ONE]),
                     begins(1, &[TO_ONE]),
-                    begins(0, &[HELP]),
+                    begins(0, &[ADVANCE]),
                 ],
             ),
             400,
@@ -369,11 +415,11 @@ fn first_line(found: &Result<Explored, String>) -> String {
     }
 }
 
-/// Somebody begins a transition, and this many help, while one adds, one removes and one reads everything.
-fn all_at_once(before: &[Op], transition: Op, helpers: usize) -> Scenario {
+/// One process begins a transition, this many advance it, while one adds, one removes and one reads everything.
+fn all_at_once(before: &[Op], transition: Op, advancing: usize) -> Scenario {
     let begin: &[Op] = &[transition];
     let mut processes: Vec<&[Op]> = vec![begin];
-    processes.extend(std::iter::repeat_n(&[HELP][..], helpers));
+    processes.extend(std::iter::repeat_n(&[ADVANCE][..], advancing));
     processes.extend([&[Add(0)][..], &[Remove(1)], &[ReadAll]]);
     of(before, &processes)
 }
@@ -385,13 +431,18 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
         (all_at_once(ROOT, TO_TWO, 1), 1_000_000),
         (all_at_once(ONE, SPLIT, 1), 100_000),
         (all_at_once(TWO, MERGE, 1), 100_000),
-        (all_at_once(ONE, DEMOTE, 1), 100_000),
+        (all_at_once(ONE, DEACTIVATE, 1), 100_000),
         (all_at_once(TWO, DELETE, 1), 50_000),
         (of(ONE, &[&[SPLIT], &[SPLIT], &[Add(0)]]), 10_000),
         (
             of(
                 ROOT,
-                &[&[TO_ONE, DELETE], &[HELP], &[HELP], &[Contains(1), Add(1)]],
+                &[
+                    &[TO_ONE, DELETE],
+                    &[ADVANCE],
+                    &[ADVANCE],
+                    &[Contains(1), Add(1)],
+                ],
             ),
             10_000,
         ),
@@ -404,7 +455,7 @@ fn five_processes_at_once_lose_double_and_revive_nothing() {
 fn six_processes_at_once_lose_double_and_revive_nothing() {
     holds(&[
         (all_at_once(TWO, DELETE, 2), 100_000),
-        (all_at_once(ONE, DEMOTE, 2), 500_000),
+        (all_at_once(ONE, DEACTIVATE, 2), 500_000),
         (all_at_once(TWO, MERGE, 2), 1_000_000),
         (all_at_once(ONE, SPLIT, 2), 1_000_000),
     ]);
@@ -421,18 +472,24 @@ fn five_processes_at_once_lose_double_and_revive_nothing_in_more_shards() {
 }
 
 #[test]
-fn no_guard_can_be_left_out() {
-    let activation = of(ROOT, &[&[TO_TWO], &[HELP], &[Add(0)], &[Remove(1)]]);
+fn no_precondition_can_be_left_out() {
+    let activation = of(ROOT, &[&[TO_TWO], &[ADVANCE], &[Add(0)], &[Remove(1)]]);
     let split = of(
         ONE,
-        &[&[SPLIT], &[HELP], &[Add(0)], &[Remove(1), Contains(1)]],
+        &[&[SPLIT], &[ADVANCE], &[Add(0)], &[Remove(1), Contains(1)]],
     );
-    let merge = of(TWO, &[&[MERGE], &[HELP], &[Remove(1), Contains(1)]]);
-    let late_maker = of(ROOT, &[&[TO_ONE, DELETE], &[HELP], &[HELP], &[Contains(1)]]);
+    let merge = of(TWO, &[&[MERGE], &[ADVANCE], &[Remove(1), Contains(1)]]);
+    let late_maker = of(
+        ROOT,
+        &[&[TO_ONE, DELETE], &[ADVANCE], &[ADVANCE], &[Contains(1)]],
+    );
     let mut missed = Vec::new();
     for (hole, scenario) in [
-        (Hole::WholeIsWhole, &activation),
-        (Hole::LatestIs, &of(ROOT, &[&[TO_ONE, DEMOTE], &[TO_ONE]])),
+        (Hole::StillUnsharded, &activation),
+        (
+            Hole::LatestIs,
+            &of(ROOT, &[&[TO_ONE, DEACTIVATE], &[TO_ONE]]),
+        ),
         (
             Hole::MarkedRootIs,
             &of(ONE, &[&[SPLIT], &[DELETE], &[Add(0)]]),
@@ -450,8 +507,11 @@ fn no_guard_can_be_left_out() {
             ),
         ),
         (
-            Hole::PutBackRootIs,
-            &of(ONE, &[&[DEMOTE, TO_ONE], &[HELP], &[Remove(1), Add(1)]]),
+            Hole::RestoredRootIs,
+            &of(
+                ONE,
+                &[&[DEACTIVATE, TO_ONE], &[ADVANCE], &[Remove(1), Add(1)]],
+            ),
         ),
         (Hole::LiveEpoch, &split),
         (Hole::LiveThawed, &split),
@@ -465,13 +525,16 @@ fn no_guard_can_be_left_out() {
         (Hole::PlacedOlder, &activation),
         (Hole::FrozenOlder, &split),
         (
-            Hole::ShedOlder,
-            &of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1)]]),
+            Hole::RemoveMovedOlder,
+            &of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1)]]),
         ),
-        (Hole::TakenInOlder, &merge),
+        (Hole::AbsorbOlder, &merge),
         (
             Hole::DeletedOlder,
-            &of(ONE, &[&[DELETE, TO_ONE], &[HELP], &[Add(0), Contains(0)]]),
+            &of(
+                ONE,
+                &[&[DELETE, TO_ONE], &[ADVANCE], &[Add(0), Contains(0)]],
+            ),
         ),
         (
             Hole::OthersAre,
@@ -498,7 +561,7 @@ fn no_guard_can_be_left_out() {
 fn a_read_by_a_remembered_route_takes_no_frozen_companion() {
     let scenario = Scenario {
         hole: Some(Hole::ReadFrozen),
-        ..of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]])
+        ..of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1), Add(1)]])
     };
     let found = explore(&scenario);
     println!("{}", first_line(&found));
@@ -514,29 +577,29 @@ fn no_rule_can_be_left_out() {
                 ROOT,
                 &[
                     &[TO_ONE, DELETE],
-                    &[HELP],
+                    &[ADVANCE],
                     &[Contains(1), Add(1), Contains(1)],
                 ],
             ),
         ),
         (
             Rule::RememberedNotFrozen,
-            of(ONE, &[&[SPLIT, MERGE], &[HELP], &[Contains(1), Add(1)]]),
+            of(ONE, &[&[SPLIT, MERGE], &[ADVANCE], &[Contains(1), Add(1)]]),
         ),
         (
-            Rule::ReadersHelpDeleting,
+            Rule::ReadersAdvanceDeletion,
             with_stranger(ONE, &[&[DELETE], &[Contains(1)], &[Contains(1)]]),
         ),
         (
-            Rule::PutBackBeforeDelete,
+            Rule::RestoreBeforeDelete,
             two(
                 [ROOT, ONE],
-                &[(0, &[TO_ONE]), (1, &[DEMOTE]), (1, &[Contains(1)])],
+                &[(0, &[TO_ONE]), (1, &[DEACTIVATE]), (1, &[Contains(1)])],
             ),
         ),
         (
-            Rule::IgnoreUnshedHalf,
-            of(ONE, &[&[SPLIT], &[HELP], &[Add(0)], &[ReadAll]]),
+            Rule::IgnoreHalfBeforeRemoval,
+            of(ONE, &[&[SPLIT], &[ADVANCE], &[Add(0)], &[ReadAll]]),
         ),
     ] {
         let found = without(rule, || explore(&scenario));

@@ -5,12 +5,12 @@ use std::hash::Hash;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::super::begin::{Begin, Goal};
-use super::super::find::Find;
-use super::super::view::{PATIENCE, Refused, Source, Survey, View};
-use super::super::write::{Did, Write};
+use super::super::lookup::Lookup;
+use super::super::start::{Goal, Start};
+use super::super::view::{PATIENCE, Rejection, Source, Survey, View};
+use super::super::write::{ChildResult, Write};
 use super::super::{
-    Ask, Edit, Failure, Machine, Mark, Progress, Remembered, Reply, Request, Root, Token,
+    CompanionState, Edit, Failure, Machine, Progress, Read, Reply, Request, Root, RouteHint, Token,
 };
 use super::history::{Call, History};
 use super::scenario::{Op, Scenario};
@@ -43,20 +43,20 @@ struct Process {
     /// How many operations of its script it has begun.
     begun: usize,
     running: Option<Running>,
-    remembered: Remembered,
+    remembered: RouteHint,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Running {
     Write(Write<Tiny>),
-    Find(Find<Tiny>),
-    Change(Begin<Elements>),
+    Lookup(Lookup<Tiny>),
+    Change(Start<Elements>),
     Survey(Survey<Elements>),
     /// One record of a view after the other.
     Pass {
         view: View,
         patience: u8,
-        learned: Option<Remembered>,
+        learned: Option<RouteHint>,
         next: usize,
         once: Elements,
         twice: Elements,
@@ -73,7 +73,7 @@ enum Told {
 enum Went {
     On(Running),
     /// What the process remembers then; `None`: what it has remembered before.
-    Ended(Told, Option<Remembered>),
+    Ended(Told, Option<RouteHint>),
 }
 
 /// A process alone ends within so many steps.
@@ -83,7 +83,7 @@ const STEPS_ALONE_MAX: usize = 400;
 const TOKENS: usize = 64;
 
 impl Running {
-    fn new(op: Op, remembered: Remembered, token: Token) -> Self {
+    fn new(op: Op, remembered: RouteHint, token: Token) -> Self {
         match op {
             Op::Add(element) => {
                 let add = Act::Add(element);
@@ -95,12 +95,12 @@ impl Running {
             }
             Op::Contains(element) => {
                 let contains = Act::Contains(element);
-                Self::Find(Find::new(element.into(), contains, remembered, token))
+                Self::Lookup(Lookup::new(element.into(), contains, remembered, token))
             }
             Op::ReadAll => {
                 let view = match remembered {
-                    Remembered::Sharded(route) => View::remembered(route),
-                    Remembered::Nothing | Remembered::Whole(_) => View {
+                    RouteHint::Sharded(route) => View::remembered(route),
+                    RouteHint::Unknown | RouteHint::Unsharded(_) => View {
                         root: Root::default(),
                         sources: vec![Source::Root],
                     },
@@ -108,11 +108,18 @@ impl Running {
                 Self::pass(view, PATIENCE, None)
             }
             // The clock stands still: the epochs alone must do.
-            Op::Change(goal) => Self::Change(Begin::new(goal, 0, token)),
+            Op::Change(goal) => Self::Change(Start::new(goal, 0, token)),
+            Op::ChangeUnmoved(goal) => {
+                let start = Start::new(goal, 0, token);
+                Self::Change(match remembered.route() {
+                    Some(route) => start.only_at(route.epoch),
+                    None => start,
+                })
+            }
         }
     }
 
-    const fn pass(view: View, patience: u8, learned: Option<Remembered>) -> Self {
+    const fn pass(view: View, patience: u8, learned: Option<RouteHint>) -> Self {
         Self::Pass {
             view,
             patience,
@@ -126,17 +133,17 @@ impl Running {
     fn request(&self) -> Request<Tiny> {
         match self {
             Self::Write(machine) => machine.request(),
-            Self::Find(machine) => machine.request(),
+            Self::Lookup(machine) => machine.request(),
             Self::Change(machine) => machine.request(),
             Self::Survey(machine) => machine.request(),
             Self::Pass { view, next, .. } => {
-                Request::read(view.sources[*next].place(), Ask::User(Act::All))
+                Request::read(view.sources[*next].place(), Read::User(Act::All))
             }
         }
     }
 
     fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
-        let did = |did: Did<Answer>| match did.answer {
+        let did = |did: ChildResult<Answer>| match did.answer {
             Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
             _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
         };
@@ -146,14 +153,14 @@ impl Running {
                 Progress::Done(done) => did(done),
                 Progress::Failed(failure) => return Err(failure),
             },
-            Self::Find(machine) => match machine.resume(reply) {
-                Progress::Next(next) => Went::On(Self::Find(next)),
+            Self::Lookup(machine) => match machine.resume(reply) {
+                Progress::Next(next) => Went::On(Self::Lookup(next)),
                 Progress::Done(done) => did(done),
                 Progress::Failed(failure) => return Err(failure),
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Change(next)),
-                Progress::Done(root) => Went::Ended(Told::Nothing, Some(Remembered::of(&root))),
+                Progress::Done(root) => Went::Ended(Told::Nothing, Some(RouteHint::of(&root))),
                 // Others have got ahead: the collection is in one record.
                 Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
                 Progress::Failed(failure) => return Err(failure),
@@ -161,7 +168,7 @@ impl Running {
             Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Survey(next)),
                 Progress::Done(done) => {
-                    let learned = Remembered::of(&done.view.root);
+                    let learned = RouteHint::of(&done.view.root);
                     Went::On(Self::pass(done.view, done.patience, Some(learned)))
                 }
                 Progress::Failed(failure) => return Err(failure),
@@ -175,7 +182,7 @@ impl Running {
                 twice,
             } => match view.sources[next].accept(reply) {
                 Err(failure) => {
-                    let refused = Refused {
+                    let refused = Rejection {
                         root: view.root,
                         failure,
                         patience: patience.saturating_sub(1),
@@ -227,7 +234,7 @@ impl World {
         };
         let kind = match &running {
             Running::Write(_) => "write",
-            Running::Find(_) => "find",
+            Running::Lookup(_) => "lookup",
             Running::Change(_) => "change",
             Running::Survey(_) | Running::Pass { .. } => "read all",
         };
@@ -285,7 +292,7 @@ impl World {
                     history.begin(process, element, Call::Delete);
                 }
             }
-            Op::Change(_) => {}
+            Op::Change(_) | Op::ChangeUnmoved(_) => {}
         }
     }
 
@@ -318,7 +325,7 @@ impl World {
         &self,
         of: usize,
         ops: &[Op],
-        remembered: Remembered,
+        remembered: RouteHint,
         hole: Option<Hole>,
     ) -> Result<Self, String> {
         let mut world = self.clone();
@@ -347,18 +354,20 @@ impl World {
     fn check(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
-        let nothing = Remembered::default();
-        let mut all_helped = self.clone();
+        let nothing = RouteHint::default();
+        let mut all_advanced = self.clone();
         for of in 0..collections {
             self.alone(of, &[Op::ReadAll], nothing, hole)
                 .map_err(dead)?;
-            let helped = [
-                Op::Change(Goal::Help),
+            let advanced = [
+                Op::Change(Goal::Advance),
                 Op::ReadAll,
                 Op::Add(0),
                 Op::Contains(0),
             ];
-            all_helped = all_helped.alone(of, &helped, nothing, hole).map_err(dead)?;
+            all_advanced = all_advanced
+                .alone(of, &advanced, nothing, hole)
+                .map_err(dead)?;
         }
         let mut remembered = Vec::new();
         for process in &self.processes {
@@ -373,7 +382,7 @@ impl World {
                     .map_err(dead)?;
             }
         }
-        (0..collections).try_for_each(|of| all_helped.check_settled(of))
+        (0..collections).try_for_each(|of| all_advanced.check_settled(of))
     }
 
     /// What must hold of a collection once nothing is under way.
@@ -381,14 +390,14 @@ impl World {
         let record = self.store.root.clone().unwrap_or_default();
         let root = record.root(of);
         match root.scheme {
-            Scheme::Whole => Ok(()),
+            Scheme::Unsharded => Ok(()),
             Scheme::Active { shards } if record.bins[of].is_none() => {
                 (0..shards).try_for_each(|shard| {
                     let found = self
                         .store
                         .companions
                         .get(&companion_key(of, root.keys, shard));
-                    let right = matches!(found, Some(CompanionRecord::Ours { companion, mark: Mark::Live, bins })
+                    let right = matches!(found, Some(CompanionRecord::Ours { companion, state: CompanionState::Live, bins })
                         if companion.shards == shards && companion.epoch == root.epoch
                             && bins[of].is_some_and(|bin| elements(bin)
                                 .all(|element| u64::from(element) & (shards - 1) == shard)));
@@ -430,13 +439,13 @@ fn first_of(scenario: &Scenario) -> Result<World, String> {
         elements: scenario.elements,
     };
     for script in &scenario.before {
-        world = world.alone(script.of, &script.ops, Remembered::default(), None)?;
+        world = world.alone(script.of, &script.ops, RouteHint::default(), None)?;
     }
     let count = scenario.processes.len();
     let known = |number: usize, of: usize| {
         let mut before = world.processes.iter().rev();
         let known = before.find(|it| it.of == of && number + scenario.strangers < count);
-        known.map_or(Remembered::default(), |before| before.remembered)
+        known.map_or(RouteHint::default(), |before| before.remembered)
     };
     let processes = scenario.processes.iter().enumerate();
     let processes = processes.map(|(number, script)| Process {

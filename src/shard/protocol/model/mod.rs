@@ -2,10 +2,10 @@
 //!
 //! One record holds two collections, each with its own handles; most scenarios use the first one alone.
 //!
-//! * [`store`]: an abstract store that executes requests, and can leave a guard out.
+//! * [`store`]: an abstract store that executes requests, and can leave a precondition out.
 //! * [`history`]: whether what callers were told can be put in an order.
 //! * [`scenario`]: what is explored. [`explore`]: processes that run the machines, and all the orders in which their steps can come.
-//! * `checks`: the scenarios, and that no guard and no rule can be left out. `real`: the abstract store answers as a real one.
+//! * `checks`: the scenarios, and that no precondition and no rule can be left out. `real`: the abstract store answers as a real one.
 //!
 //! The explorer is our own: what it takes is a set of states that were visited and a stack, and the checks that are made in
 //! every state (whoever is at work may die there) fit into no general one.

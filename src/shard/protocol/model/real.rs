@@ -6,13 +6,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 
-use super::super::{Ask, Edit, Guard, Neighbors, Place, Reply, Request, Seen, Token};
+use super::super::{
+    Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Token,
+};
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
 use crate::operations::{get_bin, lists};
+use crate::shard::companion_key::KeyForm;
 use crate::shard::content::{Act as RealAct, Bin, Collection, Content};
-use crate::shard::description::{Described, Description, Keys};
-use crate::shard::lower::Lowering;
+use crate::shard::description::{Description, SharedDescription};
+use crate::shard::executor::Executor;
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 use crate::store::RecordSet;
 use crate::{ListReturnType, Set, Store, Value, WritePolicy};
@@ -21,7 +24,7 @@ use crate::{ListReturnType, Set, Store, Value, WritePolicy};
 struct Real {
     records: Set,
     /// Of each collection.
-    lowering: [Lowering; 2],
+    executor: [Executor; 2],
 }
 
 impl Real {
@@ -31,24 +34,24 @@ impl Real {
         static CASES: AtomicU64 = AtomicU64::new(0);
         let key = format!("k{}", CASES.fetch_add(1, Ordering::Relaxed));
         let policy = WritePolicy::default();
-        let lowering = |of| {
+        let executor = |of| {
             let key = key.clone().into();
-            Lowering::new(key, bin_of(of), Collection::List, &policy)
+            Executor::new(key, bin_of(of), Collection::List, &policy)
         };
         Self {
             records: STORE.set("s").unwrap(),
-            lowering: [0, 1].map(lowering),
+            executor: [0, 1].map(executor),
         }
     }
 
     fn execute(&self, of: usize, request: &Request<Tiny>) -> Reply<Tiny> {
-        let lowering = &self.lowering[of];
+        let executor = &self.executor[of];
         let real = real_request(bin_of(of).as_str(), request);
-        let lowered = lowering.lower(&real);
+        let encoded = executor.encode_request(&real);
         let operated = self
             .records
-            .operate_on(&lowered.policy, &lowered.key, &lowered.operations);
-        let reply = lowering.raise(&real, &lowered, operated).unwrap();
+            .operate_on(&encoded.policy, &encoded.key, &encoded.operations);
+        let reply = executor.decode_reply(&real, &encoded, operated).unwrap();
         tiny_reply(reply, request)
     }
 }
@@ -90,35 +93,35 @@ fn real_request(bin: &str, request: &Request<Tiny>) -> Request<Bin> {
         Edit::None => Edit::None,
         Edit::User(act) => Edit::User(real_act(bin, *act)),
         Edit::Mark(scheme, epoch) => Edit::Mark(*scheme, *epoch),
-        Edit::Spread(scheme) => Edit::Spread(*scheme),
-        Edit::Settle(scheme) => Edit::Settle(*scheme),
-        Edit::PutBack(part) => Edit::PutBack(content(part)),
+        Edit::FinishAndRemoveBin(scheme) => Edit::FinishAndRemoveBin(*scheme),
+        Edit::Finish(scheme) => Edit::Finish(*scheme),
+        Edit::RestoreToRoot(part) => Edit::RestoreToRoot(content(part)),
         Edit::Clear => Edit::Clear,
         Edit::Place(companion, token) => Edit::Place(*companion, *token),
         Edit::Fill(part) => Edit::Fill(content(part)),
         Edit::Freeze => Edit::Freeze,
-        Edit::Shed(part, companion) => Edit::Shed(content(part), *companion),
-        Edit::TakeIn(part, companion) => Edit::TakeIn(content(part), *companion),
+        Edit::RemoveMoved(part, companion) => Edit::RemoveMoved(content(part), *companion),
+        Edit::Absorb(part, companion) => Edit::Absorb(content(part), *companion),
         Edit::Delete => Edit::Delete,
     };
-    let ask = match &request.ask {
-        Ask::Nothing => Ask::Nothing,
-        Ask::State => Ask::State,
-        Ask::Content => Ask::Content,
-        Ask::User(act) => Ask::User(real_act(bin, *act)),
+    let read = match &request.read {
+        Read::Nothing => Read::Nothing,
+        Read::State => Read::State,
+        Read::Content => Read::Content,
+        Read::User(act) => Read::User(real_act(bin, *act)),
     };
     Request {
         place: request.place,
-        guard: request.guard.clone(),
+        precondition: request.precondition.clone(),
         edit,
-        ask,
+        read,
     }
 }
 
 /// What was answered, as the abstract store puts it: where there is no bin, nothing is there.
 fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
-    let act = match (&request.edit, &request.ask) {
-        (Edit::User(act), Ask::Nothing) | (_, Ask::User(act)) => Some(*act),
+    let act = match (&request.edit, &request.read) {
+        (Edit::User(act), Read::Nothing) | (_, Read::User(act)) => Some(*act),
         _ => None,
     };
     let seen = match reply {
@@ -144,7 +147,7 @@ fn tiny_reply(reply: Reply<Bin>, request: &Request<Tiny>) -> Reply<Tiny> {
         Content::List(items) => set(&items),
         other => panic!("no list: {other:?}"),
     });
-    Reply::Done(Seen {
+    Reply::Done(Observation {
         root: seen.root,
         companion: seen.companion,
         has_bin: seen.has_bin,
@@ -159,7 +162,7 @@ fn any_scheme() -> impl Strategy<Value = Scheme> + Clone {
         Scheme::Active { shards: 2 },
         Scheme::Splitting { from: 1 },
         Scheme::Merging { from: 2 },
-        Scheme::Demoting,
+        Scheme::Deactivating,
         Scheme::Deleting { shards: 2 },
     ])
 }
@@ -177,7 +180,11 @@ fn any_companion() -> impl Strategy<Value = Companion> + Clone {
 
 fn any_companion_place() -> impl Strategy<Value = Place> + Clone {
     (0..2_u64, any::<bool>()).prop_map(|(shard, by_bin)| {
-        let keys = if by_bin { Keys::ByBin } else { Keys::Plain };
+        let keys = if by_bin {
+            KeyForm::ByBin
+        } else {
+            KeyForm::Plain
+        };
         Place::Companion(keys, shard)
     })
 }
@@ -198,21 +205,21 @@ fn any_part() -> impl Strategy<Value = Elements> + Clone {
     0..16_u8
 }
 
-fn any_ask() -> impl Strategy<Value = Ask<Tiny>> + Clone {
+fn any_read() -> impl Strategy<Value = Read<Tiny>> + Clone {
     (0..3_u8, any_act()).prop_map(|(what, act)| match (what, act) {
-        (0, _) => Ask::State,
-        (1, _) => Ask::Content,
-        (_, Act::Contains(element)) => Ask::User(Act::Contains(element)),
-        _ => Ask::User(Act::All),
+        (0, _) => Read::State,
+        (1, _) => Read::Content,
+        (_, Act::Contains(element)) => Read::User(Act::Contains(element)),
+        _ => Read::User(Act::All),
     })
 }
 
 /// Requests that the machines may make of a root. Those that bear a description bear none yet.
 fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
-    let bears = || Guard::Bears(Described::default());
+    let bears = || Precondition::Bears(SharedDescription::default());
     let marked_from = any::<bool>().prop_map(move |bare| {
         if bare {
-            Guard::Bare(Described::default())
+            Precondition::Bare(SharedDescription::default())
         } else {
             bears()
         }
@@ -224,59 +231,68 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
             Neighbors::None
         }
     });
-    let write = |guard, edit| Request::write(Place::Root, guard, edit);
-    let end = |to, whole| if whole { Scheme::Whole } else { to };
+    let write = |precondition, edit| Request::write(Place::Root, precondition, edit);
+    let end = |to, whole| if whole { Scheme::Unsharded } else { to };
     prop_oneof![
-        any_ask().prop_map(|ask| Request::read(Place::Root, ask)),
-        (neighbors.clone(), any_act())
-            .prop_map(move |(neighbors, act)| write(Guard::Whole(neighbors), Edit::User(act))),
+        any_read().prop_map(|read| Request::read(Place::Root, read)),
+        (neighbors.clone(), any_act()).prop_map(move |(neighbors, act)| write(
+            Precondition::Unsharded(neighbors),
+            Edit::User(act)
+        )),
         (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
-            let ask = Ask::User(Act::Contains(element));
-            Request::read(Place::Root, ask).guarded(Guard::Whole(neighbors))
+            let read = Read::User(Act::Contains(element));
+            Request::read(Place::Root, read).on_condition(Precondition::Unsharded(neighbors))
         }),
-        neighbors.prop_map(move |neighbors| write(Guard::Whole(neighbors), Edit::Clear)),
+        neighbors.prop_map(move |neighbors| write(Precondition::Unsharded(neighbors), Edit::Clear)),
         (marked_from, any_scheme(), any_epoch())
-            .prop_map(move |(guard, to, epoch)| write(guard, Edit::Mark(to, epoch))),
+            .prop_map(move |(precondition, to, epoch)| write(precondition, Edit::Mark(to, epoch))),
         (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::Spread(end(to, whole)))),
+            .prop_map(move |(to, whole)| write(bears(), Edit::FinishAndRemoveBin(end(to, whole)))),
         (any_scheme(), any::<bool>())
-            .prop_map(move |(to, whole)| write(bears(), Edit::Settle(end(to, whole)))),
-        any_part().prop_map(move |part| write(bears(), Edit::PutBack(part))),
+            .prop_map(move |(to, whole)| write(bears(), Edit::Finish(end(to, whole)))),
+        any_part().prop_map(move |part| write(bears(), Edit::RestoreToRoot(part))),
     ]
 }
 
 /// The request, with a description to bear: that of the root as it is, or as it was.
 fn with_description(request: Request<Tiny>, description: &Description) -> Request<Tiny> {
-    let guard = match &request.guard {
-        Guard::Bears(_) => Guard::Bears(description.clone().into()),
-        Guard::Bare(_) => Guard::Bare(description.clone().into()),
+    let precondition = match &request.precondition {
+        Precondition::Bears(_) => Precondition::Bears(description.clone().into()),
+        Precondition::Bare(_) => Precondition::Bare(description.clone().into()),
         other => other.clone(),
     };
-    Request { guard, ..request }
+    Request {
+        precondition,
+        ..request
+    }
 }
 
 /// Requests that the machines may make of a companion.
 fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
-    let guarded = (any_companion(), any_epoch(), any_token());
+    let conditional = (any_companion(), any_epoch(), any_token());
     let edit = (0..8_u8, any_act(), any_part(), any_companion(), any_token());
-    let written = (any_companion_place(), guarded, edit, any::<bool>()).prop_map(
+    let written = (any_companion_place(), conditional, edit, any::<bool>()).prop_map(
         |(place, (exactly, epoch, token), edit, asks)| {
             let (what, act, part, companion, new_token) = edit;
-            let older = Guard::OlderThan(epoch);
+            let older = Precondition::OlderThan(epoch);
             let request = match what {
-                0 => Request::write(place, Guard::Live(exactly), Edit::User(act)),
+                0 => Request::write(place, Precondition::Live(exactly), Edit::User(act)),
                 1 => Request::write(place, older, Edit::Place(companion, new_token)),
-                2 => Request::write(place, Guard::Placed(exactly, token), Edit::Fill(part)),
+                2 => Request::write(
+                    place,
+                    Precondition::Placed(exactly, token),
+                    Edit::Fill(part),
+                ),
                 3 => Request::write(place, older, Edit::Freeze),
-                4 => Request::write(place, older, Edit::Shed(part, companion)),
-                5 => Request::write(place, older, Edit::TakeIn(part, companion)),
-                6 => Request::read(place, Ask::User(Act::Contains(part % 4)))
-                    .guarded(Guard::Live(exactly)),
+                4 => Request::write(place, older, Edit::RemoveMoved(part, companion)),
+                5 => Request::write(place, older, Edit::Absorb(part, companion)),
+                6 => Request::read(place, Read::User(Act::Contains(part % 4)))
+                    .on_condition(Precondition::Live(exactly)),
                 _ => Request::write(place, older, Edit::Delete),
             };
             match request.edit {
                 Edit::Freeze if asks => Request {
-                    ask: Ask::Content,
+                    read: Read::Content,
                     ..request
                 },
                 _ => request,
@@ -284,7 +300,7 @@ fn of_companion() -> impl Strategy<Value = Request<Tiny>> + Clone {
         },
     );
     prop_oneof![
-        (any_companion_place(), any_ask()).prop_map(|(place, ask)| Request::read(place, ask)),
+        (any_companion_place(), any_read()).prop_map(|(place, read)| Request::read(place, read)),
         written.clone(),
         written.clone(),
         written,
@@ -305,9 +321,9 @@ proptest! {
         let real = Real::new();
         let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
         if foreign {
-            let place = Place::Companion(Keys::Plain, 1);
-            real.records.put(real.lowering[0].key_of(place), [("name", 1)]).unwrap();
-            let key = companion_key(0, Keys::Plain, 1);
+            let place = Place::Companion(KeyForm::Plain, 1);
+            real.records.put(real.executor[0].key_of(place), [("name", 1)]).unwrap();
+            let key = companion_key(0, KeyForm::Plain, 1);
             tiny.companions.insert(key, CompanionRecord::Foreign);
         }
         let mut last = Description::default();

@@ -1,6 +1,6 @@
 //! What is explored: processes, and what each of them does.
 
-use super::super::begin::Goal;
+use super::super::start::Goal;
 use super::store::Hole;
 
 /// What a process does, one after the other.
@@ -12,6 +12,8 @@ pub(super) enum Op {
     /// Reads the whole collection.
     ReadAll,
     Change(Goal),
+    /// The same, unless the collection has moved since the process knew where it was: what policies start.
+    ChangeUnmoved(Goal),
 }
 
 /// What one process does to one of the collections.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Ask, Edit, Guard, Mark, Neighbors, Place, Reply, Request, Root, Seen};
+use super::super::{
+    CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
+};
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
-use crate::shard::description::{Description, Form, Keys};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Companion, Epoch, Scheme};
 
 /// What a record has of each collection.
@@ -34,10 +37,10 @@ impl RootRecord {
 }
 
 /// The key of a companion of this collection.
-pub(super) const fn companion_key(of: usize, keys: Keys, shard: u64) -> CompanionKey {
+pub(super) const fn companion_key(of: usize, keys: KeyForm, shard: u64) -> CompanionKey {
     match keys {
-        Keys::Plain => (None, shard),
-        Keys::ByBin => (Some(of), shard),
+        KeyForm::Plain => (None, shard),
+        KeyForm::ByBin => (Some(of), shard),
     }
 }
 
@@ -47,16 +50,16 @@ pub(super) enum CompanionRecord {
     Foreign,
     Ours {
         companion: Companion,
-        mark: Mark,
+        state: CompanionState,
         bins: Bins,
     },
 }
 
-/// A part of a guard that is left out, to see that it is needed.
+/// A part of a precondition that is left out, to see that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hole {
     /// A write to the root's collection does not ask whether it has moved.
-    WholeIsWhole,
+    StillUnsharded,
     /// A mark or an end of a transition does not ask for the latest epoch of the record.
     LatestIs,
     /// A mark or an end of a transition does not ask whether other collections are as they were read.
@@ -66,7 +69,7 @@ pub(super) enum Hole {
     /// The last step of a transition does not ask whether it is still under way.
     FinishedRootIs,
     /// What was in the companion is put back whatever the root has become.
-    PutBackRootIs,
+    RestoredRootIs,
     /// A write to a companion does not ask for its epoch.
     LiveEpoch,
     /// A write to a companion does not ask whether it is frozen.
@@ -80,9 +83,9 @@ pub(super) enum Hole {
     /// Companions of any age are frozen.
     FrozenOlder,
     /// A half is shed of companions of any age.
-    ShedOlder,
+    RemoveMovedOlder,
     /// A half is taken in by companions of any age.
-    TakenInOlder,
+    AbsorbOlder,
     /// Companions of any age are deleted.
     DeletedOlder,
     /// A companion that is there already is filled again.
@@ -122,9 +125,9 @@ impl Store {
             return Reply::FilteredOut;
         }
         let record = self.root.get_or_insert_default();
-        let before = request.guard.description();
+        let before = request.precondition.description();
         let settle = |to: Scheme| {
-            let form = (to != Scheme::Whole).then_some(Form::Hash(to));
+            let form = (to != Scheme::Unsharded).then_some(Form::Hash(to));
             before.settled(bin_of(of), form)
         };
         let mut answer = None;
@@ -134,25 +137,25 @@ impl Store {
             Edit::Mark(scheme, epoch) => {
                 record.description = before.marked(bin_of(of), Form::Hash(*scheme), *epoch);
             }
-            Edit::Spread(scheme) => {
+            Edit::FinishAndRemoveBin(scheme) => {
                 record.description = settle(*scheme);
                 record.bins[of] = None;
             }
-            Edit::Settle(scheme) => record.description = settle(*scheme),
-            Edit::PutBack(whole) => record.bins[of] = Some(*whole),
+            Edit::Finish(scheme) => record.description = settle(*scheme),
+            Edit::RestoreToRoot(whole) => record.bins[of] = Some(*whole),
             Edit::Clear => record.bins[of] = None,
             edit => panic!("no edit of a root: {edit:?}"),
         }
-        let mut seen = Seen {
+        let mut seen = Observation {
             answer,
-            ..Seen::nothing()
+            ..Observation::nothing()
         };
-        if !matches!(request.ask, Ask::Nothing) {
-            // A read that is guarded does not ask what the root is.
-            if request.guard == Guard::None {
+        if !matches!(request.read, Read::Nothing) {
+            // A read that is conditional does not ask what the root is.
+            if request.precondition == Precondition::None {
                 seen.root = record.root(of);
             }
-            read(&request.ask, record.bins[of], &mut seen);
+            apply_read(&request.read, record.bins[of], &mut seen);
         }
         if *record == RootRecord::default() {
             self.root = None;
@@ -168,7 +171,7 @@ impl Store {
         hole: Option<Hole>,
     ) -> Reply<Tiny> {
         let found = self.companions.get(&key).copied();
-        let mut seen = Seen::nothing();
+        let mut seen = Observation::nothing();
         if let Some(record) = &found
             && !companion_passes(of, record, request, hole)
         {
@@ -177,7 +180,7 @@ impl Store {
         if let Edit::Place(companion, token) = &request.edit {
             let placed = CompanionRecord::Ours {
                 companion: *companion,
-                mark: Mark::Placed(*token),
+                state: CompanionState::Placed(*token),
                 bins: [None; COLLECTIONS],
             };
             self.companions.insert(key, placed);
@@ -188,15 +191,15 @@ impl Store {
         };
         let CompanionRecord::Ours {
             companion,
-            mark,
+            state,
             bins,
         } = record
         else {
             // Only reads ask nothing of a user's record.
-            if let Ask::Content = request.ask {
+            if let Read::Content = request.read {
                 seen.content = Some(0);
             }
-            if let Ask::User(act) = request.ask {
+            if let Read::User(act) = request.read {
                 seen.answer = apply(act, &mut None);
             }
             return Reply::Done(seen);
@@ -207,14 +210,14 @@ impl Store {
             Edit::User(act) => seen.answer = apply(*act, bin),
             Edit::Fill(part) => {
                 *bin = Some(*part);
-                *mark = Mark::Live;
+                *state = CompanionState::Live;
             }
-            Edit::Freeze => *mark = Mark::Frozen,
-            Edit::Shed(moved, new) => {
+            Edit::Freeze => *state = CompanionState::Frozen,
+            Edit::RemoveMoved(moved, new) => {
                 *bin = bin.map(|bin| bin & !moved);
-                (*companion, *mark) = (*new, Mark::Live);
+                (*companion, *state) = (*new, CompanionState::Live);
             }
-            Edit::TakeIn(part, new) => {
+            Edit::Absorb(part, new) => {
                 if *part != 0 {
                     *bin = Some(bin.unwrap_or_default() | part);
                 }
@@ -226,12 +229,13 @@ impl Store {
             }
             edit => panic!("no edit of a companion: {edit:?}"),
         }
-        if !matches!(request.ask, Ask::Nothing) {
-            seen.companion = Some((*companion, *mark));
-            read(&request.ask, *bin, &mut seen);
-            // What the guard has asked for is taken as said: only the guard stands between it and the reader.
-            if let (Edit::None, Guard::Live(asked)) = (&request.edit, &request.guard) {
-                seen.companion = Some((*asked, Mark::Live));
+        if !matches!(request.read, Read::Nothing) {
+            seen.companion = Some((*companion, *state));
+            apply_read(&request.read, *bin, &mut seen);
+            // What the precondition has asked for is taken as said: only the precondition stands between it and the reader.
+            if let (Edit::None, Precondition::Live(asked)) = (&request.edit, &request.precondition)
+            {
+                seen.companion = Some((*asked, CompanionState::Live));
                 seen.has_bin = true;
             }
         }
@@ -251,7 +255,7 @@ fn root_passes(
     let bears = |wanted: &Description| {
         let part = match request.edit {
             Edit::Mark(..) => Hole::MarkedRootIs,
-            Edit::PutBack(_) => Hole::PutBackRootIs,
+            Edit::RestoreToRoot(_) => Hole::RestoredRootIs,
             _ => Hole::FinishedRootIs,
         };
         left_out(part)
@@ -259,13 +263,17 @@ fn root_passes(
                 && (found.latest() == wanted.latest() || left_out(Hole::LatestIs))
                 && (*found == *wanted || left_out(Hole::OthersAre) || left_out(Hole::LatestIs))
     };
-    match &request.guard {
-        Guard::None => true,
-        Guard::Whole(Neighbors::None) => found.is_empty() || left_out(Hole::WholeIsWhole),
-        Guard::Whole(Neighbors::Sharded) => own(found).is_none() || left_out(Hole::WholeIsWhole),
-        Guard::Bears(wanted) => bears(wanted),
-        Guard::Bare(wanted) => bears(wanted) && record.bins[of].is_none(),
-        guard => panic!("no guard of a root: {guard:?}"),
+    match &request.precondition {
+        Precondition::None => true,
+        Precondition::Unsharded(Neighbors::None) => {
+            found.is_empty() || left_out(Hole::StillUnsharded)
+        }
+        Precondition::Unsharded(Neighbors::Sharded) => {
+            own(found).is_none() || left_out(Hole::StillUnsharded)
+        }
+        Precondition::Bears(wanted) => bears(wanted),
+        Precondition::Bare(wanted) => bears(wanted) && record.bins[of].is_none(),
+        precondition => panic!("no precondition of a root: {precondition:?}"),
     }
 }
 
@@ -280,51 +288,51 @@ fn companion_passes(
         let part = match request.edit {
             Edit::Place(..) => Hole::PlacedOlder,
             Edit::Freeze => Hole::FrozenOlder,
-            Edit::Shed(..) => Hole::ShedOlder,
-            Edit::TakeIn(..) => Hole::TakenInOlder,
+            Edit::RemoveMoved(..) => Hole::RemoveMovedOlder,
+            Edit::Absorb(..) => Hole::AbsorbOlder,
             _ => Hole::DeletedOlder,
         };
         companion.epoch < epoch || left_out(part)
     };
-    match (&request.guard, record) {
-        (Guard::None, _) => true,
+    match (&request.precondition, record) {
+        (Precondition::None, _) => true,
         (_, CompanionRecord::Foreign) => false,
         (
-            guard,
+            precondition,
             CompanionRecord::Ours {
                 companion,
-                mark,
+                state,
                 bins,
             },
-        ) => match guard {
-            Guard::Live(exactly) => {
+        ) => match precondition {
+            Precondition::Live(exactly) => {
                 let (epoch, thawed) = match request.edit {
                     Edit::None => (Hole::ReadEpoch, Hole::ReadFrozen),
                     _ => (Hole::LiveEpoch, Hole::LiveThawed),
                 };
                 (companion == exactly || left_out(epoch))
-                    && (*mark == Mark::Live || left_out(thawed))
+                    && (*state == CompanionState::Live || left_out(thawed))
                     && (bins[of].is_some() || left_out(Hole::ReadFrozen))
             }
-            Guard::OlderThan(epoch) => older(companion, *epoch),
-            Guard::Placed(exactly, token) => {
-                let placed = match mark {
-                    Mark::Placed(found) => found == token || left_out(Hole::FilledToken),
+            Precondition::OlderThan(epoch) => older(companion, *epoch),
+            Precondition::Placed(exactly, token) => {
+                let placed = match state {
+                    CompanionState::Placed(found) => found == token || left_out(Hole::FilledToken),
                     _ => left_out(Hole::FilledPlaced),
                 };
                 companion == exactly && placed
             }
-            guard => panic!("no guard of a companion: {guard:?}"),
+            precondition => panic!("no precondition of a companion: {precondition:?}"),
         },
     }
 }
 
-fn read(ask: &Ask<Tiny>, bin: Option<Elements>, seen: &mut Seen<Tiny>) {
+fn apply_read(read: &Read<Tiny>, bin: Option<Elements>, seen: &mut Observation<Tiny>) {
     seen.has_bin = bin.is_some();
-    match ask {
-        Ask::Nothing | Ask::State => {}
-        Ask::Content => seen.content = Some(bin.unwrap_or_default()),
-        Ask::User(act) => seen.answer = apply(*act, &mut bin.clone()),
+    match read {
+        Read::Nothing | Read::State => {}
+        Read::Content => seen.content = Some(bin.unwrap_or_default()),
+        Read::User(act) => seen.answer = apply(*act, &mut bin.clone()),
     }
 }
 

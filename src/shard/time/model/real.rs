@@ -9,8 +9,9 @@ use proptest::test_runner::TestRunner;
 use super::store::{Act, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::operations::{self, lists};
 use crate::record::BinName;
+use crate::shard::companion_key::KeyForm;
 use crate::shard::content::Collection;
-use crate::shard::description::{Description, Form, Keys};
+use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Page, Part, Route};
@@ -31,18 +32,18 @@ enum Ask {
     Clear(usize),
     RemoveSpan(usize),
     Neighbor,
-    Look(Keys, Part),
+    Look(KeyForm, Part),
     Place(Route, Part),
     Open(Route, Part, usize),
     Displace(Route, Part, usize),
     Delete(Route, Part),
     Enter(Route, Page, i64),
-    Entries(Keys, Page, EntryRange),
+    Entries(KeyForm, Page, EntryRange),
     Act(Route, Part, Act),
 }
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
-    let keys = || prop::sample::select(vec![Keys::Plain, Keys::Plain, Keys::ByBin]);
+    let keys = || prop::sample::select(vec![KeyForm::Plain, KeyForm::Plain, KeyForm::ByBin]);
     let page = || prop::sample::select(vec![Page::Top, Page::Year(0)]);
     let part = move || {
         prop_oneof![

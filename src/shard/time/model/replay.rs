@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store};
 use crate::Error;
-use crate::shard::description::Keys;
+use crate::shard::companion_key::KeyForm;
 use crate::shard::scheme::Epoch;
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Layout, Page, Part, Route};
@@ -59,7 +59,11 @@ impl Replay<'_> {
         }
     }
 
-    pub(super) fn content(&self, keys: Keys, part: Part) -> crate::Result<(PartState, Elements)> {
+    pub(super) fn content(
+        &self,
+        keys: KeyForm,
+        part: Part,
+    ) -> crate::Result<(PartState, Elements)> {
         match self.ask(Request::Content(keys, part))? {
             Reply::Content(state, elements) => Ok((state, elements)),
             reply => panic!("{reply:?}"),
@@ -109,7 +113,7 @@ impl Steps for Replay<'_> {
         self.outcome(Request::RemoveSpan(root.clone(), span))
     }
 
-    fn look(&self, keys: Keys, part: Part) -> crate::Result<PartState> {
+    fn look(&self, keys: KeyForm, part: Part) -> crate::Result<PartState> {
         match self.ask(Request::Look(keys, part))? {
             Reply::State(state) => Ok(state),
             reply => panic!("{reply:?}"),
@@ -143,7 +147,7 @@ impl Steps for Replay<'_> {
 
     fn entries(
         &self,
-        keys: Keys,
+        keys: KeyForm,
         page: Page,
         range: EntryRange,
     ) -> crate::Result<(PartState, Vec<i64>)> {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::record::BinName;
-use crate::shard::description::{Description, Form, Keys};
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::{Description, Form};
 use crate::shard::scheme::{Epoch, Scheme};
 use crate::shard::time::calendar::{Bucket, TimeWidth};
 use crate::shard::time::layout::{Layout, Page, Part, Phase, Route};
@@ -42,16 +43,16 @@ pub(super) enum Request {
     MarkDeleting(RootState),
     Clear(RootState),
     RemoveSpan(RootState, Span),
-    Look(Keys, Part),
+    Look(KeyForm, Part),
     Place(Route, Part, Token),
     Open(Route, Part, Token),
     Displace(Route, Part, Token),
     Delete(Route, Part),
     Enter(Route, Page, i64),
-    Entries(Keys, Page, EntryRange),
+    Entries(KeyForm, Page, EntryRange),
     Act(Route, Part, Act),
     /// Reads the elements of a bucket.
-    Content(Keys, Part),
+    Content(KeyForm, Part),
 }
 
 /// What a step has answered.
@@ -116,7 +117,7 @@ impl PartRecord {
 pub(super) struct Store {
     description: Description,
     span: Option<Span>,
-    pub(super) parts: BTreeMap<(Keys, Part), PartRecord>,
+    pub(super) parts: BTreeMap<(KeyForm, Part), PartRecord>,
     pub(super) horizon: Option<Bucket>,
 }
 
@@ -148,7 +149,7 @@ impl Store {
             let part = Part::Shard(bucket_of(*element), 0);
             let record = store
                 .parts
-                .entry((Keys::Plain, part))
+                .entry((KeyForm::Plain, part))
                 .or_insert(PartRecord {
                     epoch,
                     token: None,
@@ -172,7 +173,7 @@ impl Store {
                 epoch: entry.epoch,
                 keys,
             },
-            span: self.span.filter(|_| keys == Keys::Plain),
+            span: self.span.filter(|_| keys == KeyForm::Plain),
         });
         RootState {
             description: self.description.clone().into(),
@@ -207,7 +208,7 @@ impl Store {
         self.description == *root.description
     }
 
-    fn state(&self, keys: Keys, part: Part) -> PartState {
+    fn state(&self, keys: KeyForm, part: Part) -> PartState {
         let record = self.parts.get(&(keys, part));
         record.map_or(PartState::Absent, PartRecord::state)
     }
@@ -279,7 +280,7 @@ impl Store {
                     return StepOutcome::FilteredOut;
                 }
                 self.description = root.description.settled(bin(), None);
-                self.span = self.span.filter(|_| root.keys != Keys::Plain);
+                self.span = self.span.filter(|_| root.keys != KeyForm::Plain);
             }
             Request::RemoveSpan(root, span) => {
                 if !self.bears(root) || self.span != Some(*span) {
@@ -367,7 +368,7 @@ impl Store {
         Reply::Answer(StepOutcome::Done(record.elements != before))
     }
 
-    fn entries(&self, keys: Keys, page: Page, range: EntryRange) -> Reply {
+    fn entries(&self, keys: KeyForm, page: Page, range: EntryRange) -> Reply {
         let record = self.parts.get(&(keys, Part::Page(page)));
         let all = record.map_or_else(Vec::new, |it| it.entries.iter().copied().collect());
         let mut entries = in_range(all, range);

@@ -25,6 +25,7 @@ impl<'n> RecordLock<'n> {
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
+        let mut queued_behind = 0;
         match partition.held().acquire(digest, limit) {
             Acquire::Granted => {}
             Acquire::Busy { waiting } => {
@@ -37,6 +38,7 @@ impl<'n> RecordLock<'n> {
                 drop(partition);
                 // Whoever waits must not hold back what others have retired.
                 drop(guard);
+                queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
                 core.note_contention(digest, false);
                 // A deadline beyond the clock's range is none.
@@ -50,7 +52,8 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        let lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, &partition);
+        lock.queued_behind = queued_behind;
         drop(partition);
         Ok(lock.with_image())
     }
@@ -143,6 +146,7 @@ impl<'n> RecordLock<'n> {
             guard,
             seen,
             held: true,
+            queued_behind: 0,
             copy: OnceCell::new(),
             had_image: true,
         }

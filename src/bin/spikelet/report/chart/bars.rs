@@ -1,7 +1,7 @@
 //! Bars: a histogram, with a band of what is good and lines at limits.
 
 use super::PATTERNS;
-use super::axis::{Axis, Ruler, Unit};
+use super::axis::{Axis, Ruler, Scale, Unit};
 use super::plot::{ABOVE, BELOW, Canvas, LEFT, RIGHT};
 use crate::report::number::short;
 use crate::report::table::{Cell, Table};
@@ -10,8 +10,14 @@ use crate::report::table::{Cell, Table};
 const PLOT: f64 = 250.0;
 /// A bar that stands for something is at least so high.
 const BAR_MIN: f64 = 2.0;
+/// That of the least value on a logarithmic scale, which would have none.
+const BAR_MIN_LOG: f64 = 8.0;
+/// The longest bar in a terminal, in columns.
+const TEXT_BAR: f64 = 36.0;
 /// Groups that are narrower have no room for numbers.
 const NUMBERS_FROM: f64 = 26.0;
+/// Groups that are as wide as their labels of letters this wide show all of them on narrow screens, too.
+const LETTER_WIDE: f64 = 14.0;
 /// The most labels on the x axis.
 const LABELS_MAX: usize = 12;
 
@@ -70,6 +76,35 @@ pub(crate) struct Mark {
 }
 
 impl BarChart {
+    /// Returns the numbers, with a bar of `#` beside them for the first series.
+    pub(in crate::report) fn to_table_with_bars(&self) -> Table {
+        let mut table = self.to_table();
+        let first = self.series.first();
+        let value = |place: usize| first.and_then(|series| series.values.get(place)).copied();
+        let length = |value: f64| match self.y.scale {
+            Scale::Linear => value,
+            Scale::Log => (value + 1.0).log10(),
+        };
+        let longest = (0..self.buckets.len())
+            .filter_map(value)
+            .map(length)
+            .fold(0.0, f64::max);
+        table.bars("");
+        for (place, row) in table.rows.iter_mut().enumerate() {
+            let part = value(place).map_or(0.0, length) / longest.max(f64::MIN_POSITIVE);
+            row.push(Cell::text("#".repeat((part * TEXT_BAR).ceil() as usize)));
+        }
+        // Empty buckets at the end are for a picture, where they show how far a limit is.
+        let is_empty = |place: usize| {
+            let mut values = self.series.iter().map(|series| series.values.get(place));
+            values.all(|value| value.is_none_or(|value| *value == 0.0))
+        };
+        while !self.edges.is_empty() && table.rows.len() > 1 && is_empty(table.rows.len() - 1) {
+            table.rows.pop();
+        }
+        table
+    }
+
     pub(super) fn to_table(&self) -> Table {
         let mut heading = vec![self.x_label.as_str()];
         heading.extend(self.series.iter().map(|series| series.name.as_str()));
@@ -97,8 +132,10 @@ pub(super) fn draw(chart: &BarChart, id: &str) -> String {
     let mut canvas = Canvas::new(id, &chart.title, &chart.description, bottom + BELOW);
     let values = chart.series.iter().flat_map(|series| &series.values);
     // Room for the labels on top of the bars.
-    let reach = values.copied().fold(0.0, f64::max) * 1.06;
-    let ruler = Ruler::new(&chart.y, std::iter::once(reach), true, (bottom, top));
+    let reach = values.clone().copied().fold(0.0, f64::max) * 1.06;
+    let least = values.copied().filter(|value| *value > 0.0);
+    let least = least.fold(reach, f64::min);
+    let ruler = Ruler::new(&chart.y, [least, reach].into_iter(), true, (bottom, top));
     let width = (RIGHT - LEFT) / chart.buckets.len().max(1) as f64;
     let edge = |place: f64| LEFT + place.clamp(0.0, chart.buckets.len() as f64) * width;
     if let Some(band) = &chart.band {
@@ -131,7 +168,10 @@ fn bars(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bottom
                 continue;
             };
             let x = LEFT + bucket as f64 * width + width * 0.08 + place as f64 * each;
-            let height = (bottom - y).max(BAR_MIN);
+            let height = match chart.y.scale {
+                Scale::Linear => (bottom - y).max(BAR_MIN),
+                Scale::Log => (bottom - y).max(BAR_MIN_LOG),
+            };
             let class = format!("b s{}", place % PATTERNS);
             canvas.rect(&class, (x, bottom - height), (each - 1.0, height));
         }
@@ -150,7 +190,9 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
             .iter()
             .filter_map(|series| series.values.get(bucket));
         let highest = bars.copied().fold(0.0, f64::max);
-        let Some(y) = ruler.at(highest).filter(|_| *value > 0.0) else {
+        // Of counts nothing is nothing; a share of 0 is a result.
+        let is_shown = *value > 0.0 || chart.edges.is_empty();
+        let Some(y) = ruler.at(highest).filter(|_| is_shown) else {
             continue;
         };
         let text = match chart.y.unit {
@@ -159,7 +201,11 @@ fn numbers(chart: &BarChart, canvas: &mut Canvas, ruler: &Ruler, width: f64, bot
         };
         let middle = LEFT + (bucket as f64 + 0.5) * width;
         canvas.text(
-            "v m",
+            if is_roomy(&[text.as_str()], width) {
+                "v"
+            } else {
+                "v m"
+            },
             middle,
             y.min(bottom - BAR_MIN) - 5.0,
             "middle",
@@ -177,6 +223,13 @@ fn share(part: f64) -> String {
     }
 }
 
+/// Returns whether groups of this width have room for these texts in the large letters of narrow
+/// screens.
+fn is_roomy<T: AsRef<str>>(texts: &[T], width: f64) -> bool {
+    let letters = texts.iter().map(|text| text.as_ref().chars().count());
+    letters.max().unwrap_or(0) as f64 * LETTER_WIDE <= width
+}
+
 fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
     let at_edges = !chart.edges.is_empty();
     let names = if at_edges {
@@ -186,9 +239,10 @@ fn labels(chart: &BarChart, canvas: &mut Canvas, width: f64, bottom: f64) {
     };
     let every = names.len().div_ceil(LABELS_MAX).max(1);
     let shift = if at_edges { 0.0 } else { 0.5 };
+    let is_wide = !at_edges && is_roomy(names, width);
     for (place, name) in names.iter().enumerate().step_by(every) {
         let x = LEFT + (place as f64 + shift) * width;
-        let class = if (place / every) % 3 == 0 {
+        let class = if (place / every) % 3 == 0 || is_wide {
             "t x"
         } else {
             "t x m"

@@ -54,7 +54,7 @@ pub(super) fn histogram(sizing: &Sizing, set: &SetSizing) -> BarChart {
             .map(|pair| format!("[{})", label(pair)))
             .collect(),
         edges: names,
-        y: Axis::new("records", Unit::Number),
+        y: Axis::new("records", Unit::Number).log(),
         series: vec![
             series("stored", |bucket| bucket.stored),
             series("counted", |bucket| bucket.counted),

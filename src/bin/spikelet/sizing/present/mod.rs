@@ -1,4 +1,4 @@
-//! A sizing as a report: its ten sections in their order. `tables` fills tables, `charts` draws
+//! A sizing as a report: what a person would say of it first, then its sections in their order. `tables` fills tables, `charts` draws
 //! histograms.
 
 mod charts;
@@ -9,8 +9,10 @@ pub(super) use tables::what_if_table;
 
 use spikelet::shard::arithmetic::WRITES_PER_SECOND;
 
-use super::model::{Band, SetSizing, Sizing, TimeRecommendation};
+use super::bucket;
+use super::model::{Band, SetSizing, SetVerdict, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
+use super::remedy::Remedy;
 use crate::report::{Level, Report, Section, Verdict, bytes, count, decimal};
 
 /// The most sets with a verdict, charts and tables of their own. The tables of all sets go on.
@@ -18,15 +20,32 @@ const SETS_SHOWN: usize = 12;
 /// The most rows of the tables over all sets or bins; JSON and CSV have them all.
 const ROWS_SHOWN: usize = 60;
 
+const fn level(band: Band) -> Level {
+    match band {
+        Band::Ok => Level::Good,
+        Band::Watch => Level::Watch,
+        Band::Remodel | Band::Shard => Level::Bad,
+    }
+}
+
 impl Sizing {
     /// Builds the report of the sizing.
     #[must_use]
     pub(crate) fn to_report(&self) -> Report {
+        let headline = &self.verdict;
         let mut report = Report::new(format!("Sizing of {}", self.source))
+            .lead(
+                level(headline.level),
+                headline.level.word(),
+                &headline.sentence,
+            )
             .fact("Looked at", self.looked_at())
             .fact("A record may have", bytes(self.max_record_bytes));
         if let Some(rate) = self.writes_per_s {
-            report = report.fact("Writes a second, as given", decimal(rate, 1));
+            report = report.fact(
+                "Writes a second to the hottest record, as given",
+                decimal(rate, 1),
+            );
         }
         report
             .section(self.verdicts())
@@ -39,6 +58,7 @@ impl Sizing {
             .section(self.index())
             .section(self.rewrites())
             .section(self.lints())
+            .section(self.rules())
     }
 
     /// Returns a row for each set, as comma-separated values.
@@ -97,29 +117,55 @@ impl Sizing {
         if self.sets.is_empty() {
             section = section.paragraph("There is no record.");
         }
+        if let Some(set) = self.sets.first() {
+            if !self.verdict.keys.is_empty() {
+                section = section.table(tables::headline(self));
+            }
+            section = section.chart(charts::histogram(self, set));
+        }
+        if self.writes_per_s_unassigned {
+            section = section.paragraph(
+                "The given rate is in no figure: nothing tells which set has the hottest record. Name the set: --writes-per-s \
+                 SET=W.",
+            );
+        }
         for set in self.shown() {
-            let level = match set.verdict.level {
-                Band::Ok => Level::Good,
-                Band::Watch => Level::Watch,
-                Band::Shard => Level::Bad,
-            };
+            let SetVerdict {
+                sentence, helps, ..
+            } = &set.verdict;
             section = section.verdict(Verdict {
-                level,
+                level: level(set.verdict.level),
                 word: set.verdict.level.word().to_owned(),
                 subject: self.name(set),
-                sentence: set.verdict.sentence.clone(),
+                sentence: format!("{sentence} {helps}").trim_end().to_owned(),
             });
         }
+        self.and_more(section, SETS_SHOWN)
+    }
+
+    fn rules(&self) -> Section {
         let limit = bytes(self.thresholds.record_bytes);
-        self.and_more(section, SETS_SHOWN).paragraph(format!(
-            "The rules. SHARD: in 1 of 100, a collection's count times its mean element, or a record, is beyond {limit}; or the \
-             largest record is beyond {} % of what a record may have; or there are more than {WRITES_PER_SECOND} writes a \
-             second. WATCH: half of {limit}, {} % of what a record may have, or {} writes a second is passed; or any \
-             record is beyond {limit}; or large records hold no list or map that could be sharded.",
-            decimal(self.thresholds.of_max_record.0 * 100.0, 0),
-            decimal(self.thresholds.of_max_record.1 * 100.0, 0),
-            decimal(WRITES_PER_SECOND / 2.0, 0),
-        ))
+        let (near, towards) = self.thresholds.of_max_record;
+        let (many, any) = self.thresholds.key_busy;
+        Section::new("Rules")
+            .paragraph(format!(
+                "SHARD: {many} refusals (KEY_BUSY) of one record's writers or more; or in 1 of 100, a list or map, or a \
+                 record, is beyond {limit}; or the largest record is beyond {} % of what a record may have; or its hottest \
+                 record takes more than {WRITES_PER_SECOND} writes a second; or a shard is beyond {limit}.",
+                decimal(near * 100.0, 0),
+            ))
+            .paragraph(
+                "REMODEL: as SHARD, but sharding does not help: one element is larger than a shard, no bin takes most of the \
+                 record, or most of it is no list or map.",
+            )
+            .paragraph(format!(
+                "WATCH: {} refusal or more, or {} waits, of one record's writers; or half of {limit}, {} % of what a record \
+                 may have, or {} writes a second is passed; or any record is beyond {limit}.",
+                count(any),
+                count(self.thresholds.waits),
+                decimal(towards * 100.0, 0),
+                decimal(WRITES_PER_SECOND / 2.0, 0),
+            ))
     }
 
     fn sizes(&self) -> Section {
@@ -137,10 +183,11 @@ impl Sizing {
 
     fn distributions(&self) -> Section {
         let section = Section::new("Distribution").paragraph(
-            "Each bucket is twice as wide as the one before. \"Counted\" is what a record's limit applies to: header, key and \
-             bins; \"stored\" is what it takes on the device.",
+            "Each bucket is twice as wide as the one before, and the scale of the numbers is logarithmic, so that single large \
+             records show. \"Counted\" is what a record's limit applies to: header, key and bins; \"stored\" is what it takes on \
+             the device. The histogram of the first set stands beside the verdict.",
         );
-        let section = self.shown().iter().fold(section, |section, set| {
+        let section = self.shown().iter().skip(1).fold(section, |section, set| {
             section.chart(charts::histogram(self, set))
         });
         self.and_more(section, SETS_SHOWN)
@@ -150,8 +197,8 @@ impl Sizing {
         let section = Section::new("Bins").table(tables::bins(self));
         match tables::collections(self) {
             Some(table) => section.table(table).paragraph(
-                "A collection may live in one record while its count at the 99th percentile times its mean element stays \
-                 within 128 KiB (131,072 bytes).",
+                "A collection may live in one record while its elements take at most 128 KiB (131,072 bytes), at the 99th \
+                 percentile of all in its bin.",
             ),
             None => section.paragraph("There are no lists or maps."),
         }
@@ -173,6 +220,11 @@ impl Sizing {
         if !self.contended.is_empty() {
             section = section.table(tables::contended(self));
         }
+        if let Some(table) = tables::sharded(self) {
+            section = section
+                .table(table)
+                .paragraph("A sharded collection is judged as one, by the largest of its shards.");
+        }
         section
     }
 
@@ -186,7 +238,7 @@ impl Sizing {
         for set in self
             .shown()
             .iter()
-            .filter(|set| set.advice.bound_by != "nothing")
+            .filter(|set| set.advice.remedy != Remedy::Nothing)
         {
             section = section.paragraph(format!("{}: {}", self.name(set), set.advice.sentence));
             if let Some(time) = &set.advice.time {
@@ -209,10 +261,15 @@ impl Sizing {
             "What the advice is for in so many shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
              average, P2 the chance that two or more do. Aerospike's index is for {COPIES} copies."
         ));
+        let has_rows = |set: &&SetSizing| !set.what_if.is_empty();
         let interesting = |set: &&SetSizing| set.verdict.level != Band::Ok;
-        let mut sets: Vec<&SetSizing> = self.shown().iter().filter(interesting).collect();
+        let shown = self.shown().iter().filter(has_rows);
+        let mut sets: Vec<&SetSizing> = shown.clone().filter(interesting).collect();
         if sets.is_empty() {
-            sets.extend(self.sets.first());
+            sets.extend(shown.take(1));
+        }
+        if sets.is_empty() {
+            return section.paragraph("Shards do not help here: see the verdict.");
         }
         for set in sets {
             section = section.table(what_if_table(&self.name(set), &set.what_if));
@@ -279,21 +336,8 @@ fn records_in_sets(records: u64, sets: u64) -> String {
 
 /// Says what buckets of time would come to.
 pub(super) fn time_sentence(time: &TimeRecommendation) -> String {
-    let hashed = match time.hash_shards {
-        1 => String::new(),
-        shards => format!(
-            ", hashed into {} shards each, since all writers are in the current bucket",
-            count(shards)
-        ),
-    };
-    let by_hand = if time.width == "week" {
-        " (spikelet keeps hours and days by itself; weeks are kept by hand)"
-    } else {
-        ""
-    };
     format!(
-        "By time instead, if every write adds an element: a bucket for each {}{by_hand}, of {} at the 99th percentile{hashed}.",
-        time.width,
-        bytes(time.bucket_bytes_p99)
+        "By time instead, if every write adds an element: {}.",
+        bucket::sentence(time)
     )
 }

@@ -111,7 +111,8 @@ pub(super) fn collections(sizing: &Sizing) -> Option<Table> {
         "count p99",
         "count max",
         "mean element",
-        "p99 x mean",
+        "bytes p99",
+        "bytes max",
         "of 128 KiB",
     ];
     let mut table = Table::new("Lists and maps", &columns).words(&["bin"]);
@@ -135,8 +136,9 @@ pub(super) fn collections(sizing: &Sizing) -> Option<Table> {
             Cell::count(found.count.p99),
             Cell::count(found.count.max),
             Cell::decimal(found.element_bytes, 1),
-            Cell::count(found.bytes_p99),
-            Cell::share(found.bytes_p99 as f64 / threshold as f64, 0),
+            Cell::bytes(found.bytes.p99),
+            Cell::bytes(found.bytes.max),
+            Cell::share(found.bytes.p99 as f64 / threshold as f64, 0),
         ]);
     }
     (!table.rows.is_empty()).then_some(table)
@@ -184,18 +186,82 @@ pub(super) fn records(sizing: &Sizing, caption: &str, records: &[RecordSizing]) 
     table
 }
 
-pub(super) fn contended(sizing: &Sizing) -> Table {
-    let mut table = Table::new(
-        "The records that writers fought over",
-        &["key", "waits", "KEY_BUSY"],
-    );
-    for record in &sizing.contended {
-        let key = record
-            .key
-            .clone()
-            .unwrap_or_else(|| format!("digest {}", record.digest));
+/// Returns the keys behind the first verdict.
+pub(super) fn headline(sizing: &Sizing) -> Table {
+    let headline = &sizing.verdict;
+    let is_refused = headline.keys.iter().any(|key| key.key_busy.is_some());
+    let mut columns = vec!["key", "set", "bin", "bytes", "of the set's bytes"];
+    columns.extend(is_refused.then_some("KEY_BUSY"));
+    columns.push("shards");
+    let mut table = Table::new("The keys behind it", &columns).words(&["set", "bin"]);
+    let name = |namespace: &String, set: &String| sizing.name_of(namespace, set);
+    let set = headline.namespace.as_ref().zip(headline.set.as_ref());
+    for (place, key) in headline.keys.iter().enumerate() {
+        let mut cells = vec![
+            Cell::text(&key.key),
+            Cell::text(set.map_or_else(String::new, |(namespace, set)| name(namespace, set))),
+            optional(key.bin.as_ref(), Cell::text),
+            optional(key.bytes, Cell::bytes),
+            optional(key.bytes_share, |share| Cell::share(share, 1)),
+        ];
+        cells.extend(is_refused.then(|| optional(key.key_busy, Cell::count)));
+        cells.push(optional(
+            headline.shards.filter(|_| place == 0),
+            Cell::count,
+        ));
+        table.row(cells);
+    }
+    table
+}
+
+/// Returns the table of the largest sharded collections; `None` if there are none.
+pub(super) fn sharded(sizing: &Sizing) -> Option<Table> {
+    let columns = [
+        "key",
+        "set",
+        "bin",
+        "shards",
+        "records",
+        "elements",
+        "bytes",
+        "largest shard",
+        "judged",
+    ];
+    let mut table = Table::new("Sharded collections", &columns).words(&["set", "bin", "judged"]);
+    let found = sizing
+        .sets
+        .iter()
+        .flat_map(|set| set.sharded.iter().map(move |found| (set, found)));
+    for (set, found) in found.take(ROWS_SHOWN) {
         table.row([
-            Cell::text(key),
+            Cell::text(&found.key),
+            Cell::text(sizing.name(set)),
+            optional(found.bin.as_ref(), Cell::text),
+            Cell::count(found.shards),
+            Cell::count(found.companions),
+            Cell::count(found.elements),
+            Cell::bytes(found.bytes),
+            Cell::bytes(found.largest_bytes),
+            Cell::text(found.level.word()),
+        ]);
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+pub(super) fn contended(sizing: &Sizing) -> Table {
+    let columns = ["key", "set", "bin", "shards", "bytes", "waits", "KEY_BUSY"];
+    let mut table =
+        Table::new("The records that writers fought over", &columns).words(&["set", "bin"]);
+    for record in &sizing.contended {
+        let set = record.set.as_ref();
+        table.row([
+            Cell::text(record.name()),
+            optional(set, |set| {
+                Cell::text(sizing.name_of(&record.namespace, set))
+            }),
+            optional(record.bin.as_ref(), Cell::text),
+            optional(record.shards, Cell::count),
+            optional(record.bytes, Cell::bytes),
             Cell::count(record.waits),
             Cell::count(record.key_busy),
         ]);
@@ -214,12 +280,13 @@ pub(super) fn advice(sizing: &Sizing) -> Table {
         "bound by",
         "elements/shard",
         "made for p99",
+        "what helps",
     ];
     let table = Table::new(
         "Shards for the largest, and for one at the 99th percentile",
         &columns,
     );
-    of_sets(sizing, table.words(&["bound by"]), |set| {
+    of_sets(sizing, table.words(&["bound by", "what helps"]), |set| {
         let advice = &set.advice;
         vec![
             Cell::bytes(advice.total_bytes),
@@ -230,6 +297,7 @@ pub(super) fn advice(sizing: &Sizing) -> Table {
             Cell::text(advice.bound_by),
             optional(advice.elements_per_shard, Cell::count),
             Cell::count(advice.shards_p99),
+            Cell::text(advice.remedy.words()),
         ]
     })
 }
@@ -371,6 +439,7 @@ pub(super) fn csv(sizing: &Sizing) -> Table {
         "measured",
         "verdict",
         "decided_by",
+        "remedy",
         "value",
         "threshold",
         "p50",
@@ -403,6 +472,7 @@ pub(super) fn csv(sizing: &Sizing) -> Table {
             number(set.measured),
             Cell::text(set.verdict.level.word()),
             Cell::text(set.verdict.decided_by),
+            Cell::text(set.verdict.remedy.words()),
             Cell::text(set.verdict.value.to_string()),
             Cell::text(set.verdict.threshold.to_string()),
         ];

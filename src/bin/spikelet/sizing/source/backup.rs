@@ -6,7 +6,8 @@ use std::path::Path;
 use spikelet::Metadata;
 use spikelet::backup::{ReadError, Reader, SavedRecord, files_of};
 
-use super::{Progress, SizingError, open};
+use super::input::Input;
+use super::{Progress, SizingError, shown};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::Origin;
@@ -14,48 +15,78 @@ use crate::sizing::summarize::Origin;
 /// Records between reports of progress.
 const TELL_EVERY: u64 = 1024;
 
-/// Reads every record of a file, or of the files of a directory.
-pub(super) fn read(
+/// Reads every record of the files of a directory.
+pub(super) fn read_all(
     path: &Path,
     stats: &mut StatsBySet<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Origin, SizingError> {
-    let mut files = Vec::new();
+    let mut inputs = Vec::new();
     for file in files_of(path).map_err(SizingError::read(path))? {
-        let (input, length) = open(&file)?;
-        files.push((file, input, length));
+        let input = Input::open(&file)?;
+        inputs.push((file, input));
     }
-    let total = files.iter().map(|(_, _, length)| length).sum();
+    let total = inputs.iter().map(|(_, input)| input.position().1).sum();
     let mut before = 0;
-    for (file, input, length) in files {
-        let failed = |source: ReadError| match source {
-            ReadError::Io(source) => SizingError::read(&file)(source),
-            source => SizingError::Backup {
-                path: file.clone(),
-                source,
-            },
-        };
-        let mut reader = Reader::new(input).map_err(failed)?;
-        let mut met = 0;
-        while let Some(record) = reader.next_record().map_err(failed)? {
-            if let Some(set) = stats.set(&record.namespace, &record.set) {
-                let Ok(()) = set.meet(|| Ok::<_, Infallible>(measured(&record)));
-            }
-            met += 1;
-            if met % TELL_EVERY == 0 {
-                progress(before + reader.offset(), total);
-            }
-        }
+    for (file, input) in inputs {
+        let length = input.position().1;
+        read(&file, input, stats, &mut |done| {
+            progress(before + done, total)
+        })?;
         before += length;
     }
-    Ok(Origin {
-        source: path.display().to_string(),
+    Ok(origin(path))
+}
+
+/// Reads every record of one file, or of standard input.
+pub(super) fn read_file(
+    path: &Path,
+    input: Input,
+    stats: &mut StatsBySet<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Origin, SizingError> {
+    let length = input.position().1;
+    read(path, input, stats, &mut |done| progress(done, length))?;
+    Ok(origin(path))
+}
+
+fn read(
+    path: &Path,
+    input: Input,
+    stats: &mut StatsBySet<'_>,
+    done: &mut dyn FnMut(u64),
+) -> Result<(), SizingError> {
+    let failed = |source: ReadError| match source {
+        ReadError::Io(source) => SizingError::read(path)(source),
+        source => SizingError::Backup {
+            path: shown(path).into(),
+            source,
+        },
+    };
+    let counter = input.counter();
+    let mut reader = Reader::new(input).map_err(failed)?;
+    let mut met = 0;
+    while let Some(record) = reader.next_record().map_err(failed)? {
+        if let Some(set) = stats.set(&record.namespace, &record.set) {
+            let Ok(()) = set.meet(|| Ok::<_, Infallible>(measured(&record)));
+        }
+        met += 1;
+        if met % TELL_EVERY == 0 {
+            done(counter.get());
+        }
+    }
+    Ok(())
+}
+
+fn origin(path: &Path) -> Origin {
+    Origin {
+        source: shown(path),
         kind: "backup",
         namespaces: Vec::new(),
         contended: Vec::new(),
         // A backup leaves out the indexes of lists and maps.
         knows_indexes: false,
-    })
+    }
 }
 
 fn measured(record: &SavedRecord) -> RecordMeasure {

@@ -8,7 +8,8 @@ use spikelet::record::MAX_SET_NAME_BYTES;
 use spikelet::{Key, Value};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Progress, SizingError, open};
+use super::input::Input;
+use super::{Progress, SizingError, shown};
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::Origin;
@@ -30,14 +31,14 @@ struct Line {
 /// Reads every line.
 pub(super) fn read(
     path: &Path,
+    mut file: Input,
     stats: &mut StatsBySet<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Origin, SizingError> {
-    let (mut file, length) = open(path)?;
     let failed = SizingError::read(path);
     let mut text = Vec::new();
     let mut keys = HashSet::new();
-    let (mut number, mut done) = (0, 0);
+    let mut number = 0;
     loop {
         text.clear();
         let read = file
@@ -49,9 +50,8 @@ pub(super) fn read(
             break;
         }
         number += 1;
-        done += read as u64;
         let malformed = |what: String| SizingError::Malformed {
-            path: path.to_owned(),
+            path: shown(path).into(),
             line: number,
             what,
         };
@@ -83,11 +83,12 @@ pub(super) fn read(
             set.repeated_keys += u64::from(!is_new);
         }
         if number % TELL_EVERY == 0 {
+            let (done, length) = file.position();
             progress(done, length);
         }
     }
     Ok(Origin {
-        source: path.display().to_string(),
+        source: shown(path),
         kind: "json-lines",
         namespaces: Vec::new(),
         contended: Vec::new(),

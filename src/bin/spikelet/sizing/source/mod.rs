@@ -1,26 +1,24 @@
 //! Where records come from: a store, JSON lines, a backup.
 
 mod backup;
+mod input;
 mod json_lines;
 mod store;
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use spikelet::backup::ReadError;
 use spikelet::{Error, Store};
 
+use self::input::{Input, STDIN};
 use super::plan::{RateError, checked_rate};
 use super::set_stats::StatsBySet;
 use super::summarize::summarize;
 use super::{Options, Sizing};
 
-/// What every backup file begins with.
-const BACKUP_BEGINS: &[u8] = b"Version ";
-
 /// Receives the progress: what is done, and what there is in all (records of a store, bytes of
-/// files).
+/// files; 0: not known).
 pub(crate) type Progress<'p> = dyn FnMut(u64, u64) + 'p;
 
 /// Why a sizing could not be made.
@@ -66,14 +64,23 @@ pub(crate) enum SizingError {
 impl SizingError {
     fn read(path: &Path) -> impl Fn(io::Error) -> Self {
         |source| Self::Read {
-            path: path.to_owned(),
+            path: shown(path).into(),
             source,
         }
     }
 }
 
+/// Returns the name of a path in messages and reports.
+fn shown(path: &Path) -> String {
+    match path.as_os_str() {
+        name if name == STDIN => "standard input".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
 /// Sizes what is at a path: the directory of a store (opened read-only), a backup (`.asb`, a file
-/// or a directory of them), or JSON lines. Every record is visited once. A record of a store that
+/// or a directory of them), or JSON lines, from a file or from standard input (`-`), packed by gzip
+/// or zstd or as they are. Every record is visited once. A record of a store that
 /// is damaged on the device is counted, and in no other figure.
 ///
 /// A JSON line is `{"set": .., "key": .., "bins": {..}}`, or any other object, which is then a
@@ -89,14 +96,18 @@ pub(crate) fn size(
     options: &Options,
     progress: &mut Progress<'_>,
 ) -> Result<Sizing, SizingError> {
-    if let Some(rate) = options.writes_per_s {
+    let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
+    for rate in rates.chain(options.writes_per_s) {
         checked_rate(rate)?;
     }
     let mut stats = StatsBySet::new(options);
-    let origin = match kind_of(path)? {
-        Kind::Store => store::read(path, options, &mut stats, progress)?,
-        Kind::Backup => backup::read(path, &mut stats, progress)?,
-        Kind::JsonLines => json_lines::read(path, &mut stats, progress)?,
+    let origin = match source_at(path)? {
+        Source::Store => store::read(path, options, &mut stats, progress)?,
+        Source::Backups => backup::read_all(path, &mut stats, progress)?,
+        Source::File(input) if input.is_backup() || has_extension(path, "asb") => {
+            backup::read_file(path, input, &mut stats, progress)?
+        }
+        Source::File(input) => json_lines::read(path, input, &mut stats, progress)?,
     };
     let sizing = summarize(options, origin, stats);
     match &options.set {
@@ -105,43 +116,33 @@ pub(crate) fn size(
     }
 }
 
-enum Kind {
+/// What is at a path.
+enum Source {
     Store,
-    Backup,
-    JsonLines,
+    /// A directory of backup files.
+    Backups,
+    File(Input),
 }
 
-fn kind_of(path: &Path) -> Result<Kind, SizingError> {
+fn source_at(path: &Path) -> Result<Source, SizingError> {
     let failed = SizingError::read(path);
-    if std::fs::metadata(path).map_err(&failed)?.is_dir() {
-        // A store with a backup in it is a store.
-        if Store::exists(path) {
-            return Ok(Kind::Store);
-        }
-        let mut files = std::fs::read_dir(path).map_err(&failed)?;
-        let is_backup = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
-        return Ok(if is_backup { Kind::Backup } else { Kind::Store });
+    let is_dir = path.as_os_str() != STDIN && std::fs::metadata(path).map_err(&failed)?.is_dir();
+    if !is_dir {
+        return Ok(Source::File(Input::open(path)?));
     }
-    let mut first = Vec::new();
-    let file = File::open(path).map_err(&failed)?;
-    file.take(BACKUP_BEGINS.len() as u64)
-        .read_to_end(&mut first)
-        .map_err(&failed)?;
-    Ok(if first == BACKUP_BEGINS || has_extension(path, "asb") {
-        Kind::Backup
+    // A store with a backup in it is a store.
+    if Store::exists(path) {
+        return Ok(Source::Store);
+    }
+    let mut files = std::fs::read_dir(path).map_err(&failed)?;
+    let is_backup = files.any(|file| file.is_ok_and(|file| has_extension(&file.path(), "asb")));
+    Ok(if is_backup {
+        Source::Backups
     } else {
-        Kind::JsonLines
+        Source::Store
     })
 }
 
 fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
-}
-
-/// Opens a file and returns its length in bytes.
-fn open(path: &Path) -> Result<(BufReader<File>, u64), SizingError> {
-    let failed = SizingError::read(path);
-    let file = File::open(path).map_err(&failed)?;
-    let length = file.metadata().map_err(&failed)?.len();
-    Ok((BufReader::with_capacity(1 << 16, file), length))
 }

@@ -1,22 +1,26 @@
 //! Records of a store on disk.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::path::Path;
 
 use spikelet::storage::HotRecord;
-use spikelet::{Namespace, Store};
+use spikelet::{Digest, Namespace, Store};
 
 use super::{Progress, SizingError};
 use crate::report;
 use crate::sizing::Options;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{ContendedRecord, NamespaceSizing};
+use crate::sizing::remedy::Remedy;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::Origin;
 
 /// Records between reports of progress.
 const TELL_EVERY: u64 = 4096;
+/// The most records of a namespace that writers fought over.
+const CONTENDED_MAX: usize = 1_000;
 
 /// Scans every namespace once.
 pub(super) fn read(
@@ -33,6 +37,7 @@ pub(super) fn read(
         .sum();
     let mut done = 0;
     let mut measured = Vec::new();
+    let mut contended = Vec::new();
     for namespace in &namespaces {
         // By the numbers of the sets.
         let places: Vec<Option<usize>> = namespace
@@ -40,10 +45,17 @@ pub(super) fn read(
             .iter()
             .map(|usage| stats.place(namespace.name(), &usage.name))
             .collect();
+        let sets = namespace.sets();
+        let mut fought_over = Contended::of(namespace);
         let mut damaged = 0;
         let _: ControlFlow<()> = namespace.scan(|record| {
             match record {
                 Ok(record) => {
+                    if let Some(at) = fought_over.places.get(&record.digest) {
+                        let set = sets.get(usize::from(record.set_id));
+                        let record = RecordMeasure::scanned(&record);
+                        fought_over.complete(*at, set.map(|set| set.name.as_str()), &record);
+                    }
                     let place = places.get(usize::from(record.set_id)).copied().flatten();
                     if let Some(set) = place.and_then(|place| stats.at(place)) {
                         let Ok(()) =
@@ -59,15 +71,17 @@ pub(super) fn read(
             ControlFlow::Continue(())
         });
         measured.push(namespace_sizing(namespace, damaged));
+        contended.extend(fought_over.joined());
+    }
+    contended.sort_by_key(|hot| std::cmp::Reverse((hot.key_busy, hot.waits)));
+    if let Some(wanted) = &options.set {
+        contended.retain(|hot| hot.set.as_ref() == Some(wanted));
     }
     let origin = Origin {
         source: path.display().to_string(),
         kind: "store",
         namespaces: measured,
-        contended: namespaces
-            .iter()
-            .flat_map(|namespace| contended(namespace, options.top))
-            .collect(),
+        contended,
         knows_indexes: true,
     };
     // It is read-only: closing it writes nothing.
@@ -89,17 +103,73 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64) -> NamespaceSizing {
     }
 }
 
-fn contended(namespace: &Namespace, most: usize) -> Vec<ContendedRecord> {
-    let contended = |hot: HotRecord| ContendedRecord {
-        namespace: namespace.name().to_owned(),
-        key: hot.key.as_ref().map(report::key),
-        digest: hot.digest.to_string(),
-        waits: hot.waits,
-        key_busy: hot.busy,
-    };
-    namespace
-        .hot_records(most)
-        .into_iter()
-        .map(contended)
-        .collect()
+/// The records that writers fought over, completed by what the scan finds of them.
+struct Contended {
+    records: Vec<ContendedRecord>,
+    places: HashMap<Digest, usize>,
+}
+
+impl Contended {
+    fn of(namespace: &Namespace) -> Self {
+        let contended = |hot: &HotRecord| ContendedRecord {
+            namespace: namespace.name().to_owned(),
+            set: None,
+            key: hot.key.as_ref().map(report::key),
+            digest: hot.digest.to_string(),
+            bin: None,
+            shards: None,
+            remedy: Remedy::Nothing,
+            bytes: None,
+            waits: hot.waits,
+            key_busy: hot.busy,
+        };
+        let hot = namespace.hot_records(CONTENDED_MAX);
+        Self {
+            records: hot.iter().map(contended).collect(),
+            places: hot
+                .iter()
+                .enumerate()
+                .map(|(at, hot)| (hot.digest, at))
+                .collect(),
+        }
+    }
+
+    /// Adds what a record is to what was counted of it.
+    fn complete(&mut self, at: usize, set: Option<&str>, record: &RecordMeasure) {
+        let Some(hot) = self.records.get_mut(at) else {
+            return;
+        };
+        hot.set = set.map(str::to_owned);
+        hot.bytes = Some(record.bytes);
+        hot.remedy = record.remedy_for_rate();
+        match &record.companion {
+            Some(companion) => {
+                hot.key = Some(companion.root.clone());
+                hot.bin.clone_from(&companion.bin);
+                hot.shards = Some(companion.shards);
+            }
+            None => hot.bin = record.contended_bin().map(str::to_owned),
+        }
+    }
+
+    /// Returns the records, the companions of a collection as one.
+    fn joined(self) -> Vec<ContendedRecord> {
+        let mut joined: Vec<ContendedRecord> = Vec::new();
+        for hot in self.records {
+            let is_same = |other: &&mut ContendedRecord| {
+                other.shards.is_some()
+                    && hot.shards.is_some()
+                    && (&other.set, &other.key, &other.bin) == (&hot.set, &hot.key, &hot.bin)
+            };
+            match joined.iter_mut().find(is_same) {
+                Some(same) => {
+                    same.waits += hot.waits;
+                    same.key_busy += hot.key_busy;
+                    same.bytes = same.bytes.zip(hot.bytes).map(|(a, b)| a + b);
+                }
+                None => joined.push(hot),
+            }
+        }
+        joined
+    }
 }

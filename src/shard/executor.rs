@@ -1,15 +1,17 @@
-//! A request of the protocol as operations and a filter, and what they have answered as a reply.
+//! Encodes requests of the protocol as operations with a filter, and decodes the results into replies.
 
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
+use super::companion_key::{KeyForm, companion_key};
 use super::companions::Companions;
-use super::content::{Act, Answered, Bin, Collection};
-use super::description::{DESCRIPTION_BINS, Described, Description, Form, Keys};
+use super::content::{Act, ActReply, Bin, Collection};
+use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use super::protocol::{
-    Ask, Edit, Guard, Mark, Neighbors, Place, Reply, Request, Root, Seen, Token,
+    CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
+    Token,
 };
-use super::route::{companion_key, text};
+use super::route::text;
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
 };
@@ -28,12 +30,12 @@ use crate::{
 };
 
 /// What holds for a root none of whose collections is sharded: one for all, since it is compiled once.
-static ALONE: LazyLock<Expression> =
+static NONE_SHARDED: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
-/// Lowers the requests for one collection.
+/// Encodes the requests for one collection, and decodes what they return.
 #[derive(Debug)]
-pub(crate) struct Lowering {
+pub(crate) struct Executor {
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
     pub(crate) collection: Collection,
@@ -50,25 +52,25 @@ pub(crate) struct Lowering {
 /// The caller's policy, for a root that has the collection.
 #[derive(Debug)]
 struct RootPolicies {
-    whole: WritePolicy,
+    creating: WritePolicy,
     /// Where nothing is to be created.
-    whole_existing: WritePolicy,
+    existing: WritePolicy,
 }
 
 impl RootPolicies {
     fn new(policy: WritePolicy) -> Self {
         Self {
-            whole_existing: policy
+            existing: policy
                 .clone()
                 .record_exists_action(RecordExistsAction::UpdateOnly),
-            whole: policy,
+            creating: policy,
         }
     }
 }
 
-/// A request, as a record set takes it.
+/// A request in the form that a record set takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Lowered<'a> {
+pub(crate) struct EncodedRequest<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) policy: Cow<'a, WritePolicy>,
     pub(crate) operations: Cow<'a, [Operation]>,
@@ -85,7 +87,7 @@ const ROOT_STATE: [&str; 5] = {
     [subkeys, epoch, plain, epochs, SHARD_OF]
 };
 
-impl Lowering {
+impl Executor {
     /// `policy`: the caller's; its existence action, generation and filter do not count.
     pub(crate) fn new(
         key: Key<'static>,
@@ -101,7 +103,7 @@ impl Lowering {
         let whole = base
             .clone()
             .expiration(policy.expiration)
-            .filter(ALONE.clone());
+            .filter(NONE_SHARDED.clone());
         Self {
             key,
             bin,
@@ -115,7 +117,7 @@ impl Lowering {
     }
 
     pub(crate) fn policy(&self) -> &WritePolicy {
-        &self.alone.whole
+        &self.alone.creating
     }
 
     /// Lets go of what is kept of companions: there are others now.
@@ -124,10 +126,10 @@ impl Lowering {
         self.companions_by_bin.forget();
     }
 
-    const fn companions(&self, keys: Keys) -> &Companions<Companion> {
+    const fn companions(&self, keys: KeyForm) -> &Companions<Companion> {
         match keys {
-            Keys::Plain => &self.companions,
-            Keys::ByBin => &self.companions_by_bin,
+            KeyForm::Plain => &self.companions,
+            KeyForm::ByBin => &self.companions_by_bin,
         }
     }
 
@@ -140,7 +142,7 @@ impl Lowering {
         }
     }
 
-    const fn name(&self, keys: Keys, shard: u64) -> ShardName<'_> {
+    const fn name(&self, keys: KeyForm, shard: u64) -> ShardName<'_> {
         ShardName {
             root: &self.key,
             bin: self.bin,
@@ -153,7 +155,7 @@ impl Lowering {
         match neighbors {
             Neighbors::None => &self.alone,
             Neighbors::Sharded => self.beside.get_or_init(|| {
-                let policy = self.alone.whole.clone().filter(self.is_whole());
+                let policy = self.alone.creating.clone().filter(self.is_unsharded());
                 // The root of a sharded collection does not expire.
                 RootPolicies::new(policy.expiration(Expiration::Never))
             }),
@@ -161,7 +163,7 @@ impl Lowering {
     }
 
     /// What holds for a root that has the collection, whatever is sharded beside it.
-    fn is_whole(&self) -> Expression {
+    fn is_unsharded(&self) -> Expression {
         let bin = self.bin.as_str();
         let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
         let count = MapReturnType::Count;
@@ -176,21 +178,22 @@ impl Lowering {
         ])
     }
 
-    pub(crate) fn lower<'a>(&'a self, request: &'a Request<Bin>) -> Lowered<'a> {
-        let (operations, edits) = match (&request.edit, &request.ask) {
+    /// Encodes a request as operations on one record, under the policy that bears its filter.
+    pub(crate) fn encode_request<'a>(&'a self, request: &'a Request<Bin>) -> EncodedRequest<'a> {
+        let (operations, edits) = match (&request.edit, &request.read) {
             // The common ones are taken as they are.
-            (Edit::User(act), Ask::Nothing) => (Cow::Borrowed(&*act.operations), 0),
-            (Edit::None, Ask::User(act)) if is_known(request) => {
+            (Edit::User(act), Read::Nothing) => (Cow::Borrowed(&*act.operations), 0),
+            (Edit::None, Read::User(act)) if is_known(request) => {
                 (Cow::Borrowed(&*act.operations), 0)
             }
-            (edit, ask) => {
+            (edit, read) => {
                 let mut operations = self.edit(request, edit);
                 let edits = operations.len();
-                self.ask(request, ask, &mut operations);
+                self.encode_read(request, read, &mut operations);
                 (Cow::Owned(operations), edits)
             }
         };
-        Lowered {
+        EncodedRequest {
             key: self.key_of(request.place),
             policy: self.policy_of(request),
             operations,
@@ -199,15 +202,17 @@ impl Lowering {
     }
 
     fn policy_of(&self, request: &Request<Bin>) -> Cow<'_, WritePolicy> {
-        if let Guard::Whole(neighbors) = request.guard {
+        if let Precondition::Unsharded(neighbors) = request.precondition {
             let policies = self.root_policies(neighbors);
             return Cow::Borrowed(match request.edit {
-                Edit::User(Act { creates: true, .. }) => &policies.whole,
-                _ => &policies.whole_existing,
+                Edit::User(Act { creates: true, .. }) => &policies.creating,
+                _ => &policies.existing,
             });
         }
         let exists = match request.edit {
-            Edit::None if request.guard == Guard::None => return Cow::Borrowed(&self.protocol),
+            Edit::None if request.precondition == Precondition::None => {
+                return Cow::Borrowed(&self.protocol);
+            }
             Edit::Mark(..) => RecordExistsAction::Update,
             Edit::Place(..) => RecordExistsAction::Replace,
             _ => RecordExistsAction::UpdateOnly,
@@ -217,7 +222,7 @@ impl Lowering {
                 let open = || self.open(keys, shard, companion);
                 Some(self.companions(keys).filter(shard, companion, open))
             }
-            None => self.filter(request.place, &request.guard),
+            None => self.filter(request.place, &request.precondition),
         };
         Cow::Owned(WritePolicy {
             record_exists_action: exists,
@@ -227,12 +232,12 @@ impl Lowering {
     }
 
     /// What holds for a companion that is exactly this one.
-    fn exactly(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
+    fn exactly(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         eq(list_bin(SHARD_OF), self.name(keys, shard).value(companion))
     }
 
     /// What holds for it while it may be read and written.
-    fn open(&self, keys: Keys, shard: u64, companion: Companion) -> Expression {
+    fn open(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         let thawed = not(bin_exists(FROZEN));
         and([
             self.exactly(keys, shard, companion),
@@ -242,7 +247,7 @@ impl Lowering {
     }
 
     /// What holds for a companion of this collection that is older than this epoch.
-    fn older(&self, keys: Keys, shard: u64, epoch: Epoch) -> Expression {
+    fn older(&self, keys: KeyForm, shard: u64, epoch: Epoch) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
@@ -253,8 +258,8 @@ impl Lowering {
             Key::Blob(_) => ExpType::Blob,
         };
         let (length, bin) = match keys {
-            Keys::Plain => (4, None),
-            Keys::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
+            KeyForm::Plain => (4, None),
+            KeyForm::ByBin => (5, Some(eq(own(4, ExpType::String), self.bin.as_str()))),
         };
         let mut conditions = vec![
             eq(lists::size(list_bin(SHARD_OF), &[]), length),
@@ -266,24 +271,24 @@ impl Lowering {
         and(conditions)
     }
 
-    fn filter(&self, place: Place, guard: &Guard) -> Option<Expression> {
+    fn filter(&self, place: Place, precondition: &Precondition) -> Option<Expression> {
         let (keys, shard) = companion_of(place);
-        let bears = |description: &Described| {
+        let bears = |description: &SharedDescription| {
             let is_root = not(bin_exists(SHARD_OF));
             and([is_root, description.is_borne()])
         };
-        Some(match guard {
-            Guard::None => return None,
-            Guard::Whole(Neighbors::None) => ALONE.clone(),
-            Guard::Whole(Neighbors::Sharded) => self.is_whole(),
-            Guard::Bears(description) => bears(description),
-            Guard::Bare(description) => {
+        Some(match precondition {
+            Precondition::None => return None,
+            Precondition::Unsharded(Neighbors::None) => NONE_SHARDED.clone(),
+            Precondition::Unsharded(Neighbors::Sharded) => self.is_unsharded(),
+            Precondition::Bears(description) => bears(description),
+            Precondition::Bare(description) => {
                 let no_bin = not(bin_exists(self.bin.as_str()));
                 and([bears(description), no_bin])
             }
-            Guard::Live(companion) => self.open(keys, shard, *companion),
-            Guard::OlderThan(epoch) => self.older(keys, shard, *epoch),
-            Guard::Placed(companion, token) => and([
+            Precondition::Live(companion) => self.open(keys, shard, *companion),
+            Precondition::OlderThan(epoch) => self.older(keys, shard, *epoch),
+            Precondition::Placed(companion, token) => and([
                 self.exactly(keys, shard, *companion),
                 eq(int_bin(FROZEN), val(token_value(*token))),
             ]),
@@ -293,8 +298,8 @@ impl Lowering {
     fn edit(&self, request: &Request<Bin>, edit: &Edit<Bin>) -> Vec<Operation> {
         let bin = self.bin.as_str();
         let settle = |to: Scheme| {
-            let form = (to != Scheme::Whole).then_some(Form::Hash(to));
-            let before = request.guard.description();
+            let form = (to != Scheme::Unsharded).then_some(Form::Hash(to));
+            let before = request.precondition.description();
             before.settled(self.bin, form).write()
         };
         let described = |companion: Companion| {
@@ -305,16 +310,16 @@ impl Lowering {
             Edit::None => Vec::new(),
             Edit::User(act) => act.operations.to_vec(),
             Edit::Mark(to, epoch) => {
-                let before = request.guard.description();
+                let before = request.precondition.description();
                 before.marked(self.bin, Form::Hash(*to), *epoch).write()
             }
-            Edit::Spread(to) => {
+            Edit::FinishAndRemoveBin(to) => {
                 let mut operations = settle(*to);
                 operations.push(delete_bin(bin));
                 operations
             }
-            Edit::Settle(to) => settle(*to),
-            Edit::PutBack(whole) => whole.clone().fill(bin),
+            Edit::Finish(to) => settle(*to),
+            Edit::RestoreToRoot(whole) => whole.clone().fill(bin),
             Edit::Clear => vec![delete_bin(bin)],
             Edit::Place(companion, token) => {
                 vec![described(*companion), put(FROZEN, token_value(*token))]
@@ -325,14 +330,14 @@ impl Lowering {
                 operations
             }
             Edit::Freeze => vec![put(FROZEN, 0)],
-            Edit::Shed(moved, companion) => {
-                let mut operations = moved.clone().shed(bin);
+            Edit::RemoveMoved(moved, companion) => {
+                let mut operations = moved.clone().remove_moved(bin);
                 operations.push(described(*companion));
                 operations.push(delete_bin(FROZEN));
                 operations
             }
-            Edit::TakeIn(part, companion) => {
-                let mut operations = part.clone().take_in(bin);
+            Edit::Absorb(part, companion) => {
+                let mut operations = part.clone().absorb(bin);
                 operations.push(described(*companion));
                 operations
             }
@@ -340,7 +345,12 @@ impl Lowering {
         }
     }
 
-    fn ask(&self, request: &Request<Bin>, ask: &Ask<Bin>, operations: &mut Vec<Operation>) {
+    fn encode_read(
+        &self,
+        request: &Request<Bin>,
+        read: &Read<Bin>,
+        operations: &mut Vec<Operation>,
+    ) {
         let bin = self.bin.as_str();
         let state = match request.place {
             _ if is_known(request) => &[][..],
@@ -348,31 +358,31 @@ impl Lowering {
             Place::Companion(..) => &COMPANION_STATE,
         };
         let content;
-        let asked = match ask {
-            Ask::Nothing => return,
-            Ask::State => {
+        let asked = match read {
+            Read::Nothing => return,
+            Read::State => {
                 content = [self.collection.presence(bin)];
                 &content[..]
             }
-            Ask::Content => {
+            Read::Content => {
                 content = [get_bin(bin)];
                 &content[..]
             }
-            Ask::User(act) => &act.operations,
+            Read::User(act) => &act.operations,
         };
         operations.reserve_exact(state.len() + asked.len());
         operations.extend(state.iter().map(|bin| get_bin(bin)));
         operations.extend_from_slice(asked);
     }
 
-    /// The reply to a request.
+    /// Decodes what the operations of a request returned into its reply.
     ///
     /// # Errors
     /// Those of the store, and [`Error::ShardScheme`] for a root that is not understood.
-    pub(crate) fn raise(
+    pub(crate) fn decode_reply(
         &self,
         request: &Request<Bin>,
-        lowered: &Lowered<'_>,
+        encoded: &EncodedRequest<'_>,
         operated: Result<OperateResult>,
     ) -> Result<Reply<Bin>> {
         let operated = match operated {
@@ -380,22 +390,23 @@ impl Lowering {
             Err(Error::FilteredOut { .. }) => return Ok(Reply::FilteredOut),
             operated => operated?,
         };
-        let record_bytes = operated.record_bytes;
-        let mut values = vec![None; lowered.operations.len() - lowered.edits];
+        let (record_bytes, queued_behind) = (operated.record_bytes, operated.queued_behind);
+        let mut values = vec![None; encoded.operations.len() - encoded.edits];
         for result in operated.results {
-            let asked = result.operation.checked_sub(lowered.edits);
+            let asked = result.operation.checked_sub(encoded.edits);
             if let Some(value) = asked.and_then(|asked| values.get_mut(asked)) {
                 *value = Some(result.value);
             }
         }
         let answered = |values| {
-            Some(Answered {
+            Some(ActReply {
                 values,
                 record_bytes,
+                queued_behind,
             })
         };
-        let mut seen = Seen::nothing();
-        if matches!(request.ask, Ask::Nothing) {
+        let mut seen = Observation::nothing();
+        if matches!(request.read, Read::Nothing) {
             if matches!(request.edit, Edit::User(_)) {
                 seen.answer = answered(values);
             }
@@ -403,7 +414,8 @@ impl Lowering {
         }
         let rest = match request.place {
             _ if is_known(request) => {
-                seen.companion = open(request).map(|(_, _, companion)| (companion, Mark::Live));
+                seen.companion =
+                    open(request).map(|(_, _, companion)| (companion, CompanionState::Live));
                 values
             }
             Place::Root => {
@@ -419,18 +431,18 @@ impl Lowering {
         };
         seen.has_bin =
             seen.companion.is_some() && is_known(request) || rest.iter().any(Option::is_some);
-        if matches!(request.ask, Ask::State)
+        if matches!(request.read, Read::State)
             && let Some(Some(value)) = rest.first()
         {
             self.collection.check(self.bin.as_str(), value)?;
         }
-        match request.ask {
-            Ask::Content => {
+        match request.read {
+            Read::Content => {
                 let value = rest.into_iter().next().flatten();
                 seen.content = Some(self.collection.content(self.bin.as_str(), value)?);
             }
-            Ask::User(_) => seen.answer = answered(rest),
-            Ask::Nothing | Ask::State => {}
+            Read::User(_) => seen.answer = answered(rest),
+            Read::Nothing | Read::State => {}
         }
         Ok(Reply::Done(seen))
     }
@@ -453,44 +465,50 @@ impl Lowering {
     /// What the bins `shard_of` and `frozen` say.
     fn companion(
         &self,
-        keys: Keys,
+        keys: KeyForm,
         shard: u64,
         values: &[Option<Value>],
-    ) -> Option<(Companion, Mark)> {
+    ) -> Option<(Companion, CompanionState)> {
         let [Some(shard_of), frozen] = values else {
             return None;
         };
         let companion = self.name(keys, shard).parse(shard_of)?;
-        let mark = match frozen {
-            None => Mark::Live,
-            Some(Value::Int(token)) if *token != 0 => Mark::Placed(Token(*token as u64)),
-            Some(_) => Mark::Frozen,
+        let state = match frozen {
+            None => CompanionState::Live,
+            Some(Value::Int(token)) if *token != 0 => CompanionState::Placed(Token(*token as u64)),
+            Some(_) => CompanionState::Frozen,
         };
-        Some((companion, mark))
+        Some((companion, state))
     }
 }
 
 /// How a companion is called, and its number.
-const fn companion_of(place: Place) -> (Keys, u64) {
+const fn companion_of(place: Place) -> (KeyForm, u64) {
     match place {
-        Place::Root => (Keys::Plain, 0),
+        Place::Root => (KeyForm::Plain, 0),
         Place::Companion(keys, shard) => (keys, shard),
     }
 }
 
 /// The companion that must be open for a request, and what it must be.
-const fn open(request: &Request<Bin>) -> Option<(Keys, u64, Companion)> {
-    match (request.place, &request.guard) {
-        (Place::Companion(keys, shard), Guard::Live(companion)) => Some((keys, shard, *companion)),
+const fn open(request: &Request<Bin>) -> Option<(KeyForm, u64, Companion)> {
+    match (request.place, &request.precondition) {
+        (Place::Companion(keys, shard), Precondition::Live(companion)) => {
+            Some((keys, shard, *companion))
+        }
         _ => None,
     }
 }
 
-/// Whether the guard of a read says all that the caller wants to know of the record itself, which need not be read then.
+/// Whether the precondition of a read says all that the caller wants to know of the record itself, which need not be read then.
 const fn is_known(request: &Request<Bin>) -> bool {
     matches!(
-        (&request.edit, &request.ask, &request.guard),
-        (Edit::None, Ask::User(_), Guard::Live(_) | Guard::Whole(_))
+        (&request.edit, &request.read, &request.precondition),
+        (
+            Edit::None,
+            Read::User(_),
+            Precondition::Live(_) | Precondition::Unsharded(_)
+        )
     )
 }
 

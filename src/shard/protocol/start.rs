@@ -1,9 +1,9 @@
-//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, help.
+//! Beginning a transition: look at the root, see that nobody else's records are in the way, mark the root, advance it.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::{
-    Ask, Done, Edit, Failure, Guard, Kind, Machine, Neighbors, Place, Progress, Reply, Request,
-    Root, Token,
+    Done, Edit, Failure, Kind, Machine, Neighbors, Place, Precondition, Progress, Read, Reply,
+    Request, Root, Token,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::scheme::{Epoch, Scheme};
@@ -12,7 +12,7 @@ use crate::shard::scheme::{Epoch, Scheme};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Goal {
     /// That whatever is under way is over.
-    Help,
+    Advance,
     /// So many companions, unless there are companions already.
     Activate(u64),
     /// Twice as many companions.
@@ -20,19 +20,21 @@ pub(crate) enum Goal {
     /// Half as many.
     Merge,
     /// One record.
-    Demote,
+    Deactivate,
     /// No collection.
     Delete,
 }
 
 /// A transition from its beginning to its end. Its outcome is the root as it was seen last.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Begin<P> {
+pub(crate) struct Start<P> {
     goal: Goal,
     now_us: u64,
     token: Token,
     /// How many companions a split or merge is to end with, once that is known.
     target: Option<u64>,
+    /// Nothing is begun unless this is the collection's last transition.
+    only_at: Option<Epoch>,
     /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
     /// began is gone then, and what has come since must not be deleted again.
     deleted: bool,
@@ -48,12 +50,12 @@ enum Step<P> {
     /// Whether the key of a companion is free, up to a last one; then the root is marked.
     Check(u64, u64, Root, Scheme),
     Mark(Root, Scheme),
-    Help(Help<P>),
+    Advance(Advance<P>),
     /// The collection in the root is deleted.
     Clear(Neighbors),
 }
 
-impl<P: Clone> Begin<P> {
+impl<P: Clone> Start<P> {
     /// `now_us`: the time, for the epoch.
     pub(crate) const fn new(goal: Goal, now_us: u64, token: Token) -> Self {
         Self {
@@ -61,17 +63,18 @@ impl<P: Clone> Begin<P> {
             now_us,
             token,
             target: None,
+            only_at: None,
             deleted: false,
             newest: Epoch(0),
             step: Step::ReadRoot,
         }
     }
 
-    /// A split to at least so many companions: nothing is done where there are as many.
-    pub(crate) fn split_to(target: u64, now_us: u64, token: Token) -> Self {
+    /// Begins nothing if the collection has had another transition since this epoch.
+    pub(crate) fn only_at(self, epoch: Epoch) -> Self {
         Self {
-            target: Some(target),
-            ..Self::new(Goal::Split, now_us, token)
+            only_at: Some(epoch),
+            ..self
         }
     }
 
@@ -89,6 +92,9 @@ impl<P: Clone> Begin<P> {
     }
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Root> {
+        if self.only_at.is_some_and(|epoch| epoch != root.epoch) {
+            return Progress::Done(root);
+        }
         let token = self.token;
         self.deleted |= matches!(root.scheme, Scheme::Deleting { .. });
         // A deletion overtakes whatever is under way: it is the way out where that cannot be ended.
@@ -98,21 +104,21 @@ impl<P: Clone> Begin<P> {
             (Goal::Delete, Scheme::Activating { shards }) => Some(shards),
             (Goal::Delete, Scheme::Splitting { from }) => Some(from * 2),
             (Goal::Delete, Scheme::Merging { from }) => Some(from),
-            (Goal::Delete, Scheme::Demoting) => Some(1),
+            (Goal::Delete, Scheme::Deactivating) => Some(1),
             _ => None,
         };
         if let Some(shards) = shards {
             return self.go(Step::Mark(root, Scheme::Deleting { shards }));
         }
-        if let Some(help) = Help::new(&root, has_bin, token) {
+        if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         match (self.goal, root.scheme) {
-            (Goal::Activate(_), Scheme::Whole) if root.description.has_unknown_forms() => {
+            (Goal::Activate(_), Scheme::Unsharded) if root.description.has_unknown_forms() => {
                 Progress::Failed(Failure::OtherForm)
             }
-            (Goal::Activate(shards), Scheme::Whole) => {
+            (Goal::Activate(shards), Scheme::Unsharded) => {
                 self.check(0, shards, root, Scheme::Activating { shards })
             }
             (Goal::Split, Scheme::Active { shards }) => {
@@ -135,19 +141,21 @@ impl<P: Clone> Begin<P> {
                     self.go(Step::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
-            // Whoever helps a return takes a bin in the root for the collection, and deletes the companion.
-            (Goal::Demote, Scheme::Active { .. }) if has_bin => Progress::Failed(Failure::Foreign),
-            (Goal::Demote, Scheme::Active { shards: 1 }) => {
-                self.go(Step::Mark(root, Scheme::Demoting))
+            // Whoever advances a return takes a bin in the root for the collection, and deletes the companion.
+            (Goal::Deactivate, Scheme::Active { .. }) if has_bin => {
+                Progress::Failed(Failure::Foreign)
             }
-            (Goal::Demote, Scheme::Active { shards }) => {
+            (Goal::Deactivate, Scheme::Active { shards: 1 }) => {
+                self.go(Step::Mark(root, Scheme::Deactivating))
+            }
+            (Goal::Deactivate, Scheme::Active { shards }) => {
                 self.go(Step::Mark(root, Scheme::Merging { from: shards }))
             }
             (Goal::Delete, _) if self.deleted => Progress::Done(root),
             (Goal::Delete, Scheme::Active { shards }) => {
                 self.go(Step::Mark(root, Scheme::Deleting { shards }))
             }
-            (Goal::Delete, Scheme::Whole) => self.go(Step::Clear(root.neighbors())),
+            (Goal::Delete, Scheme::Unsharded) => self.go(Step::Clear(root.neighbors())),
             // A split or merge that has come this far was overtaken by others.
             (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
                 Progress::Failed(Failure::NotApplicable(root.scheme))
@@ -157,29 +165,31 @@ impl<P: Clone> Begin<P> {
     }
 }
 
-impl<K: Kind> Machine<K> for Begin<K::Part> {
+impl<K: Kind> Machine<K> for Start<K::Part> {
     type Outcome = Root;
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Ask::State),
+            Step::ReadRoot => Request::read(Place::Root, Read::State),
             Step::Check(shard, _, root, _) => {
-                Request::read(Place::Companion(root.keys, *shard), Ask::State)
+                Request::read(Place::Companion(root.keys, *shard), Read::State)
             }
             Step::Mark(root, scheme) => {
                 let latest = root.description.latest();
                 let epoch = latest.max(self.newest).after(self.now_us);
                 let description = root.description.clone();
-                let guard = match scheme {
-                    Scheme::Demoting => Guard::Bare(description),
-                    _ => Guard::Bears(description),
+                let precondition = match scheme {
+                    Scheme::Deactivating => Precondition::Bare(description),
+                    _ => Precondition::Bears(description),
                 };
-                Request::write(Place::Root, guard, Edit::Mark(*scheme, epoch))
+                Request::write(Place::Root, precondition, Edit::Mark(*scheme, epoch))
             }
-            Step::Help(help) => help.request(),
-            Step::Clear(neighbors) => {
-                Request::write(Place::Root, Guard::Whole(*neighbors), Edit::Clear)
-            }
+            Step::Advance(advance) => advance.request(),
+            Step::Clear(neighbors) => Request::write(
+                Place::Root,
+                Precondition::Unsharded(*neighbors),
+                Edit::Clear,
+            ),
         }
     }
 
@@ -204,12 +214,16 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
             },
             Step::Mark(_, scheme) => {
                 let marked = matches!(reply, Reply::Done(_));
+                if marked {
+                    // What is under way now is ours.
+                    self.only_at = None;
+                }
                 // Others may have carried it to its end before we look again.
                 self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
                 self.go(Step::ReadRoot)
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
             Step::Clear(_) => match reply {
                 Reply::FilteredOut => self.go(Step::ReadRoot),
@@ -220,7 +234,7 @@ impl<K: Kind> Machine<K> for Begin<K::Part> {
 
     fn transition(&self) -> Option<(Scheme, Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -1,27 +1,27 @@
 //! Carrying a transition to its end, whoever began it.
 //!
-//! Steps may have been taken before, by somebody else, or be taken at this moment: a guard that does not hold says so, and
-//! the helper goes on behind it. What it must never do is to take a step of a transition that is over; every guard names
+//! Steps may have been taken before, by somebody else, or be taken at this moment: a precondition that does not hold says so, and
+//! the caller goes on behind it. It must never take a step of a transition that is over; every precondition names
 //! the epoch for that.
 
 use super::rules::{Rule, keeps};
 use super::{
-    Ask, Companion, Done, Edit, Failure, Guard, Kind, Machine, Mark, Place, Progress, Reply,
-    Request, Root, Token,
+    Companion, CompanionState, Done, Edit, Failure, Kind, Machine, Place, Precondition, Progress,
+    Read, Reply, Request, Root, Token,
 };
 use crate::shard::scheme::Scheme;
 
 /// Where a transition goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Help<P> {
+pub(crate) struct Advance<P> {
     root: Root,
     token: Token,
     step: Step<P>,
 }
 
-/// How helping has ended: the transition is over, or another one is under way. In both cases the root says more.
+/// The end of advancing: the transition is over, or another one is under way. The root says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Helped;
+pub(crate) struct AdvanceEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
@@ -29,28 +29,28 @@ enum Step<P> {
     Place(u64, Vec<Option<Token>>),
     /// Somebody else has made room, or made it.
     LookPlaced(u64, Vec<Option<Token>>),
-    /// The frozen collection, and that it is still to be spread.
+    /// The frozen collection, and whether its activation is still under way.
     ReadWhole(Vec<Option<Token>>),
     /// One part of it.
-    Fill(u64, P, Vec<Option<Token>>),
+    Fill(u64, Token, P, Vec<Option<Token>>),
 
-    /// Split: room for the other half of this one.
+    /// Split: places the new companion of this one's pair.
     PlaceHalf(u64),
     LookHalf(u64),
     /// This one is frozen and read.
     FreezeToSplit(u64, Option<Token>),
     FillHalf(u64, P, Token),
-    Shed(u64, P),
+    RemoveMoved(u64, P),
 
-    /// Merge: whether this one has taken in its other half.
-    LookTaken(u64, Again),
+    /// Merge: whether this one has absorbed the other of its pair.
+    LookAbsorbed(u64, Again),
     FreezeHalf(u64, Again),
-    TakeIn(u64, P),
+    Absorb(u64, P),
     DeleteHalf(u64),
 
     /// Back to one record.
     FreezeOnly,
-    PutBack(P),
+    RestoreToRoot(P),
     DeleteOnly,
 
     /// Deletion.
@@ -69,31 +69,31 @@ pub(crate) enum Again {
     Yes,
 }
 
-impl<P: Clone> Help<P> {
-    /// Helps what this root is in; `None` if it is in no transition. `has_bin`: whether the root has the collection's bin.
+impl<P: Clone> Advance<P> {
+    /// Advances the transition that this root is in; `None` if it is in none. `has_bin`: whether the root has the collection's bin.
     pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
         let step = match root.scheme {
-            Scheme::Whole | Scheme::Active { .. } => return None,
+            Scheme::Unsharded | Scheme::Active { .. } => return None,
             Scheme::Activating { .. } => Step::Place(0, Vec::new()),
             Scheme::Splitting { .. } => Step::PlaceHalf(0),
-            Scheme::Merging { .. } => Step::LookTaken(0, Again::No),
-            Scheme::Demoting if has_bin => Step::DeleteOnly,
-            Scheme::Demoting => Step::FreezeOnly,
+            Scheme::Merging { .. } => Step::LookAbsorbed(0, Again::No),
+            Scheme::Deactivating if has_bin => Step::DeleteOnly,
+            Scheme::Deactivating => Step::FreezeOnly,
             Scheme::Deleting { .. } => Step::Delete(0),
         };
         let root = root.clone();
         Some(Self { root, token, step })
     }
 
-    /// A step within another machine, which goes on with what is left of the helping; `None`: it is over.
+    /// A step within another machine, which goes on with what is left of the transition; `None`: it is over.
     pub(crate) fn then<K: Kind<Part = P>, M, O>(
         self,
         reply: Reply<K>,
         go: impl FnOnce(Option<Self>) -> Progress<M, O>,
     ) -> Progress<M, O> {
         match self.resume(reply) {
-            Progress::Next(help) => go(Some(help)),
-            Progress::Done(Helped) => go(None),
+            Progress::Next(advance) => go(Some(advance)),
+            Progress::Done(AdvanceEnd) => go(None),
             Progress::Failed(failure) => Progress::Failed(failure),
         }
     }
@@ -104,7 +104,7 @@ impl<P: Clone> Help<P> {
             Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
             Scheme::Splitting { from } => from,
             Scheme::Merging { from } => from / 2,
-            Scheme::Whole | Scheme::Active { .. } | Scheme::Demoting => 1,
+            Scheme::Unsharded | Scheme::Active { .. } | Scheme::Deactivating => 1,
         }
     }
 
@@ -120,7 +120,7 @@ impl<P: Clone> Help<P> {
         }
     }
 
-    /// The number of a companion's other half.
+    /// Returns the number of the other companion of a pair.
     const fn half(&self, shard: u64) -> u64 {
         shard + self.of()
     }
@@ -131,16 +131,16 @@ impl<P: Clone> Help<P> {
             Scheme::Activating { shards } => Scheme::Active { shards },
             Scheme::Splitting { from } => Scheme::Active { shards: from * 2 },
             Scheme::Merging { from } => Scheme::Active { shards: from / 2 },
-            _ => Scheme::Whole,
+            _ => Scheme::Unsharded,
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, Helped> {
+    fn go(self, step: Step<P>) -> Progress<Self, AdvanceEnd> {
         Progress::Next(Self { step, ..self })
     }
 
     /// Where a pass over the companions goes on behind this one.
-    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, Helped> {
+    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, AdvanceEnd> {
         if shard + 1 < self.of() {
             self.go(step(shard + 1))
         } else {
@@ -153,7 +153,7 @@ impl<P: Clone> Help<P> {
         shard: u64,
         mut tokens: Vec<Option<Token>>,
         token: Option<Token>,
-    ) -> Progress<Self, Helped> {
+    ) -> Progress<Self, AdvanceEnd> {
         tokens.push(token);
         if shard + 1 < self.of() {
             self.go(Step::Place(shard + 1, tokens))
@@ -163,13 +163,13 @@ impl<P: Clone> Help<P> {
     }
 
     /// Fills the next companion, from this one on, that is not filled yet.
-    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, Helped> {
-        let next = tokens
+    fn fill(self, from: u64, whole: P, tokens: Vec<Option<Token>>) -> Progress<Self, AdvanceEnd> {
+        let mut unfilled = tokens
             .iter()
             .zip(0..)
-            .find(|(token, shard)| *shard >= from && token.is_some());
-        match next {
-            Some((_, shard)) => self.go(Step::Fill(shard, whole, tokens)),
+            .skip_while(|(_, shard)| *shard < from);
+        match unfilled.find_map(|(token, shard)| token.map(|token| (shard, token))) {
+            Some((shard, token)) => self.go(Step::Fill(shard, token, whole, tokens)),
             None => self.go(Step::Finish),
         }
     }
@@ -179,14 +179,14 @@ impl<P: Clone> Help<P> {
         &self,
         shard: u64,
         reply: Reply<K>,
-    ) -> Result<Option<Token>, Progress<Self, Helped>> {
+    ) -> Result<Option<Token>, Progress<Self, AdvanceEnd>> {
         match reply {
             Reply::Done(seen) => match seen.companion {
                 None => Err(Progress::Failed(Failure::Collision(self.root.keys, shard))),
                 Some((companion, _)) if companion.epoch != self.root.epoch => {
-                    Err(Progress::Done(Helped))
+                    Err(Progress::Done(AdvanceEnd))
                 }
-                Some((_, Mark::Placed(token))) => Ok(Some(token)),
+                Some((_, CompanionState::Placed(token))) => Ok(Some(token)),
                 Some(_) => Ok(None),
             },
             // It was there a moment ago: another transition has passed, or somebody interferes.
@@ -198,37 +198,33 @@ impl<P: Clone> Help<P> {
     }
 }
 
-impl<K: Kind> Machine<K> for Help<K::Part> {
-    type Outcome = Helped;
+impl<K: Kind> Machine<K> for Advance<K::Part> {
+    type Outcome = AdvanceEnd;
 
     fn request(&self) -> Request<K> {
         let epoch = self.root.epoch;
-        let older = || Guard::OlderThan(epoch);
+        let older = || Precondition::OlderThan(epoch);
         let at = |shard: u64| Place::Companion(self.root.keys, shard);
-        let bears = || Guard::Bears(self.root.description.clone());
+        let bears = || Precondition::Bears(self.root.description.clone());
         let place = |shard| {
             let edit = Edit::Place(self.new_companion(), self.token);
             Request::write(at(shard), older(), edit)
         };
         let fill = |shard, part, token| {
-            let guard = Guard::Placed(self.new_companion(), token);
-            Request::write(at(shard), guard, Edit::Fill(part))
+            let precondition = Precondition::Placed(self.new_companion(), token);
+            Request::write(at(shard), precondition, Edit::Fill(part))
         };
         let freeze = |shard| Request {
-            ask: Ask::Content,
+            read: Read::Content,
             ..Request::write(at(shard), older(), Edit::Freeze)
         };
-        let look = |shard| Request::read(at(shard), Ask::State);
+        let look = |shard| Request::read(at(shard), Read::State);
         match &self.step {
             Step::Place(shard, _) => place(*shard),
             Step::LookPlaced(shard, _) => look(*shard),
-            Step::ReadWhole(_) => Request::read(Place::Root, Ask::Content),
-            Step::Fill(shard, whole, tokens) => {
-                let token = usize::try_from(*shard)
-                    .ok()
-                    .and_then(|shard| tokens.get(shard).copied().flatten())
-                    .unwrap_or(self.token);
-                fill(*shard, K::part(whole, self.of(), *shard), token)
+            Step::ReadWhole(_) => Request::read(Place::Root, Read::Content),
+            Step::Fill(shard, token, whole, _) => {
+                fill(*shard, K::part(whole, self.of(), *shard), *token)
             }
             Step::PlaceHalf(shard) => place(self.half(*shard)),
             Step::LookHalf(shard) => look(self.half(*shard)),
@@ -237,40 +233,40 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                 let half = self.half(*shard);
                 fill(half, K::part(whole, self.of() * 2, half), *token)
             }
-            Step::Shed(shard, whole) => {
+            Step::RemoveMoved(shard, whole) => {
                 let moved = K::part(whole, self.of() * 2, self.half(*shard));
-                let edit = Edit::Shed(moved, self.new_companion());
+                let edit = Edit::RemoveMoved(moved, self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
-            Step::LookTaken(shard, _) => look(*shard),
+            Step::LookAbsorbed(shard, _) => look(*shard),
             Step::FreezeHalf(shard, _) => freeze(self.half(*shard)),
-            Step::TakeIn(shard, half) => {
-                let edit = Edit::TakeIn(half.clone(), self.new_companion());
+            Step::Absorb(shard, half) => {
+                let edit = Edit::Absorb(half.clone(), self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
             Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older(), Edit::Delete),
             Step::FreezeOnly => freeze(0),
-            Step::PutBack(whole) => {
-                // Twice is as good as once: while this guard holds, nobody writes either of them.
-                Request::write(Place::Root, bears(), Edit::PutBack(whole.clone()))
+            Step::RestoreToRoot(whole) => {
+                // Twice is as good as once: while this precondition holds, nobody writes either of them.
+                Request::write(Place::Root, bears(), Edit::RestoreToRoot(whole.clone()))
             }
             Step::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
             Step::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
             Step::Finish => {
                 let edit = match self.root.scheme {
                     Scheme::Activating { .. } | Scheme::Deleting { .. } => {
-                        Edit::Spread(self.target())
+                        Edit::FinishAndRemoveBin(self.target())
                     }
-                    _ => Edit::Settle(self.target()),
+                    _ => Edit::Finish(self.target()),
                 };
                 Request::write(Place::Root, bears(), edit)
             }
-            Step::Missing(_) => Request::read(Place::Root, Ask::State),
+            Step::Missing(_) => Request::read(Place::Root, Read::State),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Helped> {
-        // A step that is put back to the end where it stands for nothing any more.
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, AdvanceEnd> {
+        // The end is a placeholder here: every arm below sets the next step.
         let step = std::mem::replace(&mut self.step, Step::Finish);
         match step {
             Step::Place(shard, tokens) => match reply {
@@ -292,12 +288,12 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                     }
                     match seen.content {
                         Some(whole) => self.fill(0, whole, tokens),
-                        None => Progress::Done(Helped),
+                        None => Progress::Done(AdvanceEnd),
                     }
                 }
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
-            Step::Fill(shard, whole, tokens) => match reply {
+            Step::Fill(shard, _, whole, tokens) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.fill(shard + 1, whole, tokens),
             },
@@ -319,7 +315,7 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                 (Reply::Done(seen), token) => match (seen.content, token) {
                     (None, _) => self.go(Step::Missing(shard)),
                     (Some(whole), Some(token)) => self.go(Step::FillHalf(shard, whole, token)),
-                    (Some(whole), None) => self.go(Step::Shed(shard, whole)),
+                    (Some(whole), None) => self.go(Step::RemoveMoved(shard, whole)),
                 },
             },
             Step::FillHalf(shard, whole, _) => match reply {
@@ -327,14 +323,14 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
                     let half = self.half(shard);
                     self.go(Step::Missing(half))
                 }
-                _ => self.go(Step::Shed(shard, whole)),
+                _ => self.go(Step::RemoveMoved(shard, whole)),
             },
-            Step::Shed(shard, _) => match reply {
+            Step::RemoveMoved(shard, _) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.behind(shard, Step::PlaceHalf),
             },
 
-            Step::LookTaken(shard, again) => match reply {
+            Step::LookAbsorbed(shard, again) => match reply {
                 Reply::Done(seen) => match seen.companion {
                     Some((companion, _)) if companion.epoch < self.root.epoch => {
                         self.go(Step::FreezeHalf(shard, again))
@@ -348,56 +344,56 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
             },
             Step::FreezeHalf(shard, again) => match (reply, again) {
                 (Reply::Done(seen), _) => match seen.content {
-                    Some(half) => self.go(Step::TakeIn(shard, half)),
+                    Some(half) => self.go(Step::Absorb(shard, half)),
                     None => {
                         let half = self.half(shard);
                         self.go(Step::Missing(half))
                     }
                 },
                 // Somebody else has taken it in and deleted it, which shows in the other one.
-                (_, Again::No) => self.go(Step::LookTaken(shard, Again::Yes)),
+                (_, Again::No) => self.go(Step::LookAbsorbed(shard, Again::Yes)),
                 (_, Again::Yes) => {
                     let half = self.half(shard);
                     self.go(Step::Missing(half))
                 }
             },
-            Step::TakeIn(shard, _) => match reply {
+            Step::Absorb(shard, _) => match reply {
                 Reply::NotFound => self.go(Step::Missing(shard)),
                 _ => self.go(Step::DeleteHalf(shard)),
             },
             Step::DeleteHalf(shard) => {
-                self.behind(shard, |shard| Step::LookTaken(shard, Again::No))
+                self.behind(shard, |shard| Step::LookAbsorbed(shard, Again::No))
             }
 
             Step::FreezeOnly => match reply {
                 Reply::Done(seen) => match seen.content {
-                    Some(whole) => self.go(Step::PutBack(whole)),
+                    Some(whole) => self.go(Step::RestoreToRoot(whole)),
                     None => self.go(Step::Missing(0)),
                 },
                 _ => self.go(Step::Missing(0)),
             },
-            Step::PutBack(_) => match reply {
+            Step::RestoreToRoot(_) => match reply {
                 Reply::Done(_) => self.go(Step::DeleteOnly),
-                _ if !keeps(Rule::PutBackBeforeDelete) => self.go(Step::DeleteOnly),
+                _ if !keeps(Rule::RestoreBeforeDelete) => self.go(Step::DeleteOnly),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
             Step::DeleteOnly => self.go(Step::Finish),
 
             Step::Delete(shard) => self.behind(shard, Step::Delete),
 
-            Step::Finish => Progress::Done(Helped),
+            Step::Finish => Progress::Done(AdvanceEnd),
             Step::Missing(shard) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) => {
-                    if self.root.scheme == Scheme::Demoting && seen.has_bin {
+                    if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Somebody else has put it back in the meantime.
                         self.go(Step::DeleteOnly)
                     } else {
                         Progress::Failed(Failure::Missing(shard))
                     }
                 }
-                _ => Progress::Done(Helped),
+                _ => Progress::Done(AdvanceEnd),
             },
         }
     }
@@ -411,13 +407,13 @@ impl<K: Kind> Machine<K> for Help<K::Part> {
             | Step::LookHalf(shard)
             | Step::FreezeToSplit(shard, _)
             | Step::FillHalf(shard, ..)
-            | Step::Shed(shard, _)
-            | Step::LookTaken(shard, _)
+            | Step::RemoveMoved(shard, _)
+            | Step::LookAbsorbed(shard, _)
             | Step::FreezeHalf(shard, _)
-            | Step::TakeIn(shard, _)
+            | Step::Absorb(shard, _)
             | Step::DeleteHalf(shard)
             | Step::Delete(shard) => *shard,
-            Step::FreezeOnly | Step::PutBack(_) | Step::Missing(_) => 0,
+            Step::FreezeOnly | Step::RestoreToRoot(_) | Step::Missing(_) => 0,
             Step::DeleteOnly | Step::Finish => of,
         };
         Some((self.root.scheme, Done { done, of }))

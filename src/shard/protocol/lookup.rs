@@ -1,19 +1,19 @@
-//! A read of one child. It reads through transitions, and helps only those that will not stand still.
+//! A read of one child. It reads through transitions, and advances only those whose companions keep changing.
 
-use super::help::Help;
+use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
-use super::write::Did;
+use super::write::ChildResult;
 use super::{
-    Ask, Companion, Failure, Guard, Kind, Machine, Mark, Neighbors, Place, Progress, Remembered,
-    Reply, Request, Root, Route, Seen, Token,
+    Companion, CompanionState, Failure, Kind, Machine, Neighbors, Observation, Place, Precondition,
+    Progress, Read, Reply, Request, Root, Route, RouteHint, Token,
 };
 use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
 
 /// A read of the child of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Find<K: Kind> {
+pub(crate) struct Lookup<K: Kind> {
     hash: u64,
     act: K::Act,
     token: Token,
@@ -26,7 +26,7 @@ pub(crate) struct Find<K: Kind> {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Step<P> {
     /// The root, if the collection is in it: cheaper than to read what it is.
-    Whole(Neighbors),
+    Unsharded(Neighbors),
     ReadRoot,
     /// By a route that is remembered, or was read in the root.
     Companion(Route, Origin),
@@ -34,12 +34,12 @@ enum Step<P> {
     Low(Root),
     /// In a transition: where it is by the greater one.
     High(Root),
-    Help(Help<P>),
+    Advance(Advance<P>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Origin {
-    Remembered,
+    RouteHint,
     Root,
 }
 
@@ -50,9 +50,9 @@ impl Origin {
     }
 }
 
-impl<K: Kind> Find<K> {
+impl<K: Kind> Lookup<K> {
     /// `remembered`: where it was last time.
-    pub(crate) fn new(hash: u64, act: K::Act, remembered: Remembered, token: Token) -> Self {
+    pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
         Self {
             hash,
             act,
@@ -60,34 +60,34 @@ impl<K: Kind> Find<K> {
             refused: None,
             patience: PATIENCE,
             step: match remembered {
-                Remembered::Nothing => Step::ReadRoot,
-                Remembered::Whole(neighbors) => Step::Whole(neighbors),
-                Remembered::Sharded(route) => Step::Companion(route, Origin::Remembered),
+                RouteHint::Unknown => Step::ReadRoot,
+                RouteHint::Unsharded(neighbors) => Step::Unsharded(neighbors),
+                RouteHint::Sharded(route) => Step::Companion(route, Origin::RouteHint),
             },
         }
     }
 
-    fn go(self, step: Step<K::Part>) -> Progress<Self, Did<K::Answer>> {
+    fn go(self, step: Step<K::Part>) -> Progress<Self, ChildResult<K::Answer>> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn again(mut self) -> Progress<Self, Did<K::Answer>> {
+    fn again(mut self) -> Progress<Self, ChildResult<K::Answer>> {
         self.patience = self.patience.saturating_sub(1);
         self.go(Step::ReadRoot)
     }
 
     const fn found(
         answer: Option<K::Answer>,
-        remembered: Remembered,
-    ) -> Progress<Self, Did<K::Answer>> {
-        Progress::Done(Did { answer, remembered })
+        remembered: RouteHint,
+    ) -> Progress<Self, ChildResult<K::Answer>> {
+        Progress::Done(ChildResult { answer, remembered })
     }
 
-    fn judge(mut self, seen: Seen<K>) -> Progress<Self, Did<K::Answer>> {
+    fn judge(mut self, seen: Observation<K>) -> Progress<Self, ChildResult<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
-        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersHelpDeleting) {
-            return Self::found(seen.answer, Remembered::of(&root));
+        if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersAdvanceDeletion) {
+            return Self::found(seen.answer, RouteHint::of(&root));
         }
         if let Some(route) = Route::of(&root) {
             return match self.refused {
@@ -96,11 +96,11 @@ impl<K: Kind> Find<K> {
             };
         }
         if (deleting || self.patience == 0)
-            && let Some(help) = Help::new(&root, seen.has_bin, self.token)
+            && let Some(advance) = Advance::new(&root, seen.has_bin, self.token)
         {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Help(help));
+            return self.go(Step::Advance(advance));
         }
         self.go(Step::Low(root))
     }
@@ -127,50 +127,50 @@ impl<K: Kind> Find<K> {
 fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
-            (_, Mark::Placed(_)) => None,
+            (_, CompanionState::Placed(_)) => None,
             (companion, _) => Some((companion, seen.answer)),
         },
         _ => None,
     }
 }
 
-impl<K: Kind> Machine<K> for Find<K> {
-    type Outcome = Did<K::Answer>;
+impl<K: Kind> Machine<K> for Lookup<K> {
+    type Outcome = ChildResult<K::Answer>;
 
     fn request(&self) -> Request<K> {
         let at = |keys, shard| {
             let place = Place::Companion(keys, shard);
-            Request::read(place, Ask::User(self.act.clone()))
+            Request::read(place, Read::User(self.act.clone()))
         };
         match &self.step {
-            Step::Whole(neighbors) => Request::read(Place::Root, Ask::User(self.act.clone()))
-                .guarded(Guard::Whole(*neighbors)),
-            Step::ReadRoot => Request::read(Place::Root, Ask::User(self.act.clone())),
+            Step::Unsharded(neighbors) => Request::read(Place::Root, Read::User(self.act.clone()))
+                .on_condition(Precondition::Unsharded(*neighbors)),
+            Step::ReadRoot => Request::read(Place::Root, Read::User(self.act.clone())),
             Step::Companion(route, origin) => {
                 let request = at(route.keys, shard(self.hash, route.shards));
                 if origin.takes_frozen() {
                     request
                 } else {
                     // Cheaper than to read what it is.
-                    request.guarded(Guard::Live(route.companion()))
+                    request.on_condition(Precondition::Live(route.companion()))
                 }
             }
             Step::Low(root) => at(root.keys, self.low(root)),
             Step::High(root) => at(root.keys, self.high(root)),
-            Step::Help(help) => help.request(),
+            Step::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, Did<K::Answer>> {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ChildResult<K::Answer>> {
         match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Whole(neighbors) => match reply {
-                Reply::Done(seen) => Self::found(seen.answer, Remembered::Whole(neighbors)),
-                Reply::NotFound => Self::found(None, Remembered::default()),
+            Step::Unsharded(neighbors) => match reply {
+                Reply::Done(seen) => Self::found(seen.answer, RouteHint::Unsharded(neighbors)),
+                Reply::NotFound => Self::found(None, RouteHint::default()),
                 Reply::FilteredOut => self.go(Step::ReadRoot),
             },
             Step::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen),
-                _ => Self::found(None, Remembered::default()),
+                _ => Self::found(None, RouteHint::default()),
             },
             Step::Companion(route, origin) => {
                 let source = Source::Companion {
@@ -181,7 +181,7 @@ impl<K: Kind> Machine<K> for Find<K> {
                 };
                 let filtered_out = matches!(reply, Reply::FilteredOut);
                 match source.accept(reply) {
-                    Ok(answer) => Self::found(answer, Remembered::Sharded(route)),
+                    Ok(answer) => Self::found(answer, RouteHint::Sharded(route)),
                     Err(failure) => {
                         // What was filtered out is looked at, should the root still say the same.
                         self.refused = (!filtered_out).then_some((route, failure));
@@ -195,7 +195,7 @@ impl<K: Kind> Machine<K> for Find<K> {
                     let old = companion.epoch < root.epoch;
                     let both = old != matches!(root.scheme, Scheme::Merging { .. });
                     if both || self.low(&root) == self.high(&root) {
-                        Self::found(answer, Remembered::of(&root))
+                        Self::found(answer, RouteHint::of(&root))
                     } else {
                         self.go(Step::High(root))
                     }
@@ -209,20 +209,20 @@ impl<K: Kind> Machine<K> for Find<K> {
                         if splitting == (companion.epoch == root.epoch)
                             && companion.epoch <= root.epoch =>
                     {
-                        Self::found(answer, Remembered::of(&root))
+                        Self::found(answer, RouteHint::of(&root))
                     }
                     _ => self.again(),
                 }
             }
-            Step::Help(help) => help.then(reply, |help| {
-                self.go(help.map_or(Step::ReadRoot, Step::Help))
+            Step::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
             }),
         }
     }
 
     fn transition(&self) -> Option<(Scheme, super::Done)> {
         match &self.step {
-            Step::Help(help) => Machine::<K>::transition(help),
+            Step::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -1,0 +1,27 @@
+//! Ctrl-C: a command ends in order, with what it has; asked again, it ends at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Failure;
+
+/// The exit code of a command that was interrupted, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Returns what becomes true when the process is asked to end, by Ctrl-C or a signal. `then` says
+/// what the command does now.
+///
+/// # Errors
+/// If signals cannot be waited for.
+pub(crate) fn on_interrupt(then: &'static str) -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&stop);
+    ctrlc::set_handler(move || {
+        if asked.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED.into());
+        }
+        eprintln!("\ninterrupted: {then}; interrupt again to end at once");
+    })
+    .map_err(|error| Failure::Input(format!("cannot wait for signals: {error}")))?;
+    Ok(stop)
+}

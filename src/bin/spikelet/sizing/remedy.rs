@@ -1,0 +1,227 @@
+//! What makes a large or hot record better, where shards do and where they do not.
+
+use serde::Serialize;
+use spikelet::ValueRef;
+use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
+use spikelet::value::{ListRef, MapRef};
+
+/// The longest part of a map's key that is shown.
+const KEY_CHARS: usize = 24;
+/// What stands before the bytes of a text, of bytes and of a nested list or map, at most.
+const HEAD_BYTES: u64 = 6;
+
+/// What helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Remedy {
+    /// Nothing is needed.
+    Nothing,
+    /// Shards of its list, map or counter.
+    Shard,
+    /// A record for each element, and their keys in the collection.
+    RecordPerEntry,
+    /// The nested list or map as a bin of its own, which can be sharded.
+    NestedToOwnBin,
+    /// Its bins in several records.
+    SeveralRecords,
+    /// The large text or bytes somewhere else, or in pieces.
+    StoreElsewhere,
+}
+
+/// Why shards do not make a collection small enough: one of its elements is larger than a shard.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Obstacle {
+    /// The element is no list or map, or one of too large elements.
+    Element {
+        /// What it takes.
+        bytes: u64,
+    },
+    /// The element is a list or map.
+    Nested {
+        /// Where: the key of a map's entry, or the index in a list.
+        at: String,
+        /// `list` or `map`.
+        kind: &'static str,
+        /// How many elements it has.
+        count: u64,
+        /// What they take.
+        bytes: u64,
+    },
+}
+
+impl Remedy {
+    /// Returns its name in tables.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing needed",
+            Self::Shard => "shards",
+            Self::RecordPerEntry => "a record per entry",
+            Self::NestedToOwnBin => "the nested collection in its own bin",
+            Self::SeveralRecords => "several records",
+            Self::StoreElsewhere => "the large value elsewhere",
+        }
+    }
+
+    /// Says what to do, as an instruction about a bin.
+    pub(super) fn instruction(self, bin: Option<&str>) -> String {
+        let bin = bin.map_or_else(|| "its largest bin".to_owned(), |bin| format!("bin {bin}"));
+        match self {
+            Self::Nothing => "Leave it as it is.".to_owned(),
+            Self::Shard => format!("Shard {bin}."),
+            Self::RecordPerEntry => {
+                format!(
+                    "Give each entry of {bin} a record of its own, and keep their keys in the bin."
+                )
+            }
+            Self::NestedToOwnBin => {
+                format!(
+                    "Move the nested list or map of {bin} to a bin of its own; that one can be sharded."
+                )
+            }
+            Self::SeveralRecords => {
+                "Divide its bins over several records, by what is read and written together."
+                    .to_owned()
+            }
+            Self::StoreElsewhere => format!(
+                "Keep the large value of {bin} elsewhere, in a record of its own or in pieces."
+            ),
+        }
+    }
+}
+
+impl Obstacle {
+    pub(super) const fn remedy(&self) -> Remedy {
+        match self {
+            Self::Element { .. } => Remedy::RecordPerEntry,
+            Self::Nested { .. } => Remedy::NestedToOwnBin,
+        }
+    }
+
+    /// Says what it is, as a part of a sentence.
+    pub(super) fn words(&self) -> String {
+        use crate::report::{bytes, count};
+        match self {
+            Self::Element { bytes: size } => format!("one element takes {}", bytes(*size)),
+            Self::Nested {
+                at,
+                kind,
+                count: elements,
+                bytes: size,
+            } => format!(
+                "the {kind} at {at} alone takes {} in {} elements",
+                bytes(*size),
+                count(*elements)
+            ),
+        }
+    }
+
+    /// Returns what is in the way of sharding a list. O(1) for one that fits a shard.
+    pub(super) fn in_list(list: ListRef<'_>) -> Option<Self> {
+        if list.content_bytes() as u64 <= SWEET_SPOT_BYTES {
+            return None;
+        }
+        let elements = list.iter().flatten().enumerate();
+        largest(elements.map(|(index, element)| (value_bytes(&element), index, element)))
+            .and_then(|(bytes, index, element)| Self::of(bytes, &element, || format!("[{index}]")))
+    }
+
+    /// Returns what is in the way of sharding a map. O(1) for one that fits a shard.
+    pub(super) fn in_map(map: MapRef<'_>) -> Option<Self> {
+        if map.content_bytes() as u64 <= SWEET_SPOT_BYTES {
+            return None;
+        }
+        let entries = map.iter().flatten();
+        largest(entries.map(|(key, value)| (value_bytes(&key) + value_bytes(&value), key, value)))
+            .and_then(|(bytes, key, value)| Self::of(bytes, &value, || key_name(&key)))
+    }
+
+    /// Judges the largest element.
+    fn of(bytes: u64, element: &ValueRef<'_>, at: impl FnOnce() -> String) -> Option<Self> {
+        if bytes <= SWEET_SPOT_BYTES {
+            return None;
+        }
+        let (kind, count, is_blocked) = match element {
+            ValueRef::List(list) => ("list", list.len(), Self::in_list(*list).is_some()),
+            ValueRef::Map(map) => ("map", map.len(), Self::in_map(*map).is_some()),
+            _ => return Some(Self::Element { bytes }),
+        };
+        Some(if is_blocked {
+            Self::Element { bytes }
+        } else {
+            Self::Nested {
+                at: at(),
+                kind,
+                count: count as u64,
+                bytes,
+            }
+        })
+    }
+}
+
+fn largest<P, V>(elements: impl Iterator<Item = (u64, P, V)>) -> Option<(u64, P, V)> {
+    elements.max_by_key(|(bytes, ..)| *bytes)
+}
+
+/// Returns what a value takes as an element, to a few bytes.
+fn value_bytes(value: &ValueRef<'_>) -> u64 {
+    let content = match value {
+        ValueRef::String(text) | ValueRef::GeoJson(text) => text.len(),
+        ValueRef::Blob(bytes) | ValueRef::Hll(bytes) => bytes.len(),
+        ValueRef::List(list) => list.content_bytes(),
+        ValueRef::Map(map) => map.content_bytes(),
+        _ => return HEAD_BYTES,
+    };
+    content as u64 + HEAD_BYTES
+}
+
+/// Returns a map's key as people write it, so that it cannot break a line.
+fn key_name(key: &ValueRef<'_>) -> String {
+    let text = match key {
+        ValueRef::String(text) => format!("{text:?}"),
+        other => format!("{other:?}"),
+    };
+    match text.char_indices().nth(KEY_CHARS) {
+        None => text,
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sizing::measure::RecordMeasure;
+    use spikelet::value::Map;
+    use spikelet::{MapOrder, Value};
+
+    fn obstacle(value: Value) -> Option<Obstacle> {
+        let record = RecordMeasure::given(None, [("b".to_owned(), value)]).unwrap();
+        record.bins[0].collection.clone().unwrap().obstacle
+    }
+
+    fn map(entries: Vec<(Value, Value)>) -> Value {
+        Value::Map(Map::new(entries, MapOrder::KeyOrdered))
+    }
+
+    #[test]
+    fn only_an_element_larger_than_a_shard_is_in_the_way() {
+        let text = |bytes: usize| Value::from("x".repeat(bytes));
+        assert_eq!(obstacle(Value::List((0..300_000).collect())), None);
+        assert_eq!(obstacle(Value::List(vec![text(100_000); 9].into())), None);
+        let large = obstacle(Value::List(vec![text(1), text(700_000)].into())).unwrap();
+        assert_eq!(large.remedy(), Remedy::RecordPerEntry);
+        assert_eq!(large.words(), "one element takes 683.6 KiB");
+        let events = Value::List((0..100_000).collect());
+        let nested = obstacle(map(vec![("events".into(), events)])).unwrap();
+        assert_eq!(nested.remedy(), Remedy::NestedToOwnBin);
+        assert!(
+            nested
+                .words()
+                .starts_with("the list at \"events\" alone takes")
+                && nested.words().ends_with("in 100,000 elements"),
+            "{}",
+            nested.words()
+        );
+        let deep = Value::List(vec![Value::List(vec![text(200_000)].into())].into());
+        assert_eq!(obstacle(deep).unwrap().remedy(), Remedy::RecordPerEntry);
+    }
+}

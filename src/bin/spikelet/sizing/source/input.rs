@@ -1,0 +1,173 @@
+//! A file or standard input, unpacked if it is packed.
+
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::path::Path;
+use std::rc::Rc;
+
+use flate2::bufread::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+use super::SizingError;
+
+/// What is read at once.
+const BUFFER_BYTES: usize = 1 << 16;
+/// What every backup file begins with.
+const BACKUP_BEGINS: &[u8] = b"Version ";
+const GZIP_BEGINS: &[u8] = &[0x1f, 0x8b];
+const ZSTD_BEGINS: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// The name under which standard input is asked for.
+pub(super) const STDIN: &str = "-";
+
+/// Bytes whose beginning is known, and their rest.
+type Peeked<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// What is sized, as text.
+pub(super) struct Input {
+    text: Peeked<BufReader<Box<dyn Read>>>,
+    is_backup: bool,
+    /// Bytes that were read of the file, packed as it may be.
+    read: Rc<Cell<u64>>,
+    /// Bytes of the file; 0: not known.
+    length: u64,
+}
+
+impl Input {
+    /// Opens a file, or standard input (`-`). Gzip and zstd are told by how they begin, not by names.
+    pub(super) fn open(path: &Path) -> Result<Self, SizingError> {
+        let failed = SizingError::read(path);
+        if path.as_os_str() == STDIN {
+            return Self::new(Box::new(io::stdin()), 0).map_err(failed);
+        }
+        let file = File::open(path).map_err(&failed)?;
+        let length = file.metadata().map_err(&failed)?.len();
+        Self::new(Box::new(file), length).map_err(failed)
+    }
+
+    fn new(packed: Box<dyn Read>, length: u64) -> io::Result<Self> {
+        let read = Rc::new(Cell::new(0));
+        let counted = Counted {
+            from: packed,
+            read: Rc::clone(&read),
+        };
+        let (begins, packed) = peek(BufReader::with_capacity(BUFFER_BYTES, counted))?;
+        let text: Box<dyn Read> = if begins.starts_with(GZIP_BEGINS) {
+            Box::new(MultiGzDecoder::new(packed))
+        } else if begins.starts_with(ZSTD_BEGINS) {
+            Box::new(Frames::new(packed))
+        } else {
+            Box::new(packed)
+        };
+        let (begins, text) = peek(BufReader::with_capacity(BUFFER_BYTES, text))?;
+        Ok(Self {
+            text,
+            is_backup: begins.starts_with(BACKUP_BEGINS),
+            read,
+            length,
+        })
+    }
+
+    /// Returns whether the text begins as a backup does.
+    pub(super) const fn is_backup(&self) -> bool {
+        self.is_backup
+    }
+
+    /// Returns how many bytes of the file are read, and how many it has; 0: not known.
+    pub(super) fn position(&self) -> (u64, u64) {
+        (self.read.get(), self.length)
+    }
+
+    /// Returns a counter of the bytes that are read, which goes on when the input is given away.
+    pub(super) fn counter(&self) -> Rc<Cell<u64>> {
+        Rc::clone(&self.read)
+    }
+}
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.text.read(buffer)
+    }
+}
+
+impl BufRead for Input {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.text.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.text.consume(amount);
+    }
+}
+
+/// Looks at the first bytes, and gives them back with the rest.
+fn peek<R: BufRead>(mut from: R) -> io::Result<(Vec<u8>, Peeked<R>)> {
+    let mut begins = Vec::new();
+    from.by_ref()
+        .take(BACKUP_BEGINS.len() as u64)
+        .read_to_end(&mut begins)?;
+    let whole = Cursor::new(begins.clone()).chain(from);
+    Ok((begins, whole))
+}
+
+/// Counts the bytes that come by.
+struct Counted {
+    from: Box<dyn Read>,
+    read: Rc<Cell<u64>>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(buffer)?;
+        self.read.set(self.read.get() + count as u64);
+        Ok(count)
+    }
+}
+
+/// Unpacks zstd: one frame after the other, as parallel packers and `cat` make them.
+struct Frames<R: BufRead> {
+    state: FrameState<R>,
+}
+
+enum FrameState<R: BufRead> {
+    Between(R),
+    Inside(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
+    Ended,
+}
+
+impl<R: BufRead> Frames<R> {
+    const fn new(packed: R) -> Self {
+        Self {
+            state: FrameState::Between(packed),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match std::mem::replace(&mut self.state, FrameState::Ended) {
+                FrameState::Ended => return Ok(0),
+                FrameState::Between(mut packed) => {
+                    if packed.fill_buf()?.is_empty() {
+                        return Ok(0);
+                    }
+                    let damaged = |error| {
+                        io::Error::new(io::ErrorKind::InvalidData, format!("zstd: {error}"))
+                    };
+                    let frame = StreamingDecoder::new(packed).map_err(damaged)?;
+                    self.state = FrameState::Inside(Box::new(frame));
+                }
+                FrameState::Inside(mut frame) => {
+                    let count = frame.read(buffer)?;
+                    if count > 0 || buffer.is_empty() {
+                        self.state = FrameState::Inside(frame);
+                        return Ok(count);
+                    }
+                    self.state = FrameState::Between(frame.into_inner());
+                }
+            }
+        }
+    }
+}

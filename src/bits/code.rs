@@ -1,0 +1,20 @@
+//! Numbers of the bit operations.
+
+pub(crate) const RESIZE: u8 = 0;
+pub(crate) const INSERT: u8 = 1;
+pub(crate) const REMOVE: u8 = 2;
+pub(crate) const SET: u8 = 3;
+pub(crate) const OR: u8 = 4;
+pub(crate) const XOR: u8 = 5;
+pub(crate) const AND: u8 = 6;
+pub(crate) const NOT: u8 = 7;
+pub(crate) const LSHIFT: u8 = 8;
+pub(crate) const RSHIFT: u8 = 9;
+pub(crate) const ADD: u8 = 10;
+pub(crate) const SUBTRACT: u8 = 11;
+pub(crate) const SET_INT: u8 = 12;
+pub(crate) const GET: u8 = 50;
+pub(crate) const COUNT: u8 = 51;
+pub(crate) const LSCAN: u8 = 52;
+pub(crate) const RSCAN: u8 = 53;
+pub(crate) const GET_INT: u8 = 54;

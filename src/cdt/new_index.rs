@@ -1,0 +1,246 @@
+//! The index that an edit writes: planned before a byte is written, so that the edit knows its length.
+//!
+//! What is stored, and how it is read, is `index`.
+
+use super::cost;
+use super::index::{FORM_RUNS, Index, MAX_RUNS, Offsets, RUN_BYTES, Run};
+use super::shape::Shape;
+use super::splice::Splice;
+use super::view::View;
+use crate::call::CallError;
+use crate::value::CodecError;
+
+/// The index that an edit will write.
+#[derive(Debug)]
+pub(super) enum NewIndex {
+    None,
+    Runs(Vec<Run>),
+    /// Too many runs: written as offsets of this width.
+    Unrolled(Vec<Run>, usize),
+    /// The old offsets, moved, in entries of this width.
+    Moved(usize),
+}
+
+impl NewIndex {
+    /// The index of what `splices` make of `view`, if it has one. O(1) for runs, beside the splices; a walk over all items
+    /// where there is no index yet.
+    pub(super) fn plan(
+        view: &View<'_>,
+        splices: &[Splice<'_>],
+        persist: bool,
+        count: u32,
+        content_len: usize,
+    ) -> Result<Self, CallError> {
+        if !persist || count < 2 {
+            return Ok(Self::None);
+        }
+        let mut runs = RunWriter::default();
+        match view.index {
+            Index::Offsets(_) => return Ok(Self::Moved(entry_width(content_len))),
+            Index::Runs(old) => {
+                runs.splice(
+                    old.iter().map(|run| Ok(Run::load(*run))),
+                    splices,
+                    view.shape,
+                )?;
+            }
+            Index::None => {
+                let one = |width: usize| Run {
+                    count: 1,
+                    width: width as u32,
+                };
+                let old = view
+                    .walk()
+                    .map(|element| element.map(|e| one(e.end - e.start)));
+                runs.splice(old, splices, view.shape)?;
+            }
+        }
+        Ok(if runs.runs.len() <= MAX_RUNS {
+            Self::Runs(runs.runs)
+        } else {
+            Self::Unrolled(runs.runs, entry_width(content_len))
+        })
+    }
+
+    /// The length of what [`NewIndex::write`] writes, for `count` items.
+    pub(super) fn len(&self, count: u32) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Runs(runs) => 1 + runs.len() * RUN_BYTES,
+            Self::Unrolled(_, width) | Self::Moved(width) => 1 + count as usize * width,
+        }
+    }
+
+    /// Appends the index data.
+    pub(super) fn write(&self, view: &View<'_>, splices: &[Splice<'_>], out: &mut Vec<u8>) {
+        match self {
+            Self::None => {}
+            Self::Runs(runs) => {
+                out.push(FORM_RUNS);
+                for run in runs {
+                    out.extend_from_slice(&run.count.to_le_bytes());
+                    out.extend_from_slice(&run.width.to_le_bytes());
+                }
+            }
+            Self::Unrolled(runs, width) => {
+                out.push(*width as u8);
+                let mut start = 0;
+                for run in runs {
+                    for _ in 0..run.count {
+                        write_entry(start, *width, out);
+                        start += run.width as usize;
+                    }
+                }
+            }
+            Self::Moved(width) => {
+                out.push(*width as u8);
+                if let Index::Offsets(old) = view.index {
+                    write_moved(&old, view.shape, splices, *width, out);
+                }
+            }
+        }
+    }
+}
+
+/// Appends the old offsets with the splices applied.
+fn write_moved(
+    old: &Offsets<'_>,
+    shape: Shape,
+    splices: &[Splice<'_>],
+    width: usize,
+    out: &mut Vec<u8>,
+) {
+    let (mut next, mut by) = (0, 0_isize);
+    for splice in splices {
+        old.write_moved(next, splice.removed.at as usize, by, width, out);
+        let mut start = splice.removed.start.wrapping_add_signed(by);
+        for len in splice.inserted_lens(shape) {
+            write_entry(start, width, out);
+            start += len;
+        }
+        next = (splice.removed.at + splice.removed.count) as usize;
+        by += splice.growth();
+    }
+    old.write_moved(next, old.len(), by, width, out);
+}
+
+/// The least width of an entry for items of `content_len` bytes.
+const fn entry_width(content_len: usize) -> usize {
+    match content_len {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
+
+fn write_entry(offset: usize, width: usize, out: &mut Vec<u8>) {
+    match width {
+        1 => out.push(offset as u8),
+        2 => out.extend_from_slice(&(offset as u16).to_le_bytes()),
+        _ => out.extend_from_slice(&(offset as u32).to_le_bytes()),
+    }
+}
+
+/// Collects runs, joining neighbours of equal width.
+#[derive(Debug, Default)]
+struct RunWriter {
+    runs: Vec<Run>,
+}
+
+impl RunWriter {
+    fn push(&mut self, run: Run) {
+        match self.runs.last_mut() {
+            Some(last) if last.width == run.width => last.count += run.count,
+            _ if run.count > 0 => self.runs.push(run),
+            _ => {}
+        }
+    }
+
+    /// Adds the old runs with the splices applied.
+    fn splice(
+        &mut self,
+        mut old: impl Iterator<Item = Result<Run, CallError>>,
+        splices: &[Splice<'_>],
+        shape: Shape,
+    ) -> Result<(), CallError> {
+        let mut current = Run { count: 0, width: 0 };
+        let mut next = 0;
+        let mut advance = |mut runs: Option<&mut Self>, mut count: u32| -> Result<(), CallError> {
+            while count > 0 {
+                if current.count == 0 {
+                    current = old
+                        .next()
+                        .ok_or(CallError::Stored(CodecError::BadIndex))??;
+                }
+                let taken = Run {
+                    count: count.min(current.count),
+                    width: current.width,
+                };
+                if let Some(runs) = runs.as_deref_mut() {
+                    runs.push(taken);
+                }
+                current.count -= taken.count;
+                count -= taken.count;
+            }
+            Ok(())
+        };
+        for splice in splices {
+            advance(Some(self), splice.removed.at - next)?;
+            advance(None, splice.removed.count)?;
+            for len in splice.inserted_lens(shape) {
+                self.push(Run {
+                    count: 1,
+                    width: len as u32,
+                });
+            }
+            next = splice.removed.at + splice.removed.count;
+        }
+        if current.count > 0 {
+            self.push(current);
+        }
+        for run in old {
+            self.push(run?);
+        }
+        Ok(())
+    }
+}
+
+impl Offsets<'_> {
+    /// Appends the entries of the positions `from..to`, each moved by `by` bytes, in entries of `width` bytes.
+    fn write_moved(&self, from: usize, to: usize, by: isize, width: usize, out: &mut Vec<u8>) {
+        cost::copy((to.saturating_sub(from)) * width);
+        let at = out.len();
+        match (self, width) {
+            (Self::One(entries), 1) => {
+                out.extend_from_slice(entries.get(from..to).unwrap_or_default());
+                let moved = out.get_mut(at..).unwrap_or_default();
+                moved
+                    .iter_mut()
+                    .for_each(|entry| *entry = entry.wrapping_add(by as u8));
+            }
+            (Self::Two(entries), 2) => {
+                out.extend_from_slice(entries.get(from..to).unwrap_or_default().as_flattened());
+                let (moved, _) = out.get_mut(at..).unwrap_or_default().as_chunks_mut();
+                for entry in moved {
+                    *entry = u16::from_le_bytes(*entry)
+                        .wrapping_add(by as u16)
+                        .to_le_bytes();
+                }
+            }
+            (Self::Four(entries), 4) => {
+                out.extend_from_slice(entries.get(from..to).unwrap_or_default().as_flattened());
+                let (moved, _) = out.get_mut(at..).unwrap_or_default().as_chunks_mut();
+                for entry in moved {
+                    *entry = u32::from_le_bytes(*entry)
+                        .wrapping_add(by as u32)
+                        .to_le_bytes();
+                }
+            }
+            _ => {
+                for offset in (from..to).filter_map(|at| self.load(at)) {
+                    write_entry(offset.wrapping_add_signed(by), width, out);
+                }
+            }
+        }
+    }
+}

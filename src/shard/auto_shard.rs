@@ -1,0 +1,230 @@
+//! Decides after each write whether the collection gets other shards: a handle's policy, and what its writes have shown.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::content::{Act, ActReply, Collection};
+use super::policy::{
+    ContentionMonitor, Load, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
+};
+use super::protocol::Route;
+use crate::{Error, Key, RecordSet, Value};
+
+/// After a transition of its own accord has failed, a handle leaves the next one for this long.
+const PAUSE_MS: u64 = 1_000;
+
+/// What a handle should do after a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextStep {
+    /// Have this many shards.
+    Shard(u64),
+    /// Read all shards of this route, for [`AutoSharder::should_merge`].
+    ReadShards(Route),
+}
+
+/// A policy, and what has been seen.
+#[derive(Debug)]
+pub(crate) struct AutoSharder {
+    policy: ShardPolicy,
+    /// Writes, where the store does not tell who had to queue; and refusals.
+    window: WriteWindow,
+    contention: ContentionMonitor,
+    quiet: QuietMonitor,
+    /// Until when nothing is begun, in milliseconds of the store's clock.
+    paused_until_ms: AtomicU64,
+    /// The second in which the most contended records were looked at last.
+    looked_at: AtomicU64,
+    /// How many refusals of the root led to shards that have been merged since.
+    settled_refusals: AtomicU64,
+}
+
+impl AutoSharder {
+    /// Returns a sharder by this policy. One that limits the size limits it to half of what a record may have at most: a
+    /// transition needs room in the record, too.
+    pub(crate) fn new<R: RecordSet>(policy: ShardPolicy, records: &R) -> Self {
+        let policy = match records.max_record_bytes() {
+            Some(limit) => policy.at_most(limit / 2),
+            None => policy,
+        };
+        Self {
+            policy,
+            window: WriteWindow::default(),
+            contention: ContentionMonitor::default(),
+            quiet: QuietMonitor::default(),
+            paused_until_ms: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
+            settled_refusals: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns what to do now that a write is done; `None` if all is well. `route`: where the write went.
+    pub(crate) fn after_write<R: RecordSet>(
+        &self,
+        records: &R,
+        root: &Key<'_>,
+        collection: Collection,
+        route: Option<Route>,
+        act: &Act,
+        reply: &ActReply,
+    ) -> Option<NextStep> {
+        let mut load = Load {
+            shards: shards_of(route),
+            record_bytes: reply.record_bytes,
+            count: self.count(collection, act, reply),
+            ..Load::default()
+        };
+        if !self.policy.contention {
+            return self.decide(records, &load).map(NextStep::Shard);
+        }
+        let now_ms = records.now_ms();
+        self.count_contention(&mut load, now_ms, epoch_of(route), reply);
+        if load.shards == 0 && self.is_time_to_look(now_ms) {
+            // Others may have been refused, by whatever handle or client.
+            let settled = self.settled_refusals.load(Ordering::Relaxed);
+            load.busy += refusals(records, root).saturating_sub(settled);
+        }
+        if let Some(shards) = self.decide(records, &load) {
+            self.note_contention(&load, now_ms);
+            return Some(NextStep::Shard(shards));
+        }
+        let route = route.filter(|_| self.policy.merge_when_quiet)?;
+        let is_due = self.quiet.is_due(now_ms, route.epoch.0);
+        is_due.then_some(NextStep::ReadShards(route))
+    }
+
+    fn count_contention(&self, load: &mut Load, now_ms: u64, epoch: u64, reply: &ActReply) {
+        match reply.queued_behind {
+            Some(queued_behind) => {
+                load.queue = self
+                    .contention
+                    .wrote(now_ms, epoch, load.shards, queued_behind);
+            }
+            None => {
+                self.window.wrote(now_ms, epoch);
+                load.writes_per_second = self.window.writes_per_second(now_ms);
+            }
+        }
+        load.busy = self.window.busy(epoch);
+    }
+
+    /// Notes what contention leads to, which is measured by what it brings.
+    fn note_contention(&self, load: &Load, now_ms: u64) {
+        if let Some(queue) = load.queue {
+            self.contention.acted_on(queue);
+        }
+        if load.queue.is_some() || load.busy > 0 {
+            self.quiet.contended(now_ms);
+        }
+    }
+
+    /// Returns how many elements the record has now, as the reply of an act that added one says; 0: not known.
+    fn count(&self, collection: Collection, act: &Act, reply: &ActReply) -> u64 {
+        if self.policy.elements_max.is_none() || !act.creates || collection == Collection::Counter {
+            return 0;
+        }
+        match reply.values.last() {
+            Some(Some(Value::Int(count))) => count.unsigned_abs(),
+            _ => 0,
+        }
+    }
+
+    /// Returns how many shards there should be after a write was refused; `None` if they would not help.
+    pub(crate) fn after_refusal<R: RecordSet>(
+        &self,
+        records: &R,
+        route: Option<Route>,
+        error: &Error,
+    ) -> Option<u64> {
+        let mut load = Load {
+            shards: shards_of(route),
+            ..Load::default()
+        };
+        match error {
+            Error::KeyBusy { .. } if self.policy.contention => {
+                let (now_ms, epoch) = (records.now_ms(), epoch_of(route));
+                self.window.refused(epoch);
+                load.busy = self.window.busy(epoch).max(1);
+                load.writes_per_second = self.window.writes_per_second(now_ms);
+                let shards = self.decide(records, &load)?;
+                self.note_contention(&load, now_ms);
+                Some(shards)
+            }
+            Error::RecordTooBig { size, .. } if self.policy.record_bytes_max.is_some() => {
+                load.record_bytes = *size;
+                // Paused or not, there is no other way.
+                self.policy.decide(&load)
+            }
+            _ => None,
+        }
+    }
+
+    fn decide<R: RecordSet>(&self, records: &R, load: &Load) -> Option<u64> {
+        let shards = self.policy.decide(load)?;
+        (!self.is_paused(records)).then_some(shards)
+    }
+
+    /// Returns whether the shards of a route should be merged, by what reading all of them has shown.
+    pub(crate) fn should_merge<R: RecordSet>(
+        &self,
+        records: &R,
+        route: Route,
+        readings: Vec<ShardReading>,
+    ) -> bool {
+        let now_ms = records.now_ms();
+        let Some(census) = self.quiet.read(now_ms, route.epoch.0, readings) else {
+            return false;
+        };
+        let is_quiet = self.policy.is_quiet(&census, self.contention.is_told());
+        self.quiet.is_settled(is_quiet) && !self.is_paused(records)
+    }
+
+    /// Notes that the collection is in its root now.
+    pub(crate) fn found_unsharded(&self) {
+        if self.policy.contention {
+            self.window.restart();
+            self.contention.restart();
+        }
+    }
+
+    /// Notes that the shards were merged because the collection is quiet.
+    pub(crate) fn after_merge<R: RecordSet>(&self, records: &R, root: &Key<'_>) {
+        self.quiet.merged(records.now_ms());
+        self.settled_refusals
+            .store(refusals(records, root), Ordering::Relaxed);
+    }
+
+    /// Leaves transitions for a while, since one has failed: it is not tried again at every write.
+    pub(crate) fn pause<R: RecordSet>(&self, records: &R) {
+        let until = records.now_ms().saturating_add(PAUSE_MS);
+        self.paused_until_ms.store(until, Ordering::Relaxed);
+        self.contention.failed();
+    }
+
+    fn is_paused<R: RecordSet>(&self, records: &R) -> bool {
+        let paused_until_ms = self.paused_until_ms.load(Ordering::Relaxed);
+        paused_until_ms != 0 && paused_until_ms > records.now_ms()
+    }
+
+    /// Returns whether a second has begun, to one of those who ask in it.
+    fn is_time_to_look(&self, now_ms: u64) -> bool {
+        let (second, last) = (now_ms / 1_000, self.looked_at.load(Ordering::Relaxed));
+        let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+        second != last
+            && self
+                .looked_at
+                .compare_exchange(last, second, success, failure)
+                .is_ok()
+    }
+}
+
+fn shards_of(route: Option<Route>) -> u64 {
+    route.map_or(0, |route| route.shards)
+}
+
+fn epoch_of(route: Option<Route>) -> u64 {
+    route.map_or(0, |route| route.epoch.0)
+}
+
+/// Returns how often writers of a record were refused of late.
+fn refusals<R: RecordSet>(records: &R, key: &Key<'_>) -> u64 {
+    records.contention_on(key).map_or(0, |hot| hot.busy)
+}

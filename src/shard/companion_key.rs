@@ -1,0 +1,60 @@
+//! The keys of companions.
+
+use super::route::suffixed_key;
+use crate::Key;
+use crate::record::BinName;
+
+/// How the keys of a collection's companions are formed from the root's key K.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum KeyForm {
+    /// `K:i`: those of the record's first sharded collection.
+    #[default]
+    Plain,
+    /// `K:BIN:i`: those of every further one.
+    ByBin,
+}
+
+/// Returns the key of a companion of the collection in this bin.
+pub(crate) fn companion_key(
+    root: &Key<'_>,
+    bin: BinName,
+    keys: KeyForm,
+    shard: u64,
+) -> Key<'static> {
+    match keys {
+        KeyForm::Plain => suffixed_key(root, &shard.to_string()),
+        KeyForm::ByBin => suffixed_key(root, &format!("{}:{shard}", bin.as_str())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn companions_keep_the_type_of_text_and_bytes() {
+        let key = |root: Key<'_>, keys, shard| {
+            companion_key(&root, BinName::new("following").unwrap(), keys, shard)
+        };
+        for (root, plain, by_bin) in [
+            (
+                Key::from("alice"),
+                Key::from("alice:3"),
+                Key::from("alice:following:3"),
+            ),
+            (
+                Key::from(-5),
+                Key::from("-5:3"),
+                Key::from("-5:following:3"),
+            ),
+            (
+                Key::from(b"\xff"),
+                Key::from(b"\xff:3"),
+                Key::from(b"\xff:following:3"),
+            ),
+        ] {
+            assert_eq!(key(root.clone(), KeyForm::Plain, 3), plain);
+            assert_eq!(key(root, KeyForm::ByBin, 3), by_bin);
+        }
+    }
+}

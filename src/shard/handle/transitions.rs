@@ -1,0 +1,248 @@
+//! Transitions of a handle's collection: those that callers ask for, and those of its own accord.
+
+use std::ops::ControlFlow;
+
+use super::{Handle, token};
+use crate::operations::get_bin;
+use crate::shard::auto_shard::NextStep;
+use crate::shard::policy::ShardReading;
+use crate::shard::protocol::start::{Goal, Start};
+use crate::shard::protocol::{
+    Done, Observation, Place, Read, Reply, Request, Root, Route, RouteHint,
+};
+use crate::shard::scheme::{SHARD_OF, Scheme};
+use crate::shard::state::{ShardProgress, ShardState};
+use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
+
+impl<R: RecordSet> Handle<R> {
+    /// Does what the policy has decided after a write.
+    ///
+    /// # Errors
+    /// As for [`Handle::transition`].
+    pub(super) fn follow(&self, route: Option<Route>, step: NextStep) -> Result<()> {
+        match step {
+            NextStep::Shard(shards) => self.shard_further(route, shards),
+            NextStep::ReadShards(route) => self.merge_if_quiet(route),
+        }
+    }
+
+    /// Activates the collection, or splits its shards once, if it is still as this route says.
+    fn shard_further(&self, route: Option<Route>, shards: u64) -> Result<()> {
+        let goal = if route.is_some() {
+            Goal::Split
+        } else {
+            Goal::Activate(shards)
+        };
+        if route.is_none() {
+            self.check_content(goal)?;
+        }
+        self.change_only_at(route, goal)
+    }
+
+    /// Merges the shards of this route, or the last one into the root, if the collection has been quiet for long enough.
+    fn merge_if_quiet(&self, route: Route) -> Result<()> {
+        let Some(readings) = self.read_shards(route)? else {
+            return Ok(());
+        };
+        if !self
+            .auto_sharder
+            .should_merge(&self.records, route, readings)
+        {
+            return Ok(());
+        }
+        let goal = if route.shards == 1 {
+            Goal::Deactivate
+        } else {
+            Goal::Merge
+        };
+        self.check_content(goal)?;
+        self.check_room(goal)?;
+        self.change_only_at(Some(route), goal)?;
+        self.auto_sharder.after_merge(&self.records, self.key());
+        Ok(())
+    }
+
+    /// Reads the generation, size and element count of each companion of this route. `None`: it is not there.
+    fn read_shards(&self, route: Route) -> Result<Option<Vec<ShardReading>>> {
+        let presence = [self.executor.collection.presence(self.bin())];
+        let policy = WritePolicy::default();
+        let calls: Vec<_> = (0..route.shards)
+            .map(|shard| RecordCall {
+                policy: &policy,
+                key: self.executor.key_of(Place::Companion(route.keys, shard)),
+                operations: &presence,
+            })
+            .collect();
+        let operated = self.records.operate_on_each(&calls);
+        let reading = |operated: Result<OperateResult>| match operated {
+            Ok(operated) => Ok(Some(ShardReading {
+                generation: operated.generation,
+                record_bytes: operated.record_bytes,
+                elements: self.executor.collection.elements(operated.value(0)),
+            })),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        operated.into_iter().map(reading).collect()
+    }
+
+    /// Carries a transition from its beginning to its end, if the collection is still as this route says.
+    fn change_only_at(&self, route: Option<Route>, goal: Goal) -> Result<()> {
+        let lost_roots = self.records.lost_roots();
+        let now_us = self.records.now_ms().saturating_mul(1_000);
+        let start = Start::new(goal, now_us, token());
+        let root = self.run(match route {
+            Some(route) => start.only_at(route.epoch),
+            None => start,
+        })?;
+        self.remember(RouteHint::of(&root), lost_roots);
+        Ok(())
+    }
+
+    /// Shards the collection further, for a write that was refused, if the policy says so.
+    ///
+    /// # Errors
+    /// The refusal itself where shards would not help, or cannot be made; what is in their way where the write cannot be done
+    /// otherwise.
+    pub(super) fn make_way(&self, refused: Error) -> Result<()> {
+        let route = self.remembered().route();
+        let further = self
+            .auto_sharder
+            .after_refusal(&self.records, route, &refused);
+        let Some(shards) = further else {
+            return Err(refused);
+        };
+        self.shard_further(route, shards)
+            .map_err(|in_the_way| match refused {
+                Error::RecordTooBig { .. } => in_the_way,
+                refused => {
+                    self.auto_sharder.pause(&self.records);
+                    refused
+                }
+            })
+    }
+
+    /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
+    /// companion: whoever comes next resumes it. The outcome is the root as it was seen last; `None`: it was stopped.
+    ///
+    /// # Errors
+    /// As for [`Handle::write`], and [`Error::OpNotApplicable`].
+    pub(crate) fn transition(
+        &self,
+        goal: Goal,
+        observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
+    ) -> Result<Option<Root>> {
+        let lost_roots = self.records.lost_roots();
+        let now_us = self.records.now_ms().saturating_mul(1_000);
+        let root = self.drive(Start::new(goal, now_us, token()), observe)?;
+        if let Some(root) = &root {
+            self.remember(RouteHint::of(root), lost_roots);
+        }
+        Ok(root)
+    }
+
+    /// [`Handle::transition`], as handles offer it.
+    ///
+    /// # Errors
+    /// As for [`Handle::transition`].
+    pub(crate) fn change(
+        &self,
+        goal: Goal,
+        mut observe: impl FnMut(ShardProgress) -> ControlFlow<()>,
+    ) -> Result<ShardState> {
+        self.check_content(goal)?;
+        if matches!(goal, Goal::Merge | Goal::Deactivate) {
+            self.check_room(goal)?;
+        }
+        let root = self.transition(goal, &mut |scheme, done| {
+            ShardProgress::of(scheme, done).map_or(ControlFlow::Continue(()), &mut observe)
+        })?;
+        let root = root.map_or_else(|| self.root(), Ok)?;
+        Ok(ShardState::of(&root))
+    }
+
+    /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
+    /// no shard.
+    fn check_content(&self, goal: Goal) -> Result<()> {
+        match (goal, Route::of(&self.root()?)) {
+            (Goal::Activate(_), None) => {
+                let whole = self.execute(&Request::read(Place::Root, Read::Content), &mut None)?;
+                match whole {
+                    Reply::Done(Observation {
+                        content: Some(content),
+                        ..
+                    }) => content.check(),
+                    _ => Ok(()),
+                }
+            }
+            (Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
+                let first = Place::Companion(route.keys, 0);
+                self.execute(&Request::read(first, Read::State), &mut None)
+                    .map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
+    /// An eighth of the limit is left for what is added meanwhile.
+    fn check_room(&self, goal: Goal) -> Result<()> {
+        let (Some(limit), Some(route)) =
+            (self.records.max_record_bytes(), Route::of(&self.root()?))
+        else {
+            return Ok(());
+        };
+        let policy = WritePolicy::default();
+        let places = (0..route.shards).map(|shard| Place::Companion(route.keys, shard));
+        // Whatever it is: what counts is what the record takes.
+        let something = [get_bin(SHARD_OF)];
+        let calls: Vec<_> = places
+            .chain([Place::Root])
+            .map(|place| RecordCall {
+                policy: &policy,
+                key: self.executor.key_of(place),
+                operations: &something,
+            })
+            .collect();
+        let mut sizes = Vec::with_capacity(calls.len());
+        for operated in self.records.operate_on_each(&calls) {
+            sizes.push(match operated {
+                Ok(operated) => operated.record_bytes,
+                // What is missing is told by the transition.
+                Err(Error::NotFound { .. }) => 0,
+                Err(error) => return Err(error),
+            });
+        }
+        let together = match goal {
+            Goal::Merge => {
+                // The last one is the root's.
+                sizes.pop();
+                let (low, high) = sizes.split_at(sizes.len() / 2);
+                low.iter().zip(high).map(|(a, b)| a + b).max()
+            }
+            _ => Some(sizes.iter().sum::<u64>()),
+        };
+        match together {
+            Some(size) if size > limit - limit / 8 => Err(Error::RecordTooBig {
+                size,
+                limit,
+                largest_bin: None,
+                record: None,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries a transition that somebody has left to its end. Returns whether there was one.
+    ///
+    /// # Errors
+    /// As for [`Handle::transition`].
+    pub(crate) fn advance(&self) -> Result<bool> {
+        let mut advanced = false;
+        self.transition(Goal::Advance, &mut |_, _| {
+            advanced = true;
+            ControlFlow::Continue(())
+        })?;
+        Ok(advanced)
+    }
+}
