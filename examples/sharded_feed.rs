@@ -30,8 +30,17 @@ fn main() -> spikelet::Result<()> {
     for post in 0..30 {
         feed.add(first + post * DAY / 3, format!("post {post}"))?;
     }
-    let week = feed.window(first + 2 * DAY, first + 4 * DAY)?;
-    println!("two days of posts: {week:?}");
+    let days = feed.window(first + 2 * DAY, first + 4 * DAY)?;
+    println!("two days of posts: {days:?}");
+    // The newest first, and back from there: a page costs the same in a feed of any length.
+    let latest = feed.latest(5)?;
+    let before = feed.page_before(latest.last(), 5)?;
+    println!("the latest posts: {latest:?}, and those before: {before:?}");
+    let within = feed.range(first..first + 4 * DAY);
+    assert_eq!(
+        within.latest(1)?,
+        [(first + 11 * DAY / 3, "post 11".into())]
+    );
     assert_eq!(feed.len(first, first + 10 * DAY)?, 30);
     store.close()
 }

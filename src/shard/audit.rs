@@ -46,8 +46,11 @@ pub struct ShardRecord {
     pub key: Key<'static>,
     /// Its number.
     pub shard: u64,
-    /// The beginning of its bucket, in Unix seconds, where the collection is sharded by time.
+    /// The beginning of its bucket, or of the year or day of its page, in Unix seconds, where the collection is sharded by
+    /// time.
     pub bucket: Option<i64>,
+    /// Whether it is a page of the directory of buckets, and holds no elements.
+    pub is_page: bool,
     /// The transition that made it what it is.
     pub epoch: u64,
     /// Whether a transition keeps it from being written.
@@ -311,9 +314,10 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
     let Some(Value::List(items)) = record.get(SHARD_OF) else {
         return None;
     };
-    let [root, _, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
+    let [root, shards, Value::Int(shard), epoch, rest @ ..] = &items[..] else {
         return None;
     };
+    let is_page = *shards == Value::Int(0);
     let (bucket, bin) = match rest {
         [] => (None, None),
         [Value::Int(bucket)] => (Some(*bucket), None),
@@ -326,8 +330,9 @@ fn companion(key: &Key<'static>, record: &Record) -> Option<(Name, ShardRecord)>
         shard: u64::try_from(*shard).ok()?,
         bucket,
         epoch: Epoch::of(epoch)?.0,
+        is_page,
         frozen: record.view().bin(FROZEN).is_some(),
-        elements: elements(record),
+        elements: if is_page { 0 } else { elements(record) },
         bytes: bytes(record),
         status: ShardStatus::Orphan,
     };

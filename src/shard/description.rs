@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::companion_key::KeyForm;
 use super::scheme::{
-    Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, not_understood,
+    Epoch, SUBKEYS, SUBKEYS_BIN, SUBKEYS_EPOCH, SUBKEYS_EPOCHS, Scheme, TIME_SHARDS, not_understood,
 };
 use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, map_bin, not, val};
 use crate::operations::put;
@@ -97,6 +97,15 @@ impl Form {
         match self {
             Self::Hash(scheme) => Ok(*scheme),
             Self::Other(_) => Scheme::parse(Some(&self.value())),
+        }
+    }
+
+    /// Whether the form is neither by hash nor by time.
+    fn is_unknown(&self) -> bool {
+        match (self, self.value()) {
+            (Self::Hash(_), _) => false,
+            (Self::Other(_), Value::List(items)) => items.first() != Some(&TIME_SHARDS.into()),
+            _ => true,
         }
     }
 
@@ -209,11 +218,10 @@ impl Description {
         self.entries.iter().find(|entry| entry.bin == bin)
     }
 
-    /// Whether a collection is sharded by time, or in a form that is not understood here. Nothing is sharded beside it: who
-    /// knows its form expects to find it alone.
-    pub(crate) fn has_other_forms(&self) -> bool {
-        let is_other = |entry: &Entry| matches!(entry.form, Form::Other(_));
-        self.entries.iter().any(is_other)
+    /// Whether a collection is sharded in a form that is not understood here. Nothing is sharded beside it: who knows its
+    /// form may expect to find it alone.
+    pub(crate) fn has_unknown_forms(&self) -> bool {
+        self.entries.iter().any(|entry| entry.form.is_unknown())
     }
 
     /// How the companions of this collection are called, or will be.

@@ -331,8 +331,8 @@ impl<R: RecordSet> Handle<R> {
             ),
             Failure::OtherForm => Error::ShardScheme {
                 found: format!("the record of {}", text(root)).into(),
-                why: "another collection of it is sharded by time, or in a form of a newer version, and has to be the only \
-                      one: keep this one under another key",
+                why: "another collection of it is sharded in a form of a newer version, which may have to be the only one: keep \
+                      this one under another key",
             },
             Failure::Foreign => Error::not_applicable(
                 format!(

@@ -144,10 +144,12 @@ impl Sorted for (Value, Value) {
 
 /// A value in the form in which values are compared.
 #[derive(Clone, Debug)]
-struct SortKey(Box<[u8]>);
+pub(crate) struct SortKey(Box<[u8]>);
 
 impl SortKey {
-    fn of(value: &Value) -> Result<Self, Error> {
+    /// # Errors
+    /// [`Error::Malformed`] for a value that cannot be stored.
+    pub(crate) fn of(value: &Value) -> Result<Self, Error> {
         let mut encoded = Vec::new();
         encode(value, Purpose::Lookup, &mut encoded)
             .map_err(|error| Error::malformed("element", error))?;
@@ -328,7 +330,7 @@ const SHARE_MIN: u64 = 64;
 
 /// For how many elements each shard is asked, so that it seldom has to be asked again: hashed elements come from each
 /// shard in equal parts, but for what is usual by chance.
-fn share(limit: u64, shards: usize) -> u64 {
+pub(crate) fn share(limit: u64, shards: usize) -> u64 {
     let even = limit.div_ceil(shards.max(1) as u64);
     let usual = 4 * even.isqrt() + 8;
     limit.min(even.saturating_add(usual).max(SHARE_MIN))

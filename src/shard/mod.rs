@@ -49,4 +49,4 @@ pub use map::ShardedMap;
 pub use policy::ShardPolicy;
 pub use shards::Shards;
 pub use state::{ShardProgress, ShardState, ShardTransition};
-pub use time::{TimeShards, TimeWidth};
+pub use time::{MinuteWidth, TimeRange, TimeShards, TimeWidth};

@@ -41,6 +41,8 @@ pub(crate) fn check_bin(bin: &str) -> Result<()> {
 }
 
 const HASH_SHARDS: &str = "hash-shards";
+/// The first word of an entry of a collection that is sharded by time.
+pub(crate) const TIME_SHARDS: &str = "time-shards";
 const SPLITTING: &str = "splitting";
 const MERGING: &str = "merging";
 const DELETING: &str = "deleting";
@@ -129,7 +131,7 @@ impl Scheme {
         };
         Self::understood(value).ok_or_else(|| {
             let why = match value {
-                Value::List(items) if items.first() == Some(&"time-shards".into()) => {
+                Value::List(items) if items.first() == Some(&TIME_SHARDS.into()) => {
                     "it is sharded by time: use time shards"
                 }
                 _ => "it is none of the forms of hash shards: another program, or a newer version, made it",

@@ -1,58 +1,67 @@
-//! `TimeShards`: elements by their time, in a record for each hour or day.
+//! `TimeShards`: elements by their time, in a record for some minutes, an hour or a day.
 //!
-//! * `calendar`: buckets and their names. `layout`: what root and companions say of themselves.
-//! * `steps`: the operations on single records. `read`: buckets as sorted shards.
+//! * `calendar`: buckets and their names. `layout`: which records there are, and what they say of themselves. `span`: the
+//!   form of before there was a directory of buckets.
+//! * `steps`: the operations on single records; `record_steps` does them. `directory`: the buckets in use. `protocol`: the
+//!   order of the steps, whoever stops in the midst of them. `rules`: what the check of the protocol leaves out. `model`: that check.
+//! * `read`: elements of buckets in either direction. `range`: what callers may ask of some times.
 
 mod calendar;
+mod directory;
 mod layout;
+#[cfg(test)]
+mod model;
+mod protocol;
+mod range;
 mod read;
+mod record_steps;
+mod rules;
+mod span;
 mod steps;
 
-pub use calendar::TimeWidth;
+pub use calendar::{MinuteWidth, TimeWidth};
+pub use range::TimeRange;
 
-use std::ops::Bound;
-use std::sync::{PoisonError, RwLock};
+use std::ops::RangeBounds;
 use std::time::{Duration, SystemTime};
 
-use self::calendar::{Bucket, Micros};
-use self::layout::{Layout, Part, Phase, Span, rounded};
-use self::read::{Reader, Reading, Unread};
-use self::steps::{Did, Found, Steps, Token};
+use self::calendar::Micros;
+use self::layout::{Layout, Part, rounded};
+use self::protocol::Protocol;
+use self::read::pair;
+use self::record_steps::RecordSteps;
 use super::content::Collection;
-use super::merge;
 use super::route;
-use super::scheme::{Epoch, check_bin};
+use super::scheme::check_bin;
 use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
+use crate::record::BinName;
 use crate::{
     Error, Key, ListReturnType, OperateResult, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
-/// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
-/// collections without end.
-const ATTEMPTS_MAX: u32 = 1_000;
-
-/// How many buckets there may be from the first to the last: 22 years of hours. Reads ask for each of them.
-const SPAN_BUCKETS_MAX: i64 = 200_000;
-
-/// Elements in the order of their times, spread over one record for each hour or day of UTC.
+/// Elements in the order of their times, in one record for each bucket: an hour or a day of UTC, or some minutes.
 ///
-/// A bucket comes to be with the first element in it, and expires when it ended longer than the retention ago: what is old
-/// goes without a delete. Reads touch only the buckets of the times they ask for. Equal elements of the same time, to the
-/// microsecond, are one: so a call whose outcome is not known may be repeated.
+/// A bucket is made with the first element in it, and expires when it ended longer than the retention ago: what is old
+/// goes without a delete. A directory lists the buckets in use, so reads touch only those, of the times they ask for, and
+/// [`TimeShards::latest`] only the last of them. Adding to a bucket that is there is one operation on its record. One element of
+/// a far time (in the years 1 to 9999) is a bucket as any other, and costs the others nothing.
+///
+/// Equal elements of the same time, to the microsecond, are one: so a call whose outcome is not known may be repeated.
 ///
 /// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket. [`TimeShards::hashed`] spreads
 /// each bucket over several records for that.
 ///
-/// All handles of one collection must be made with the same width, number of shards and retention.
+/// All handles of one collection must be made with the same width, number of shards and retention. Other collections of the
+/// record may be sharded beside it, by time or by hash.
 ///
 /// Adding and removing are linearizable. A read of several records is no snapshot: every element that is there during the
 /// whole read is seen exactly once, and none is that is absent during the whole read.
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
-/// use spikelet::{Store, TimeShards};
 /// use spikelet::shard::TimeWidth;
+/// use spikelet::{Store, TimeShards};
 /// use std::time::{Duration, SystemTime};
 ///
 /// let store = Store::in_memory()?;
@@ -61,25 +70,29 @@ const SPAN_BUCKETS_MAX: i64 = 200_000;
 ///     .hashed(8)
 ///     .retention(month);
 /// let now = SystemTime::now();
-/// messages.add(now, "hello")?;
-/// let hour = Duration::from_secs(3600);
-/// assert_eq!(messages.len(now - hour, now + hour)?, 1);
+/// let minute = Duration::from_secs(60);
+/// messages.add(now - minute, "hello")?;
+/// messages.add(now, "world")?;
+/// // Newest first, and on from there.
+/// let latest = messages.latest(1)?;
+/// assert_eq!(latest, [(latest[0].0, "world".into())]);
+/// let before = messages.page_before(latest.last(), 10)?;
+/// assert_eq!(before[0].1, "hello".into());
+/// assert_eq!(messages.range(now - 60 * minute..now).len()?, 1);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct TimeShards<R> {
-    steps: Steps<R>,
-    /// What the root said last, and how many roots had been lost before it was asked.
-    remembered: RwLock<(Option<(Epoch, Span)>, u64)>,
+    protocol: Protocol<RecordSteps<R>>,
 }
 
 impl<R: RecordSet> TimeShards<R> {
-    /// The collection under this key. `bin` is the bin of the buckets' records that holds their elements. Nothing is read or
-    /// written.
+    /// Returns the collection under this key. `bin` is the bin of the buckets' records that holds their elements. Nothing is
+    /// read or written.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a name of a set that is not allowed.
+    /// [`Error::Parameter`] for a name of a set that is not allowed, and for the bins that describe shards.
     pub fn new<'k, S: RecordStore<Records = R>>(
         store: &S,
         set: &str,
@@ -90,7 +103,7 @@ impl<R: RecordSet> TimeShards<R> {
         Self::new_with(store, set, key, bin, width, &WritePolicy::default())
     }
 
-    /// The same by a policy, of which the time limit and whether keys are stored count.
+    /// Returns the collection under this key, by a policy: its timeout, `send_key` and `durable_delete` count.
     ///
     /// # Errors
     /// As for [`TimeShards::new`].
@@ -103,11 +116,12 @@ impl<R: RecordSet> TimeShards<R> {
         policy: &WritePolicy,
     ) -> Result<Self> {
         check_bin(bin)?;
+        let bin = BinName::new(bin)?;
         let layout = Layout { width, shards: 1 };
-        let key = key.into().into_owned();
+        let (records, key) = (store.records(set)?, key.into().into_owned());
+        let steps = RecordSteps::new(records, key, bin, layout, policy);
         Ok(Self {
-            steps: Steps::new(store.records(set)?, key, bin, layout, policy),
-            remembered: RwLock::default(),
+            protocol: Protocol::new(steps),
         })
     }
 
@@ -115,50 +129,42 @@ impl<R: RecordSet> TimeShards<R> {
     /// 4,096 at most. Default: 1.
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
-        self.steps.lay_out(rounded(shards));
+        self.protocol.steps.set_shards(rounded(shards));
         // What was learned of records that are laid out otherwise is not true of these.
-        self.remembered = RwLock::default();
+        self.protocol.forget();
         self
     }
 
-    /// For how long elements are kept, counted from the end of their bucket. Default: for ever.
+    /// Sets for how long elements are kept, counted from the end of their bucket. Default: for ever.
     ///
-    /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`](crate::policy::MAX_TIME_TO_LIVE)), and [`TimeShards::add`] refuses
+    /// A record lives for 10 years at most ([`MAX_TIME_TO_LIVE`]), and [`TimeShards::add`] refuses
     /// what would have to be kept longer from now on: so the retention must be less than that by a bucket's width at least.
     #[must_use]
     pub const fn retention(mut self, retention: Duration) -> Self {
-        self.steps.retention = Some(retention);
+        self.protocol.steps.retention = Some(retention);
         self
     }
 
     /// Adds an element at a time, to the microsecond. Returns whether it was not there before. One operation, O(log N) for N
-    /// elements of its bucket's record; a few more for the first element of a bucket.
+    /// elements of its bucket's record; some 5 more for the first element of a bucket, and some 20 for that of the collection.
     ///
     /// # Errors
     /// [`Error::PastRetention`] for late data: its bucket ended longer than the retention ago. [`Error::Parameter`] for a time
-    /// so far from the others that reads would never end, and for one that is to be kept for more than 10 years from now.
+    /// outside of the years 1 to 9999, and for one that is to be kept for more than 10 years from now.
     /// Nothing is written then. What a write to one record may refuse; [`Error::ShardScheme`] or
     /// [`Error::ShardKeyCollision`] where the records are not as they should be.
     pub fn add(&self, at: SystemTime, element: impl Into<Value>) -> Result<bool> {
         let at = Micros::of(at)?;
-        let bucket = self.steps.layout.width.bucket(at);
-        self.check_kept(bucket)?;
         let pair = pair(at, element.into());
-        let part = self.part(bucket, &pair)?;
-        let bin = &self.steps.bin;
+        let part = self.part(at, &pair)?;
+        self.check_kept(part)?;
+        let bin = self.protocol.steps.bin();
         let add = [
             lists::size(bin),
             lists::append(&Collection::list_policy(), bin, pair),
         ];
-        for _ in 0..ATTEMPTS_MAX {
-            let epoch = self.epoch_of(bucket)?;
-            match self.steps.on_open(part, epoch, &add)? {
-                Did::Done(operated) => return Ok(number(&operated, 0) < number(&operated, 1)),
-                Did::NotFound => self.make(part, epoch)?,
-                Did::FilteredOut => self.resolve(part, epoch)?,
-            }
-        }
-        Err(self.steps.restless())
+        let operated = self.protocol.add(part, &add)?;
+        Ok(number(&operated, 0) < number(&operated, 1))
     }
 
     /// Removes an element that was added at a time. Returns whether it was there. One operation, O(log N).
@@ -167,92 +173,36 @@ impl<R: RecordSet> TimeShards<R> {
     /// As for [`TimeShards::add`]; late data is not there, which is no error.
     pub fn remove(&self, at: SystemTime, element: &Value) -> Result<bool> {
         let at = Micros::of(at)?;
-        let bucket = self.steps.layout.width.bucket(at);
         let pair = pair(at, element.clone());
-        let part = self.part(bucket, &pair)?;
+        let part = self.part(at, &pair)?;
+        let bucket = self.protocol.steps.layout.width.bucket(at);
+        let count = ListReturnType::Count;
         let remove = [lists::remove_by_value(
-            &self.steps.bin,
+            self.protocol.steps.bin(),
             pair,
-            ListReturnType::Count,
+            count,
         )];
-        for _ in 0..ATTEMPTS_MAX {
-            let Some((epoch, _)) = self.recalled_or_read()? else {
-                return Ok(false);
-            };
-            if self.steps.is_past(bucket) {
-                return Ok(false);
-            }
-            match self.steps.on_open(part, epoch, &remove)? {
-                Did::Done(operated) => return Ok(number(&operated, 0) > 0),
-                Did::NotFound => return Ok(false),
-                Did::FilteredOut => match self.steps.look(part)? {
-                    Found::At(found) if found == epoch => {}
-                    Found::At(found) | Found::Placed(found, _) if found > epoch => self.forget(),
-                    // Left over, or nothing was added yet.
-                    _ => return Ok(false),
-                },
-            }
-        }
-        Err(self.steps.restless())
+        let operated = self.protocol.remove(bucket, part, &remove)?;
+        Ok(operated.is_some_and(|operated| number(&operated, 0) > 0))
     }
 
-    /// The elements added at times from `from` up to, not including, `to`, in the order of times, those of the same time by
-    /// value. O(records of these buckets x log N + elements).
-    ///
-    /// # Errors
-    /// As for [`TimeShards::add`]; data that has expired is not there, which is no error.
-    pub fn window(&self, from: SystemTime, to: SystemTime) -> Result<Vec<(SystemTime, Value)>> {
-        let (from, to) = (Micros::of(from)?, Micros::of(to)?);
-        self.read_between(from, to, |reader, span| {
-            let mut found = Vec::new();
-            let (begin, end) = (bound(from), bound(to));
-            for parts in reader.batches(span) {
-                let (first, last) = reader.ends(&parts);
-                let begin = if first < from {
-                    Bound::Included(&begin)
-                } else {
-                    Bound::Unbounded
-                };
-                let end = if last >= to {
-                    Bound::Excluded(&end)
-                } else {
-                    Bound::Unbounded
-                };
-                found.extend(merge::range(&mut reader.of(parts), begin, end, u64::MAX)?);
-            }
-            found.into_iter().map(timed).collect()
-        })
+    /// Returns a view of the elements of some times, to be read in pages, in either direction, or to be counted.
+    /// `..` is all of them. Nothing is read yet.
+    pub fn range(&self, times: impl RangeBounds<SystemTime>) -> TimeRange<'_, R> {
+        TimeRange::new(&self.protocol, &times)
     }
 
-    /// How many elements were added at times from `from` up to, not including, `to`, and are there. O(records of these
-    /// buckets x log N).
+    /// Returns the last `limit` elements, the newest first. O(records of the last buckets that have so many + limit): a
+    /// collection of 100,000 buckets costs as much as one of 100.
     ///
     /// # Errors
     /// As for [`TimeShards::window`].
-    pub fn len(&self, from: SystemTime, to: SystemTime) -> Result<u64> {
-        let (from, to) = (Micros::of(from)?, Micros::of(to)?);
-        self.read_between(from, to, |reader, span| {
-            let mut count = 0;
-            let (begin, end) = (bound(from), bound(to));
-            for parts in reader.batches(span) {
-                count += merge::count(&mut reader.of(parts), Some(&begin), Some(&end))?;
-            }
-            Ok(count)
-        })
+    pub fn latest(&self, limit: u64) -> Result<Vec<(SystemTime, Value)>> {
+        self.range(..).latest(limit)
     }
 
-    /// Whether no elements were added at times from `from` up to, not including, `to`, that are there. Costs and errors as
-    /// [`TimeShards::len`].
-    ///
-    /// # Errors
-    /// As for [`TimeShards::window`].
-    pub fn is_empty(&self, from: SystemTime, to: SystemTime) -> Result<bool> {
-        Ok(self.len(from, to)? == 0)
-    }
-
-    /// The first `limit` elements behind a time and an element (`None`: the first of all), in the order of
-    /// [`TimeShards::window`]. Buckets in which nothing may have been added yet are asked for, too, one by one and then in
-    /// larger batches.
+    /// Returns the first `limit` elements behind a time and an element (`None`: the first of all), in the order of
+    /// [`TimeShards::window`]. Costs as [`TimeShards::latest`].
     ///
     /// # Errors
     /// As for [`TimeShards::window`].
@@ -261,24 +211,47 @@ impl<R: RecordSet> TimeShards<R> {
         cursor: Option<&(SystemTime, Value)>,
         limit: u64,
     ) -> Result<Vec<(SystemTime, Value)>> {
-        let cursor = cursor
-            .map(|(at, element)| Micros::of(*at).map(|at| (at, element)))
-            .transpose()?;
-        let after = cursor.map(|(at, element)| pair(at, element.clone()));
-        let width = self.steps.layout.width;
-        let first = cursor.map_or(Bucket(i64::MIN), |(at, _)| width.bucket(at));
-        self.read(first, Bucket(i64::MAX), |reader, span| {
-            let mut found = Vec::new();
-            for parts in reader.growing_batches(span) {
-                let missing = limit.saturating_sub(found.len() as u64);
-                if missing == 0 {
-                    break;
-                }
-                let mut shards = reader.of(parts);
-                found.extend(merge::page_after(&mut shards, after.as_ref(), missing)?);
-            }
-            found.into_iter().map(timed).collect()
-        })
+        self.range(..).page_after(cursor, limit)
+    }
+
+    /// Returns the last `limit` elements before a time and an element (`None`: the last of all), the newest first. Costs as
+    /// [`TimeShards::latest`].
+    ///
+    /// # Errors
+    /// As for [`TimeShards::window`].
+    pub fn page_before(
+        &self,
+        cursor: Option<&(SystemTime, Value)>,
+        limit: u64,
+    ) -> Result<Vec<(SystemTime, Value)>> {
+        self.range(..).page_before(cursor, limit)
+    }
+
+    /// Returns the elements added at times from `from` up to, not including, `to`, in the order of times, those of the same
+    /// time by value. O(records of these buckets x log N + elements).
+    ///
+    /// # Errors
+    /// As for [`TimeShards::add`]; data that has expired is not there, which is no error.
+    pub fn window(&self, from: SystemTime, to: SystemTime) -> Result<Vec<(SystemTime, Value)>> {
+        self.range(from..to).all()
+    }
+
+    /// Returns how many elements were added at times from `from` up to, not including, `to`, and are there. O(records of
+    /// these buckets x log N).
+    ///
+    /// # Errors
+    /// As for [`TimeShards::window`].
+    pub fn len(&self, from: SystemTime, to: SystemTime) -> Result<u64> {
+        self.range(from..to).len()
+    }
+
+    /// Returns whether no elements are there that were added at times from `from` up to, not including, `to`. Costs as
+    /// one element of [`TimeShards::page_after`].
+    ///
+    /// # Errors
+    /// As for [`TimeShards::window`].
+    pub fn is_empty(&self, from: SystemTime, to: SystemTime) -> Result<bool> {
+        self.range(from..to).is_empty()
     }
 
     /// Deletes the collection with all its buckets. Whoever comes upon a deletion that was left unfinished carries it to its
@@ -287,268 +260,39 @@ impl<R: RecordSet> TimeShards<R> {
     /// # Errors
     /// As for [`TimeShards::window`].
     pub fn delete(&self) -> Result<()> {
-        for _ in 0..ATTEMPTS_MAX {
-            let Some((epoch, _)) = self.read_root()? else {
-                return Ok(());
-            };
-            if let Did::Done(_) = self.steps.mark_deleting(epoch)? {
-                // To its end, by this call or by another one.
-                return self.read_root().map(drop);
-            }
-        }
-        Err(self.steps.restless())
+        self.protocol.delete()
     }
 
-    /// The record that an element goes to.
-    fn part(&self, bucket: Bucket, pair: &Value) -> Result<Part> {
-        let shard = route::shard(route::hash_of(pair)?, self.steps.layout.shards);
-        Ok(Part { bucket, shard })
-    }
-
-    /// The epoch of a collection that has this bucket in its span: begun and widened if need be.
-    fn epoch_of(&self, bucket: Bucket) -> Result<Epoch> {
-        if let Some((epoch, span)) = self.recalled()
-            && span.contains(bucket)
-        {
-            return Ok(epoch);
-        }
-        for _ in 0..ATTEMPTS_MAX {
-            let Some((epoch, span)) = self.read_root()? else {
-                self.begin(bucket)?;
-                continue;
-            };
-            if span.contains(bucket) {
-                return Ok(epoch);
-            }
-            let wider = self.widened(span, bucket)?;
-            self.steps.widen(epoch, span, wider)?;
-        }
-        Err(self.steps.restless())
-    }
-
-    /// Makes the collection, with its first bucket. Its epoch is behind those of what lies about there: a root that was
-    /// deleted by hand has left no number to begin after.
-    fn begin(&self, bucket: Bucket) -> Result<()> {
-        let mut after = self.steps.root()?.epoch;
-        for part in self.steps.layout.parts(bucket) {
-            match self.steps.look(part)? {
-                Found::At(found) | Found::Placed(found, _) => after = after.max(found),
-                Found::Absent => {}
-            }
-        }
-        match self.steps.begin(after, bucket)? {
-            Did::FilteredOut if self.steps.has_own_bin()? => Err(Error::not_applicable(
-                format!(
-                    "the record has a bin {:?} of its own: time shards begin empty, take another name",
-                    self.steps.bin
-                )
-                .into(),
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// The span with a bucket outside of it, and without what is past the retention.
-    fn widened(&self, span: Span, bucket: Bucket) -> Result<Span> {
-        let kept = match self.steps.horizon() {
-            None => Some(span),
-            Some(horizon) => span.cut(horizon, Bucket(i64::MAX)),
-        };
-        let wider = kept.map_or(Span::only(bucket), |kept| kept.with(bucket));
-        let width = self.steps.layout.width;
-        let count = (wider.last.0 - wider.first.0) / width.seconds() + 1;
-        if count > SPAN_BUCKETS_MAX {
-            return Err(Error::parameter(format!(
-                "bucket {} is too far from the others: from {} to {} there are {count} buckets, and {SPAN_BUCKETS_MAX} are allowed",
-                width.name_of(bucket),
-                width.name_of(wider.first),
-                width.name_of(wider.last),
-            )));
-        }
-        Ok(wider)
-    }
-
-    /// The record of a part was not there.
-    fn make(&self, part: Part, epoch: Epoch) -> Result<()> {
-        match self.steps.place(part, epoch)? {
-            Some(token) => self.open(part, epoch, token),
-            None => Ok(()),
-        }
-    }
-
-    /// The record of a part is not open at this epoch.
-    fn resolve(&self, part: Part, epoch: Epoch) -> Result<()> {
-        match self.steps.look(part)? {
-            Found::Placed(found, token) if found == epoch => self.open(part, epoch, token),
-            Found::At(found) | Found::Placed(found, _) if found < epoch => self.make(part, epoch),
-            Found::At(found) | Found::Placed(found, _) if found > epoch => {
-                self.forget();
-                Ok(())
-            }
-            // It was opened, or taken away, a moment ago.
-            _ => Ok(()),
-        }
-    }
-
-    /// Opens what was placed, if the collection is still the one for which it was.
-    fn open(&self, part: Part, epoch: Epoch, token: Token) -> Result<()> {
-        let root = self.steps.root()?;
-        let is_current =
-            root.epoch == epoch && root.spread.is_some_and(|(phase, _)| phase == Phase::Active);
-        if is_current {
-            self.steps.open(part, epoch, token)?;
-        } else {
-            self.steps.displace(part, epoch, token)?;
-            self.forget();
-        }
-        Ok(())
-    }
-
-    /// Reads the root, and carries a deletion to its end. `None`: there is no collection.
-    fn read_root(&self) -> Result<Option<(Epoch, Span)>> {
-        for _ in 0..ATTEMPTS_MAX {
-            let lost_roots = self.steps.records.lost_roots();
-            let root = self.steps.root()?;
-            match root.spread {
-                Some((Phase::Deleting, span)) => {
-                    for bucket in self.steps.layout.buckets(span.first, span.last) {
-                        for part in self.steps.layout.parts(bucket) {
-                            self.steps.delete(part, root.epoch)?;
-                        }
-                    }
-                    self.steps.clear(root.epoch)?;
-                }
-                Some((Phase::Active, span)) => {
-                    let root = Some((root.epoch, span));
-                    self.remember(root, lost_roots);
-                    return Ok(root);
-                }
-                None => {
-                    self.remember(None, lost_roots);
-                    return Ok(None);
-                }
-            }
-        }
-        Err(self.steps.restless())
-    }
-
-    fn recalled_or_read(&self) -> Result<Option<(Epoch, Span)>> {
-        match self.recalled() {
-            Some(recalled) => Ok(Some(recalled)),
-            None => self.read_root(),
-        }
-    }
-
-    fn recalled(&self) -> Option<(Epoch, Span)> {
-        let lost_roots = self.steps.records.lost_roots();
-        let remembered = self.remembered.read();
-        let (root, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
-        // The root that has been lost since may have been this one.
-        root.filter(|_| as_of == lost_roots)
-    }
-
-    fn remember(&self, root: Option<(Epoch, Span)>, lost_roots: u64) {
-        if self.recalled() == root && root.is_some() {
-            return;
-        }
-        let remembered = self.remembered.write();
-        let mut remembered = remembered.unwrap_or_else(PoisonError::into_inner);
-        if lost_roots >= remembered.1 {
-            *remembered = (root, lost_roots);
-        }
-    }
-
-    fn forget(&self) {
-        self.remember(None, self.steps.records.lost_roots());
-    }
-
-    /// Reads the buckets of some times; see [`TimeShards::read`].
-    fn read_between<T: Default>(
-        &self,
-        from: Micros,
-        to: Micros,
-        read: impl FnMut(&Reader<'_, R>, Span) -> Reading<T>,
-    ) -> Result<T> {
-        if from >= to {
-            return Ok(T::default());
-        }
-        let width = self.steps.layout.width;
-        let last = width.bucket(Micros(to.0 - 1));
-        self.read(width.bucket(from), last, read)
-    }
-
-    /// Reads buckets, as far as they are in the span and within the retention. `read` is called again when the collection
-    /// was deleted and begun anew meanwhile.
-    fn read<T: Default>(
-        &self,
-        first: Bucket,
-        last: Bucket,
-        mut read: impl FnMut(&Reader<'_, R>, Span) -> Reading<T>,
-    ) -> Result<T> {
-        for _ in 0..ATTEMPTS_MAX {
-            let Some((epoch, span)) = self.read_root()? else {
-                return Ok(T::default());
-            };
-            let first = self
-                .steps
-                .horizon()
-                .map_or(first, |horizon| first.max(horizon));
-            let Some(span) = span.cut(first, last) else {
-                return Ok(T::default());
-            };
-            let steps = &self.steps;
-            match read(&Reader { steps, epoch }, span) {
-                Ok(read) => return Ok(read),
-                Err(Unread::Failed(error)) => return Err(error),
-                Err(Unread::Stale) => {}
-            }
-        }
-        Err(self.steps.restless())
+    /// Returns the record that an element goes to.
+    fn part(&self, at: Micros, pair: &Value) -> Result<Part> {
+        let layout = self.protocol.steps.layout;
+        let shard = route::shard(route::hash_of(pair)?, layout.shards);
+        Ok(Part::Shard(layout.width.bucket(at), shard))
     }
 
     /// Refuses what is past the retention, and what would be kept for longer than any record.
-    fn check_kept(&self, bucket: Bucket) -> Result<()> {
-        let Some(retention) = self.steps.retention else {
+    fn check_kept(&self, part: Part) -> Result<()> {
+        let steps = &self.protocol.steps;
+        let (Some(left), Part::Shard(bucket, _)) = (steps.kept_for(part), part) else {
             return Ok(());
         };
-        let name = || self.steps.layout.width.name_of(bucket).to_string();
-        match self.steps.kept_for(bucket, retention) {
-            None => Err(Error::PastRetention {
-                bucket: name().into(),
-            }),
-            Some(left) if left >= MAX_TIME_TO_LIVE => Err(Error::parameter(format!(
-                "bucket {} would have to be kept for another {left:?}, and a record lives for 10 years at most: \
-                 choose a shorter retention than {retention:?}",
-                name(),
-            ))),
-            Some(_) => Ok(()),
+        let name = steps.layout.width.name_of(bucket);
+        if left.is_zero() {
+            return Err(Error::PastRetention {
+                bucket: name.into(),
+            });
         }
+        if left >= MAX_TIME_TO_LIVE {
+            return Err(Error::parameter(format!(
+                "bucket {name} would have to be kept for another {left:?}, and a record lives for 10 years at most: \
+                 choose a shorter retention",
+            )));
+        }
+        Ok(())
     }
 }
 
-/// What is stored: an element behind its time.
-fn pair(at: Micros, element: Value) -> Value {
-    Value::List(vec![Value::Int(at.0), element].into())
-}
-
-/// Below every pair of this time, and above every one before it.
-fn bound(at: Micros) -> Value {
-    Value::List(vec![Value::Int(at.0)].into())
-}
-
-fn timed(pair: Value) -> Reading<(SystemTime, Value)> {
-    if let Value::List(items) = pair
-        && let Ok([Value::Int(at), element]) = <[Value; 2]>::try_from(items.into_items())
-    {
-        return Ok((Micros(at).time(), element));
-    }
-    Err(Unread::Failed(Error::ShardScheme {
-        found: "an element of a bucket".into(),
-        why: "it is no pair of a time and a value: another program has written it",
-    }))
-}
-
-/// A result that is a number, 0 if there is none.
+/// Returns a result that is a number, 0 if there is none.
 fn number(operated: &OperateResult, operation: usize) -> i64 {
     match operated.value(operation) {
         Some(Value::Int(number)) => *number,

@@ -407,30 +407,68 @@ fn what_two_programs_do_to_two_lists_of_one_record_is_not_lost() {
 }
 
 #[test]
-fn time_shards_are_the_only_ones_of_their_record() {
+fn time_shards_stand_beside_other_collections_of_their_record() {
     let store = Store::in_memory().unwrap();
     let now = SystemTime::now();
     let feed = || TimeShards::new(&store, SET, KEY, "feed", TimeWidth::Daily).unwrap();
     let followers = filled(&store, "followers", 0, 10);
-    let is_told = |refused: Error| {
-        let told = refused.to_string();
-        assert!(matches!(refused, Error::ShardScheme { .. }), "{told}");
-        assert!(told.contains("only one"), "{told}");
-    };
-    // A list beside them stays in its record.
-    feed().add(now, "hello").unwrap();
-    is_told(followers.shards().activate(2).unwrap_err());
-    assert_eq!(elements(&followers), ints(0, 10));
-    assert!(followers.add(10).unwrap() && followers.remove(&10.into()).unwrap());
-    assert!(!feed().add(now, "hello").unwrap());
-    feed().delete().unwrap();
-    // And none begin beside a list that is sharded, or two.
-    followers.shards().activate(2).unwrap();
-    is_told(feed().add(now, "hello").unwrap_err());
-    filled(&store, "following", 0, 10)
-        .shards()
-        .activate(2)
-        .unwrap();
-    is_told(feed().add(now, "hello").unwrap_err());
-    assert_eq!(elements(&followers), ints(0, 10));
+    let notes = TimeShards::new(&store, SET, KEY, "notes", TimeWidth::Hourly).unwrap();
+    // Each of them may be the first one, whose companions bear plain keys.
+    for round in 0..2 {
+        let remembering = feed();
+        if round == 0 {
+            assert!(remembering.add(now, "hello").unwrap());
+        }
+        followers.shards().activate(2).unwrap();
+        filled(&store, "following", 0, 10)
+            .shards()
+            .activate(2)
+            .unwrap();
+        if round == 1 {
+            assert!(remembering.add(now, "hello").unwrap());
+        }
+        assert!(notes.add(now, "note").unwrap());
+        assert!(!remembering.add(now, "hello").unwrap());
+        assert!(remembering.add(now, "world").unwrap());
+        assert!(followers.add(10).unwrap() && followers.remove(&10.into()).unwrap());
+        for feed in [&remembering, &feed()] {
+            assert_eq!(feed.latest(5).unwrap().len(), 2);
+            assert_eq!(notes.latest(5).unwrap()[0].1, "note".into());
+        }
+        followers.shards().split().unwrap();
+        followers.shards().merge().unwrap();
+        assert_eq!(elements(&followers), ints(0, 10));
+        // What is told of them.
+        let found = sharded_collections(&store.set(SET).unwrap()).unwrap();
+        let told: Vec<_> = found
+            .iter()
+            .map(|it| {
+                (
+                    it.bin.as_deref().unwrap(),
+                    it.elements,
+                    it.leftovers().count(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("feed", 2, 0),
+            ("followers", 10, 0),
+            ("following", 10, 0),
+            ("notes", 1, 0),
+        ];
+        assert_eq!(told, expected);
+        // One goes, and the others stay.
+        feed().delete().unwrap();
+        assert!(!remembering.remove(now, &"hello".into()).unwrap());
+        assert_eq!(elements(&followers), ints(0, 10));
+        assert_eq!(notes.latest(5).unwrap().len(), 1);
+        notes.delete().unwrap();
+        followers.shards().deactivate().unwrap();
+        list(&store, "following").shards().delete().unwrap();
+        assert!(
+            sharded_collections(&store.set(SET).unwrap())
+                .unwrap()
+                .is_empty()
+        );
+    }
 }

@@ -11,7 +11,7 @@
 pub(crate) mod advance;
 pub(crate) mod lookup;
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 pub(crate) mod rules;
 pub(crate) mod start;
 pub(crate) mod view;
@@ -340,7 +340,7 @@ pub(crate) enum Failure {
     NotApplicable(Scheme),
     /// The collection cannot go back into the root: somebody else has made a bin of its name there.
     Foreign,
-    /// The collection cannot be sharded beside another one, which is sharded by time or in a form that is not understood.
+    /// The collection cannot be sharded beside another one, which is sharded in a form that is not understood.
     OtherForm,
 }
 

@@ -115,7 +115,7 @@ impl<P: Clone> Start<P> {
             return self.go(Step::Advance(advance));
         }
         match (self.goal, root.scheme) {
-            (Goal::Activate(_), Scheme::Unsharded) if root.description.has_other_forms() => {
+            (Goal::Activate(_), Scheme::Unsharded) if root.description.has_unknown_forms() => {
                 Progress::Failed(Failure::OtherForm)
             }
             (Goal::Activate(shards), Scheme::Unsharded) => {

@@ -1,52 +1,83 @@
-//! Hours and days of UTC, and the names of their buckets.
+//! Widths of buckets, their names, and the calendar that these follow.
 
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
 
-/// How much time one bucket holds. Buckets begin at whole hours, or at midnight, of UTC.
+/// How much time one bucket holds. Buckets begin at whole minutes, at whole hours, or at midnight, of UTC.
+///
+/// Its text is what stands in the root and what [`TimeWidth::from_str`] reads: `hourly`, `daily`, or `5-minute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TimeWidth {
+    /// Some minutes, a divisor of 60: see [`TimeWidth::minutes`].
+    Minutes(MinuteWidth),
     /// One hour.
     Hourly,
     /// One day.
     Daily,
 }
 
+/// A number of minutes that divides an hour evenly and is less than an hour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MinuteWidth(u8);
+
 /// The years 1 to 9999, in seconds since 1970: those whose names have the same length.
 const SECONDS: std::ops::Range<i64> = -62_135_596_800..253_402_300_800;
 
-const HOUR: i64 = 60 * 60;
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
+#[cfg(test)]
+impl MinuteWidth {
+    pub(super) const FIVE: Self = Self(5);
+}
+
 impl TimeWidth {
+    /// Returns the width of so many minutes: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for another number: buckets would not begin at the same minutes of each hour.
+    pub fn minutes(minutes: u8) -> Result<Self> {
+        match minutes {
+            60 => Ok(Self::Hourly),
+            1..60 if 60 % minutes == 0 => Ok(Self::Minutes(MinuteWidth(minutes))),
+            _ => Err(Error::parameter(format!(
+                "buckets of {minutes} minutes: the number must divide 60; take {}",
+                match minutes {
+                    0 => "1",
+                    61.. => "TimeWidth::Hourly or TimeWidth::Daily",
+                    _ => "1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60",
+                }
+            ))),
+        }
+    }
+
     pub(crate) const fn seconds(self) -> i64 {
         match self {
+            Self::Minutes(MinuteWidth(minutes)) => minutes as i64 * MINUTE,
             Self::Hourly => HOUR,
             Self::Daily => DAY,
         }
     }
 
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Hourly => "hourly",
-            Self::Daily => "daily",
-        }
-    }
-
-    /// The bucket of a time.
+    /// Returns the bucket of a time.
     pub(super) const fn bucket(self, at: Micros) -> Bucket {
         let second = at.0.div_euclid(1_000_000);
         Bucket(second - second.rem_euclid(self.seconds()))
     }
 
-    /// Returns the name of the bucket that holds a time, as it stands in the keys of records: `2026-11-21-06` or `2026-11-21`.
+    /// Returns the name of the bucket that holds a time, as it stands in the keys of records: `2026-11-21-06-35`,
+    /// `2026-11-21-06` or `2026-11-21`.
     ///
     /// ```
     /// # fn main() -> spikelet::Result<()> {
     /// use std::time::{Duration, UNIX_EPOCH};
     /// use spikelet::shard::TimeWidth;
     /// let at = UNIX_EPOCH + Duration::from_secs(1_772_373_599);
+    /// assert_eq!(TimeWidth::minutes(15)?.bucket_name(at)?, "2026-03-01-13-45");
     /// assert_eq!(TimeWidth::Hourly.bucket_name(at)?, "2026-03-01-13");
     /// assert_eq!(TimeWidth::Daily.bucket_name(at)?, "2026-03-01");
     /// # Ok(())
@@ -65,28 +96,121 @@ impl TimeWidth {
         Duration::from_secs(self.seconds().unsigned_abs())
     }
 
-    /// The name of a bucket: `2026-11-21-06` or `2026-11-21`.
+    /// Returns the name of a bucket, as [`TimeWidth::bucket_name`].
     pub(super) fn name_of(self, bucket: Bucket) -> String {
-        let (year, month, day) = date(bucket.0.div_euclid(DAY));
+        let day = day_name(bucket.0);
+        let hour = bucket.0.rem_euclid(DAY) / HOUR;
+        let minute = bucket.0.rem_euclid(HOUR) / MINUTE;
         match self {
-            Self::Hourly => {
-                let hour = bucket.0.rem_euclid(DAY) / HOUR;
-                format!("{year:04}-{month:02}-{day:02}-{hour:02}")
-            }
-            Self::Daily => format!("{year:04}-{month:02}-{day:02}"),
+            Self::Minutes(_) => format!("{day}-{hour:02}-{minute:02}"),
+            Self::Hourly => format!("{day}-{hour:02}"),
+            Self::Daily => day,
         }
     }
+}
+
+impl fmt::Display for TimeWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Minutes(MinuteWidth(minutes)) => write!(f, "{minutes}-minute"),
+            Self::Hourly => f.write_str("hourly"),
+            Self::Daily => f.write_str("daily"),
+        }
+    }
+}
+
+impl FromStr for TimeWidth {
+    type Err = Error;
+
+    /// Reads `hourly`, `daily`, or a number of minutes such as `5-minute`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for another text.
+    fn from_str(text: &str) -> Result<Self> {
+        let minutes = text.strip_suffix("-minute").map(str::parse);
+        let width = match (text, minutes) {
+            ("hourly", _) => Ok(Self::Hourly),
+            ("daily", _) => Ok(Self::Daily),
+            (_, Some(Ok(minutes))) => Self::minutes(minutes),
+            _ => Err(Error::parameter(format!(
+                "width {text:?}: take hourly, daily, or a number of minutes such as 5-minute"
+            ))),
+        };
+        // One text for each width.
+        width.and_then(|width| match width.to_string() == text {
+            true => Ok(width),
+            false => Err(Error::parameter(format!("width {text:?}: write {width}"))),
+        })
+    }
+}
+
+/// Returns the beginning of the day of a second, in seconds since 1970.
+pub(super) const fn day_begin(second: i64) -> i64 {
+    second - second.rem_euclid(DAY)
+}
+
+/// Returns the first second behind a day that begins here.
+pub(super) const fn day_end(begin: i64) -> i64 {
+    begin + DAY
+}
+
+/// Returns the beginning of the year of a second, in seconds since 1970.
+pub(super) const fn year_begin(second: i64) -> i64 {
+    let (year, _, _) = date(second.div_euclid(DAY));
+    first_day(year) * DAY
+}
+
+/// Returns the first second behind a year that begins here.
+pub(super) const fn year_end(begin: i64) -> i64 {
+    let (year, _, _) = date(begin.div_euclid(DAY));
+    first_day(year + 1) * DAY
+}
+
+/// Returns the name of the day of a second: `2026-11-21`.
+pub(super) fn day_name(second: i64) -> String {
+    let (year, month, day) = date(second.div_euclid(DAY));
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Returns the name of the year of a second: `2026`.
+pub(super) fn year_name(second: i64) -> String {
+    let (year, _, _) = date(second.div_euclid(DAY));
+    format!("{year:04}")
+}
+
+/// Returns the first of January of a year, in days since 1970-01-01.
+const fn first_day(year: i64) -> i64 {
+    /// From 0001-01-01 to 1970-01-01.
+    const BEFORE_1970: i64 = 719_162;
+    let before = year - 1;
+    let leap_days = before.div_euclid(4) - before.div_euclid(100) + before.div_euclid(400);
+    before * 365 + leap_days - BEFORE_1970
 }
 
 /// The beginning of a bucket, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Bucket(pub(super) i64);
 
+impl Bucket {
+    /// No bucket begins before this one.
+    pub(super) const FIRST: Self = Self(SECONDS.start);
+}
+
 /// A time in microseconds since 1970, leap seconds not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Micros(pub(super) i64);
 
 impl Micros {
+    /// No time is before this one.
+    pub(super) const FIRST: Self = Self(SECONDS.start * 1_000_000);
+    /// All times are before this one.
+    pub(super) const END: Self = Self(SECONDS.end * 1_000_000);
+
+    /// Returns the next microsecond.
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// A time, without what is finer than a microsecond.
     ///
     /// # Errors
@@ -154,6 +278,9 @@ mod tests {
         let (mut year, mut month, mut day) = (1, 1, 1);
         for days in SECONDS.start / DAY..SECONDS.end / DAY {
             assert_eq!(date(days), (year, month, day), "day {days}");
+            if (month, day) == (1, 1) {
+                assert_eq!(first_day(year), days, "year {year}");
+            }
             let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
             let length = match month {
                 2 if is_leap => 29,
@@ -196,8 +323,52 @@ mod tests {
     }
 
     #[test]
+    fn minutes_divide_an_hour_and_have_one_text() {
+        for minutes in 0..=u8::MAX {
+            let width = TimeWidth::minutes(minutes);
+            let divides = minutes > 0 && 60_u8.is_multiple_of(minutes);
+            assert_eq!(width.is_ok(), divides, "{minutes}");
+            let Ok(width) = width else { continue };
+            assert_eq!(width.seconds(), i64::from(minutes) * MINUTE);
+            assert_eq!(width.to_string().parse::<TimeWidth>().unwrap(), width);
+        }
+        let ten = TimeWidth::minutes(10).unwrap();
+        assert_eq!(ten.to_string(), "10-minute");
+        let at = at(1_795_240_000 + 39 * MINUTE);
+        assert_eq!(ten.name_of(ten.bucket(at)), "2026-11-21-06-20");
+        for text in [
+            "",
+            "weekly",
+            "7-minute",
+            "010-minute",
+            "60-minute",
+            "-1-minute",
+            "minute",
+        ] {
+            assert!(text.parse::<TimeWidth>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn years_and_days_begin_where_the_calendar_says() {
+        // The last second of 2024-02-29.
+        let second = 1_709_251_199;
+        assert_eq!(day_name(day_begin(second)), "2024-02-29");
+        assert_eq!(day_end(day_begin(second)), second + 1);
+        assert_eq!(year_begin(second), 1_704_067_200);
+        assert_eq!(year_end(year_begin(second)), 1_735_689_600);
+        assert_eq!(year_name(second), "2024");
+        assert_eq!(year_begin(-1), -365 * DAY);
+        assert_eq!(year_end(year_begin(-1)), 0);
+    }
+
+    #[test]
     fn a_bucket_holds_its_first_microsecond_and_not_the_next_ones_first() {
-        for width in [TimeWidth::Hourly, TimeWidth::Daily] {
+        for width in [
+            TimeWidth::minutes(1).unwrap(),
+            TimeWidth::Hourly,
+            TimeWidth::Daily,
+        ] {
             for start in [0, 951_782_400, -DAY] {
                 let start = width.bucket(at(start));
                 let first = at(start.0);

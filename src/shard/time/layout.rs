@@ -1,43 +1,86 @@
-//! What the root of time shards says, and the companions that hold their buckets.
+//! Where a time-sharded collection keeps what: its entry in the root's `subkeys`, the records of its buckets, and the
+//! directory that tells which buckets are in use. The forms are those of `docs/format.md`.
 //!
-//! Root: `subkeys` = `["time-shards", "hourly" or "daily"]`, the number of shards of a bucket behind it if it has more than
-//! one, and `"deleting"` at the end while it is being deleted; `subkeys_epoch` and `subkeys_bin` as for hash shards;
-//! `subkeys_span` = `[first, last]`, the beginnings of the first and the last bucket that may have been written, in seconds
-//! since 1970. Companion: `shard_of` = `[key, shards of a bucket, number of this one, epoch, beginning of the bucket]`.
+//! The directory is a tree of pages, each a record with an ordered list of beginnings: of the years in use, of the buckets
+//! (or, for buckets of minutes, the days) of a year, of the buckets of a day. No page ever has more than 10,000 entries.
 
-use super::calendar::{Bucket, TimeWidth};
+use super::calendar::{
+    Bucket, TimeWidth, day_begin, day_end, day_name, year_begin, year_end, year_name,
+};
 use crate::expression::ExpType;
-use crate::expressions::{and, eq, int_bin, list_bin, lists, lt};
+use crate::expressions::{and, eq, list_bin, lists, lt};
+use crate::record::BinName;
 use crate::shard::arithmetic::SHARDS_MAX;
+use crate::shard::companion_key::KeyForm;
 use crate::shard::route::suffixed_key;
-use crate::shard::scheme::{Epoch, SHARD_OF, SUBKEYS, SUBKEYS_EPOCH, key_value};
+use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
-use crate::{Error, Expression, Key, ListReturnType, Result};
+use crate::{Expression, Key, ListReturnType, Result};
 
-pub(super) use super::super::scheme::SUBKEYS_SPAN;
-
-const TIME_SHARDS: &str = "time-shards";
 const DELETING: &str = "deleting";
 
-/// How a collection is spread over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What stands behind the last colon of a page's key.
+const PAGE: &str = "buckets";
+
+/// How a collection is sharded by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
     pub(super) width: TimeWidth,
-    /// How many shards each bucket has: a power of two.
+    /// The number of shards of each bucket: a power of two.
     pub(super) shards: u64,
 }
 
-/// Whether it is in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether the collection is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     Active,
     Deleting,
 }
 
+/// A record of the collection beside its root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Part {
+    /// A shard of a bucket.
+    Shard(Bucket, u64),
+    Page(Page),
+}
+
+/// A page of the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Page {
+    /// Lists the years in use.
+    Top,
+    /// Lists what is in use of the year that begins here.
+    Year(i64),
+    /// Lists what is in use of the day that begins here.
+    Day(i64),
+}
+
+/// What an entry of a page stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Child {
+    Page(Page),
+    Bucket(Bucket),
+}
+
+/// Where the companions of one generation of the collection are: what a handle remembers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Route {
+    pub(super) epoch: Epoch,
+    pub(super) keys: KeyForm,
+}
+
+/// Whose companions they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner<'a> {
+    pub(super) root: &'a Key<'a>,
+    pub(super) bin: BinName,
+}
+
 impl Layout {
-    /// The value of the bin `subkeys`.
+    /// Returns the collection's entry in the bin `subkeys`.
     pub(super) fn value(self, phase: Phase) -> Value {
-        let mut items = vec![TIME_SHARDS.into(), self.width.name().into()];
+        let mut items = vec![TIME_SHARDS.into(), self.width.to_string().into()];
         if self.shards > 1 {
             items.push(int(self.shards));
         }
@@ -47,10 +90,10 @@ impl Layout {
         list(items)
     }
 
-    /// What a bin `subkeys` says, for a handle of this layout.
+    /// Reads an entry of `subkeys`, for a handle of this layout.
     ///
     /// # Errors
-    /// [`Error::ShardScheme`] for anything but this layout.
+    /// [`crate::Error::ShardScheme`] for anything but this layout.
     pub(super) fn parse(self, value: &Value) -> Result<Phase> {
         for phase in [Phase::Active, Phase::Deleting] {
             if *value == self.value(phase) {
@@ -63,158 +106,175 @@ impl Layout {
             }
             _ => "it is not sharded by time: use a sharded list, map or counter",
         };
-        Err(Error::ShardScheme {
-            found: format!("{value:?}").into(),
-            why,
-        })
+        Err(not_understood(Some(value), why))
     }
 
-    /// The filter of a step on the root at this epoch.
-    pub(super) fn is_at(self, phase: Phase, epoch: Epoch) -> Expression {
-        and([
-            eq(list_bin(SUBKEYS), self.value(phase)),
-            eq(int_bin(SUBKEYS_EPOCH), epoch.value()),
-        ])
-    }
-
-    /// The buckets from one to another, both included.
-    pub(super) fn buckets(self, from: Bucket, to: Bucket) -> impl Iterator<Item = Bucket> {
+    /// Returns the buckets from one to another, both included.
+    pub(super) fn buckets(
+        self,
+        from: Bucket,
+        to: Bucket,
+    ) -> impl DoubleEndedIterator<Item = Bucket> {
         let width = self.width.seconds();
         let count = (to.0 - from.0).div_euclid(width) + 1;
         (0..count).map(move |number| Bucket(from.0 + number * width))
     }
 
-    /// The parts of a bucket.
+    /// Returns the shards of a bucket.
     pub(super) fn parts(self, bucket: Bucket) -> impl Iterator<Item = Part> {
-        (0..self.shards).map(move |shard| Part { bucket, shard })
+        (0..self.shards).map(move |shard| Part::Shard(bucket, shard))
     }
 
-    /// The key of a companion.
-    pub(super) fn key(self, root: &Key<'_>, part: Part) -> Key<'static> {
-        let mut behind = self.width.name_of(part.bucket);
-        if self.shards > 1 {
-            behind.push_str(&format!(":{}", part.shard));
-        }
-        suffixed_key(root, &behind)
-    }
-
-    /// The value of the bin `shard_of`.
-    pub(super) fn shard_of(self, root: &Key<'_>, part: Part, epoch: Epoch) -> Value {
-        list(vec![
-            key_value(root),
-            int(self.shards),
-            int(part.shard),
-            epoch.value(),
-            Value::Int(part.bucket.0),
-        ])
-    }
-}
-
-/// The first and the last bucket that may have been written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) first: Bucket,
-    pub(super) last: Bucket,
-}
-
-impl Span {
-    pub(super) const fn only(bucket: Bucket) -> Self {
-        Self {
-            first: bucket,
-            last: bucket,
+    /// Returns the page that lists a part, and the entry by which it does; `None` for the top page.
+    pub(super) const fn listing(self, part: Part) -> Option<(Page, i64)> {
+        match (part, self.width) {
+            (Part::Shard(bucket, _), TimeWidth::Minutes(_)) => {
+                Some((Page::Day(day_begin(bucket.0)), bucket.0))
+            }
+            (Part::Shard(bucket, _), _) => Some((Page::Year(year_begin(bucket.0)), bucket.0)),
+            (Part::Page(Page::Day(day)), _) => Some((Page::Year(year_begin(day)), day)),
+            (Part::Page(Page::Year(year)), _) => Some((Page::Top, year)),
+            (Part::Page(Page::Top), _) => None,
         }
     }
 
-    pub(super) fn contains(self, bucket: Bucket) -> bool {
-        (self.first..=self.last).contains(&bucket)
-    }
-
-    /// The span with this bucket, too.
-    pub(super) fn with(self, bucket: Bucket) -> Self {
-        Self {
-            first: self.first.min(bucket),
-            last: self.last.max(bucket),
+    /// Returns the entry of a page of this kind under which a bucket is found.
+    pub(super) const fn entry(self, page: Page, bucket: Bucket) -> i64 {
+        match (page, self.width) {
+            (Page::Top, _) => year_begin(bucket.0),
+            (Page::Year(_), TimeWidth::Minutes(_)) => day_begin(bucket.0),
+            (Page::Year(_) | Page::Day(_), _) => bucket.0,
         }
     }
 
-    /// What both have; `None` if that is nothing.
-    pub(super) fn cut(self, first: Bucket, last: Bucket) -> Option<Self> {
-        let first = self.first.max(first);
-        let last = self.last.min(last);
-        (first <= last).then_some(Self { first, last })
-    }
-
-    pub(super) fn value(self) -> Value {
-        list(vec![Value::Int(self.first.0), Value::Int(self.last.0)])
-    }
-
-    /// What a bin `subkeys_span` says.
-    ///
-    /// # Errors
-    /// [`Error::ShardScheme`] for what is no span.
-    pub(super) fn parse(value: Option<&Value>) -> Result<Self> {
-        if let Some(Value::List(items)) = value
-            && let [Value::Int(first), Value::Int(last)] = items[..]
-            && first <= last
-        {
-            return Ok(Self {
-                first: Bucket(first),
-                last: Bucket(last),
-            });
+    /// Returns what an entry of a page stands for.
+    pub(super) const fn child(self, page: Page, entry: i64) -> Child {
+        match (page, self.width) {
+            (Page::Top, _) => Child::Page(Page::Year(entry)),
+            (Page::Year(_), TimeWidth::Minutes(_)) => Child::Page(Page::Day(entry)),
+            (Page::Year(_) | Page::Day(_), _) => Child::Bucket(Bucket(entry)),
         }
-        Err(Error::ShardScheme {
-            found: format!("{value:?}").into(),
-            why: "the bin subkeys_span does not hold a first and a last bucket",
-        })
     }
-}
 
-/// One record of a bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
-    pub(super) bucket: Bucket,
-    pub(super) shard: u64,
+    /// Returns the first second behind all times of a part, in seconds since 1970; `None` for the top page, which has no end.
+    pub(super) const fn end(self, part: Part) -> Option<i64> {
+        match part {
+            Part::Shard(bucket, _) => Some(bucket.0 + self.width.seconds()),
+            Part::Page(Page::Day(day)) => Some(day_end(day)),
+            Part::Page(Page::Year(year)) => Some(year_end(year)),
+            Part::Page(Page::Top) => None,
+        }
+    }
+
+    /// Returns the key of a part.
+    pub(super) fn key(self, owner: Owner<'_>, keys: KeyForm, part: Part) -> Key<'static> {
+        let name = match part {
+            Part::Shard(bucket, _) if self.shards == 1 => self.width.name_of(bucket),
+            Part::Shard(bucket, shard) => format!("{}:{shard}", self.width.name_of(bucket)),
+            Part::Page(Page::Top) => PAGE.to_owned(),
+            Part::Page(Page::Year(year)) => format!("{}:{PAGE}", year_name(year)),
+            Part::Page(Page::Day(day)) => format!("{}:{PAGE}", day_name(day)),
+        };
+        match keys {
+            KeyForm::Plain => suffixed_key(owner.root, &name),
+            KeyForm::ByBin => suffixed_key(owner.root, &format!("{}:{name}", owner.bin.as_str())),
+        }
+    }
+
+    /// Returns the value of a part's bin `shard_of`.
+    pub(super) fn shard_of(self, owner: Owner<'_>, route: Route, part: Part) -> Value {
+        let [shards, number, begin] = part.numbers(self);
+        let mut items = vec![
+            key_value(owner.root),
+            Value::Int(shards),
+            Value::Int(number),
+            route.epoch.value(),
+            Value::Int(begin),
+        ];
+        if route.keys == KeyForm::ByBin {
+            items.push(owner.bin.as_str().into());
+        }
+        list(items)
+    }
 }
 
 impl Part {
-    /// The epoch of a bin `shard_of`, if it is that of this part of this root.
-    pub(super) fn epoch_in(self, value: &Value, root: &Key<'_>) -> Option<Epoch> {
-        let Value::List(items) = value else {
-            return None;
-        };
-        match &items[..] {
-            [key, Value::Int(_), shard, epoch, Value::Int(bucket)]
-                if *key == key_value(root)
-                    && *shard == int(self.shard)
-                    && *bucket == self.bucket.0 =>
-            {
-                Epoch::of(epoch)
-            }
-            _ => None,
+    /// Returns what `shard_of` says of a part: the shards of its bucket (0: it is a page), its number, its beginning.
+    const fn numbers(self, layout: Layout) -> [i64; 3] {
+        match self {
+            Self::Shard(bucket, shard) => [layout.shards as i64, shard as i64, bucket.0],
+            Self::Page(Page::Top) => [0, 0, 0],
+            Self::Page(Page::Year(year)) => [0, 1, year],
+            Self::Page(Page::Day(day)) => [0, 2, day],
         }
     }
 
-    /// The filter of a step on this part, if it is of an earlier epoch.
-    pub(super) fn is_before(self, root: &Key<'_>, epoch: Epoch) -> Expression {
+    /// Reads the epoch of a bin `shard_of`; `None` if that is not of this part.
+    pub(super) fn epoch_in(
+        self,
+        value: &Value,
+        layout: Layout,
+        owner: Owner<'_>,
+        keys: KeyForm,
+    ) -> Option<Epoch> {
+        let Value::List(items) = value else {
+            return None;
+        };
+        let own = match (keys, &items[..]) {
+            (KeyForm::Plain, own) => own,
+            (KeyForm::ByBin, [own @ .., Value::String(bin)]) if owner.bin == bin.as_str() => own,
+            _ => return None,
+        };
+        let [
+            key,
+            Value::Int(shards),
+            Value::Int(number),
+            epoch,
+            Value::Int(begin),
+        ] = own
+        else {
+            return None;
+        };
+        let numbers = self.numbers(layout);
+        // The root tells whether buckets have another number of shards.
+        let is_of_kind = (*shards == 0) == (numbers[0] == 0);
+        let is_own =
+            is_of_kind && [*number, *begin] == numbers[1..] && *key == key_value(owner.root);
+        is_own.then(|| Epoch::of(epoch)).flatten()
+    }
+
+    /// Returns the filter of a step on this part if it is of an earlier epoch.
+    pub(super) fn is_before(self, layout: Layout, owner: Owner<'_>, route: Route) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
             lists::get_by_index(value, kind, index, list_bin(SHARD_OF), &[])
         };
-        let key_type = match root {
+        let key_type = match owner.root {
             Key::Integer(_) => ExpType::Int,
             Key::String(_) => ExpType::String,
             Key::Blob(_) => ExpType::Blob,
         };
-        and([
-            eq(own(0, key_type), key_value(root)),
-            eq(own(2, ExpType::Int), int(self.shard)),
-            lt(own(3, ExpType::Int), epoch.value()),
-            eq(own(4, ExpType::Int), self.bucket.0),
-        ])
+        let [shards, number, begin] = self.numbers(layout);
+        let (length, bin) = match route.keys {
+            KeyForm::Plain => (5, None),
+            KeyForm::ByBin => (6, Some(eq(own(5, ExpType::String), owner.bin.as_str()))),
+        };
+        let mut conditions = vec![
+            eq(lists::size(list_bin(SHARD_OF), &[]), length),
+            eq(own(0, key_type), key_value(owner.root)),
+            eq(own(2, ExpType::Int), number),
+            lt(own(3, ExpType::Int), route.epoch.value()),
+            eq(own(4, ExpType::Int), begin),
+        ];
+        if shards == 0 {
+            conditions.push(eq(own(1, ExpType::Int), 0));
+        }
+        conditions.extend(bin);
+        and(conditions)
     }
 }
 
-/// As many shards as were asked for, rounded up to what there can be.
+/// Returns as many shards as were asked for, rounded up to what there can be.
 pub(super) fn rounded(shards: u64) -> u64 {
     shards.clamp(1, SHARDS_MAX).next_power_of_two()
 }
@@ -230,9 +290,15 @@ fn list(items: Vec<Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Error;
+    use crate::shard::time::calendar::MinuteWidth;
 
     const HOURLY: Layout = Layout {
         width: TimeWidth::Hourly,
+        shards: 1,
+    };
+    const MINUTES: Layout = Layout {
+        width: TimeWidth::Minutes(MinuteWidth::FIVE),
         shards: 1,
     };
     const DAILY_8: Layout = Layout {
@@ -253,6 +319,7 @@ mod tests {
         for (layout, phase, form) in [
             (HOURLY, Phase::Active, "time-shards hourly"),
             (HOURLY, Phase::Deleting, "time-shards hourly deleting"),
+            (MINUTES, Phase::Active, "time-shards 5-minute"),
             (DAILY_8, Phase::Active, "time-shards daily 8"),
             (DAILY_8, Phase::Deleting, "time-shards daily 8 deleting"),
         ] {
@@ -272,59 +339,114 @@ mod tests {
         }
     }
 
+    fn owner<'a>(root: &'a Key<'a>) -> Owner<'a> {
+        let bin = BinName::new("said").unwrap();
+        Owner { root, bin }
+    }
+
     #[test]
     fn companions_have_the_documented_keys() {
-        let part = Part {
-            bucket: Bucket(1_795_240_800),
-            shard: 3,
-        };
-        for (layout, root, key) in [
-            (HOURLY, Key::from("chat"), Key::from("chat:2026-11-21-06")),
-            (HOURLY, (-5).into(), "-5:2026-11-21-06".into()),
-            (DAILY_8, "chat".into(), "chat:2026-11-21:3".into()),
-            (DAILY_8, b"\xff".into(), b"\xff:2026-11-21:3".into()),
-        ] {
-            assert_eq!(layout.key(&root, part), key);
+        let shard = Part::Shard(Bucket(1_795_240_800), 3);
+        let year = Part::Page(Page::Year(year_begin(1_795_240_800)));
+        let day = Part::Page(Page::Day(day_begin(1_795_240_800)));
+        let top = Part::Page(Page::Top);
+        let cases = [
+            (
+                HOURLY,
+                Key::from("chat"),
+                shard,
+                Key::from("chat:2026-11-21-06"),
+            ),
+            (
+                MINUTES,
+                "chat".into(),
+                shard,
+                "chat:2026-11-21-06-00".into(),
+            ),
+            (HOURLY, (-5).into(), shard, "-5:2026-11-21-06".into()),
+            (DAILY_8, "chat".into(), shard, "chat:2026-11-21:3".into()),
+            (DAILY_8, b"\xff".into(), shard, b"\xff:2026-11-21:3".into()),
+            (DAILY_8, "chat".into(), top, "chat:buckets".into()),
+            (DAILY_8, "chat".into(), year, "chat:2026:buckets".into()),
+            (
+                MINUTES,
+                "chat".into(),
+                day,
+                "chat:2026-11-21:buckets".into(),
+            ),
+        ];
+        for (layout, root, part, key) in cases {
+            assert_eq!(layout.key(owner(&root), KeyForm::Plain, part), key);
         }
+        let root = Key::from("chat");
+        let by_bin = |part| DAILY_8.key(owner(&root), KeyForm::ByBin, part);
+        assert_eq!(by_bin(shard), Key::from("chat:said:2026-11-21:3"));
+        assert_eq!(by_bin(year), Key::from("chat:said:2026:buckets"));
     }
 
     #[test]
     fn a_companion_knows_its_own_description_from_anothers() {
-        let part = Part {
-            bucket: Bucket(86_400),
-            shard: 3,
-        };
         let root = Key::from("chat");
-        let described = DAILY_8.shard_of(&root, part, Epoch(7));
-        assert_eq!(part.epoch_in(&described, &root), Some(Epoch(7)));
-        assert_eq!(part.epoch_in(&described, &"other".into()), None);
-        assert_eq!(part.epoch_in(&words("chat 8 3 7"), &root), None);
-        for other in [
-            Part { shard: 2, ..part },
-            Part {
-                bucket: Bucket(0),
-                ..part
-            },
-        ] {
-            assert_eq!(other.epoch_in(&described, &root), None);
+        let parts = [
+            Part::Shard(Bucket(0), 3),
+            Part::Shard(Bucket(86_400), 2),
+            Part::Shard(Bucket(86_400), 3),
+            Part::Page(Page::Top),
+            Part::Page(Page::Year(0)),
+            Part::Page(Page::Day(0)),
+        ];
+        for keys in [KeyForm::Plain, KeyForm::ByBin] {
+            let epoch = Epoch(7);
+            for part in parts {
+                let described = DAILY_8.shard_of(owner(&root), Route { epoch, keys }, part);
+                for other in parts {
+                    let read = other.epoch_in(&described, DAILY_8, owner(&root), keys);
+                    assert_eq!(
+                        read,
+                        (part == other).then_some(epoch),
+                        "{part:?} as {other:?}"
+                    );
+                }
+                let other = Key::from("other");
+                assert_eq!(
+                    part.epoch_in(&described, DAILY_8, owner(&other), keys),
+                    None
+                );
+                let others = [KeyForm::Plain, KeyForm::ByBin]
+                    .into_iter()
+                    .find(|it| *it != keys);
+                assert_eq!(
+                    part.epoch_in(&described, DAILY_8, owner(&root), others.unwrap()),
+                    None
+                );
+            }
         }
+        let top = Part::Page(Page::Top);
+        assert_eq!(
+            top.epoch_in(&words("chat 8 3 7"), DAILY_8, owner(&root), KeyForm::Plain),
+            None
+        );
     }
 
     #[test]
-    fn a_span_is_widened_and_cut() {
-        let span = Span::only(Bucket(10)).with(Bucket(30)).with(Bucket(20));
-        assert_eq!(Span::parse(Some(&span.value())).unwrap(), span);
-        assert_eq!(span.value(), words("10 30"));
-        assert!(span.contains(Bucket(10)) && span.contains(Bucket(30)));
-        assert!(!span.contains(Bucket(9)) && !span.contains(Bucket(31)));
-        let cut = Span {
-            first: Bucket(15),
-            last: Bucket(30),
-        };
-        assert_eq!(span.cut(Bucket(15), Bucket(40)), Some(cut));
-        assert_eq!(span.cut(Bucket(31), Bucket(40)), None);
-        for not_understood in [None, Some(words("1")), Some(words("2 1")), Some(1.into())] {
-            assert!(Span::parse(not_understood.as_ref()).is_err());
+    fn each_part_is_listed_where_it_is_looked_for() {
+        let bucket = Bucket(1_795_240_800);
+        for (layout, depth) in [(HOURLY, 2), (DAILY_8, 2), (MINUTES, 3)] {
+            let bucket = Bucket(bucket.0 - bucket.0.rem_euclid(layout.width.seconds()));
+            let mut part = Part::Shard(bucket, 0);
+            let mut pages = 0;
+            while let Some((page, entry)) = layout.listing(part) {
+                assert_eq!(layout.entry(page, bucket), entry);
+                let child = match part {
+                    Part::Shard(bucket, _) => Child::Bucket(bucket),
+                    Part::Page(page) => Child::Page(page),
+                };
+                assert_eq!(layout.child(page, entry), child);
+                assert!(layout.end(part) <= layout.end(Part::Page(page)) || page == Page::Top);
+                part = Part::Page(page);
+                pages += 1;
+            }
+            assert_eq!((part, pages), (Part::Page(Page::Top), depth));
         }
     }
 

@@ -1,125 +1,311 @@
-//! Reading the records of some buckets in batches, as sorted shards.
+//! Reading the elements of buckets, in either direction.
 
-use super::calendar::Micros;
-use super::layout::{Part, Span};
-use super::steps::{Found, Steps};
-use crate::shard::scheme::Epoch;
-use crate::shard::sorted::{self, Lists};
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Bound;
+use std::time::SystemTime;
+
+use super::calendar::{Bucket, Micros, TimeWidth};
+use super::directory::Buckets;
+use super::layout::{Part, Route};
+use super::record_steps::RecordSteps;
+use super::steps::{PartState, ReadError, ReadResult};
+use crate::operations::lists;
+use crate::shard::merge::{self, SortKey};
+use crate::shard::sorted::{Lists, Parts};
 use crate::value::Value;
-use crate::{Error, Operation, RecordCall, RecordSet};
-
-/// Why buckets cannot be read.
-#[derive(Debug)]
-pub(super) enum Unread {
-    /// The root has gone on: read it again.
-    Stale,
-    Failed(Error),
-}
-
-impl From<Error> for Unread {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
-/// A read of several records.
-pub(super) type Reading<T> = std::result::Result<T, Unread>;
+use crate::{Error, ListReturnType, Operation, RecordCall, RecordSet, Result};
 
 /// How many records are read in one batch, unless a bucket has more.
 const BATCH_RECORDS: u64 = 64;
 
-/// Reads buckets of one collection.
-pub(super) struct Reader<'a, R> {
-    pub(super) steps: &'a Steps<R>,
-    pub(super) epoch: Epoch,
+/// An element with its time.
+pub(super) type Timed = (SystemTime, Value);
+
+/// Elements to read: those between two bounds on what is stored of them.
+#[derive(Clone, Debug)]
+pub(super) struct ElementRange {
+    lower: (Micros, Bound<Value>),
+    /// The first time behind the range, and its bound.
+    upper: (Micros, Bound<Value>),
 }
 
-impl<R: RecordSet> Reader<'_, R> {
-    /// How many buckets are read in one batch.
-    const fn buckets(&self) -> usize {
-        let buckets = BATCH_RECORDS / self.steps.layout.shards;
-        if buckets == 0 { 1 } else { buckets as usize }
-    }
-
-    pub(super) fn batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
-        self.batches_of(span, self.buckets())
-    }
-
-    /// The first batch has one bucket, each further one twice as many.
-    pub(super) fn growing_batches(&self, span: Span) -> impl Iterator<Item = Vec<Part>> {
-        self.batches_of(span, 1)
-    }
-
-    fn batches_of(&self, span: Span, first: usize) -> impl Iterator<Item = Vec<Part>> {
-        let layout = self.steps.layout;
-        let most = self.buckets();
-        let mut buckets = layout.buckets(span.first, span.last);
-        let mut size = first;
-        std::iter::from_fn(move || {
-            let batch: Vec<_> = buckets
-                .by_ref()
-                .take(size)
-                .flat_map(|bucket| layout.parts(bucket))
-                .collect();
-            size = most.min(size * 2);
-            (!batch.is_empty()).then_some(batch)
+impl ElementRange {
+    /// Returns the range of the elements of some times, the last one excluded; `None` if it is empty.
+    pub(super) fn of_times(from: Micros, to: Micros) -> Option<Self> {
+        (from < to).then(|| Self {
+            lower: (from, Bound::Included(below(from))),
+            upper: (to, Bound::Excluded(below(to))),
         })
     }
 
-    /// The first time of these buckets, and the first one behind them.
-    pub(super) fn ends(&self, parts: &[Part]) -> (Micros, Micros) {
-        let start = |part: Option<&Part>| part.map_or(0, |part| part.bucket.0);
-        let end = start(parts.last()) + self.steps.layout.width.seconds();
+    /// Returns the part of the range behind an element.
+    pub(super) fn after(mut self, at: Micros, element: &Value) -> Option<Self> {
+        if at >= self.lower.0 {
+            self.lower = (at, Bound::Excluded(pair(at, element.clone())));
+        }
+        (self.lower.0 < self.upper.0).then_some(self)
+    }
+
+    /// Returns the part of the range before an element.
+    pub(super) fn before(mut self, at: Micros, element: &Value) -> Option<Self> {
+        if at < self.upper.0 {
+            self.upper = (at.next(), Bound::Excluded(pair(at, element.clone())));
+        }
+        (self.lower.0 < self.upper.0).then_some(self)
+    }
+
+    /// Returns the first and the last bucket of the range.
+    pub(super) const fn buckets(&self, width: TimeWidth) -> (Bucket, Bucket) {
         (
-            Micros(start(parts.first()) * 1_000_000),
-            Micros(end * 1_000_000),
+            width.bucket(self.lower.0),
+            width.bucket(Micros(self.upper.0.0 - 1)),
         )
     }
 
-    pub(super) fn of(&self, parts: Vec<Part>) -> Parts<'_, R> {
-        Parts {
-            steps: self.steps,
-            epoch: self.epoch,
-            parts,
-        }
+    /// Returns the bounds that have to be asked for in some buckets: none for those that lie within.
+    fn bounds(&self, width: TimeWidth, buckets: &[Bucket]) -> (Bound<&Value>, Bound<&Value>) {
+        let (first, last) = self.buckets(width);
+        let lower = match buckets.contains(&first) {
+            true => self.lower.1.as_ref(),
+            false => Bound::Unbounded,
+        };
+        let upper = match buckets.contains(&last) {
+            true => self.upper.1.as_ref(),
+            false => Bound::Unbounded,
+        };
+        (lower, upper)
     }
 }
 
-/// The records of some buckets.
-pub(super) struct Parts<'a, R> {
-    steps: &'a Steps<R>,
-    epoch: Epoch,
+/// Returns what is stored: an element behind its time.
+pub(super) fn pair(at: Micros, element: Value) -> Value {
+    Value::List(vec![Value::Int(at.0), element].into())
+}
+
+/// Returns what is less than every pair of this time, and greater than every pair of an earlier one.
+fn below(at: Micros) -> Value {
+    Value::List(vec![Value::Int(at.0)].into())
+}
+
+fn timed(pair: Value) -> ReadResult<Timed> {
+    if let Value::List(items) = pair
+        && let Ok([Value::Int(at), element]) = <[Value; 2]>::try_from(items.into_items())
+    {
+        return Ok((Micros(at).time(), element));
+    }
+    Err(ReadError::Failed(Error::ShardScheme {
+        found: "an element of a bucket".into(),
+        why: "it is no pair of a time and a value: another program has written it",
+    }))
+}
+
+/// Counts the elements of a range.
+pub(super) fn count<R: RecordSet>(
+    steps: &RecordSteps<R>,
+    route: Route,
+    buckets: &mut Buckets<'_, RecordSteps<R>>,
+    range: &ElementRange,
+) -> ReadResult<u64> {
+    let mut count = 0;
+    loop {
+        let batch = buckets.batch(batch_max(steps))?;
+        if batch.is_empty() {
+            return Ok(count);
+        }
+        let (lower, upper) = range.bounds(steps.layout.width, &batch);
+        let mut shards = BucketRecords::new(steps, route, &batch);
+        count += merge::count(&mut shards, value_of(lower), value_of(upper))?;
+    }
+}
+
+/// Reads at most so many elements of a range, from its beginning on.
+pub(super) fn oldest<R: RecordSet>(
+    steps: &RecordSteps<R>,
+    route: Route,
+    buckets: &mut Buckets<'_, RecordSteps<R>>,
+    range: &ElementRange,
+    limit: u64,
+) -> ReadResult<Vec<Timed>> {
+    let mut found = Vec::new();
+    // A small page is mostly in the first bucket.
+    let mut size = if limit == u64::MAX {
+        batch_max(steps)
+    } else {
+        1
+    };
+    loop {
+        let missing = limit.saturating_sub(found.len() as u64);
+        let batch = if missing > 0 {
+            buckets.batch(size)?
+        } else {
+            Vec::new()
+        };
+        if batch.is_empty() {
+            return found.into_iter().map(timed).collect();
+        }
+        let (lower, upper) = range.bounds(steps.layout.width, &batch);
+        let mut shards = BucketRecords::new(steps, route, &batch);
+        found.extend(merge::range(&mut shards, lower, upper, missing)?);
+        size = batch_max(steps).min(size * 2);
+    }
+}
+
+/// Reads at most so many elements of a range, from its end on, the last one first.
+pub(super) fn newest<R: RecordSet>(
+    steps: &RecordSteps<R>,
+    route: Route,
+    buckets: &mut Buckets<'_, RecordSteps<R>>,
+    range: &ElementRange,
+    limit: u64,
+) -> ReadResult<Vec<Timed>> {
+    let mut found = Vec::new();
+    loop {
+        let missing = limit.saturating_sub(found.len() as u64);
+        let bucket = if missing > 0 { buckets.next()? } else { None };
+        let Some(bucket) = bucket else {
+            return found.into_iter().map(timed).collect();
+        };
+        let (lower, upper) = range.bounds(steps.layout.width, &[bucket]);
+        let shards = BucketRecords::new(steps, route, &[bucket]);
+        found.extend(shards.newest(value_of(lower), value_of(upper), missing)?);
+    }
+}
+
+/// Returns how many buckets are read in one batch.
+fn batch_max<R>(steps: &RecordSteps<R>) -> usize {
+    ((BATCH_RECORDS / steps.layout.shards) as usize).max(1)
+}
+
+const fn value_of(bound: Bound<&Value>) -> Option<&Value> {
+    match bound {
+        Bound::Unbounded => None,
+        Bound::Included(value) | Bound::Excluded(value) => Some(value),
+    }
+}
+
+/// The records of some buckets, as sorted shards.
+struct BucketRecords<'a, R> {
+    steps: &'a RecordSteps<R>,
+    route: Route,
     parts: Vec<Part>,
 }
 
-impl<R: RecordSet> sorted::Parts for Parts<'_, R> {
-    type Bin = Lists;
-    type Error = Unread;
+/// What is read of one shard from its end on.
+struct Tail {
+    part: Part,
+    /// Where to go on; `None`: at the end.
+    before: Option<Value>,
+    /// What was read and not given yet, the greatest first.
+    read: VecDeque<(SortKey, Value)>,
+    /// Whether there is nothing but what was read.
+    ended: bool,
+}
 
-    fn parts(&self) -> usize {
-        self.parts.len()
+impl Tail {
+    /// Returns the operation that reads so many more elements.
+    fn ask(&self, bin: &str, limit: u64) -> Operation {
+        let (back, values) = (-limit.cast_signed(), ListReturnType::Values);
+        match &self.before {
+            None => lists::get_by_rank_range_count(bin, back, limit, values),
+            Some(before) => {
+                let before = before.clone();
+                lists::get_by_value_relative_rank_range_count(bin, before, back, limit, values)
+            }
+        }
     }
 
-    fn bin(&self) -> &str {
-        &self.steps.bin
+    /// Takes what that has answered; nothing below the bound counts.
+    fn take(&mut self, answer: Option<Value>, limit: u64, lower: Option<&SortKey>) -> Result<()> {
+        let items = match answer {
+            Some(Value::List(items)) => items.into_items(),
+            _ => Vec::new(),
+        };
+        self.ended = (items.len() as u64) < limit;
+        self.before = items.first().cloned();
+        for item in items.into_iter().rev() {
+            let key = SortKey::of(&item)?;
+            if lower.is_some_and(|lower| key < *lower) {
+                self.ended = true;
+                break;
+            }
+            self.read.push_back((key, item));
+        }
+        Ok(())
+    }
+}
+
+impl<'a, R: RecordSet> BucketRecords<'a, R> {
+    fn new(steps: &'a RecordSteps<R>, route: Route, buckets: &[Bucket]) -> Self {
+        let buckets = buckets.iter();
+        Self {
+            steps,
+            route,
+            parts: buckets
+                .flat_map(|bucket| steps.layout.parts(*bucket))
+                .collect(),
+        }
     }
 
-    /// `None`: nothing has been added to it.
-    fn ask(&self, asked: Vec<(usize, Operation)>) -> Reading<Vec<Option<Value>>> {
-        let steps = self.steps;
+    /// Reads at most so many elements that are not less than `lower` and less than `upper`, the greatest first. One batch
+    /// as long as no shard has much more than its share of them.
+    fn newest(
+        &self,
+        lower: Option<&Value>,
+        upper: Option<&Value>,
+        limit: u64,
+    ) -> ReadResult<Vec<Value>> {
+        let lower = lower.map(SortKey::of).transpose()?;
+        let tail = |part: &Part| Tail {
+            part: *part,
+            before: upper.cloned(),
+            read: VecDeque::new(),
+            ended: false,
+        };
+        let mut dry: Vec<Tail> = self.parts.iter().map(tail).collect();
+        let mut fronts = BinaryHeap::new();
+        let mut newest = Vec::new();
+        while !dry.is_empty() {
+            let missing = limit.saturating_sub(newest.len() as u64);
+            let share = merge::share(missing, self.parts.len()).min(i64::MAX.unsigned_abs());
+            let asked = dry
+                .iter()
+                .map(|tail| (tail.part, tail.ask(self.steps.bin(), share)));
+            let answers = self.ask_parts(asked.collect())?;
+            for (mut tail, answer) in dry.drain(..).zip(answers) {
+                tail.take(answer, share, lower.as_ref())?;
+                fronts.extend(Front::of(tail));
+            }
+            while let Some(Front { item, tail, .. }) = fronts.pop() {
+                newest.push(item);
+                if newest.len() as u64 >= limit {
+                    return Ok(newest);
+                }
+                if tail.read.is_empty() && !tail.ended {
+                    dry.push(tail);
+                    break;
+                }
+                fronts.extend(Front::of(tail));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Asks records, in one batch. `None`: nothing has been added to the record.
+    fn ask_parts(&self, asked: Vec<(Part, Operation)>) -> ReadResult<Vec<Option<Value>>> {
+        let (steps, route) = (self.steps, self.route);
         let asked: Vec<_> = asked
             .into_iter()
-            .filter_map(|(number, operation)| {
-                let part = *self.parts.get(number)?;
-                let [shard_of, frozen] = Steps::<R>::description();
-                Some((part, [shard_of, frozen, operation]))
+            .map(|(part, operation)| {
+                let [shard_of, frozen] = RecordSteps::<R>::read_state();
+                (part, [shard_of, frozen, operation])
             })
             .collect();
         let calls: Vec<_> = asked
             .iter()
             .map(|(part, operations)| RecordCall {
                 policy: steps.policy(),
-                key: steps.layout.key(&steps.key, *part),
+                key: steps.key_of(route.keys, *part),
                 operations,
             })
             .collect();
@@ -130,18 +316,72 @@ impl<R: RecordSet> sorted::Parts for Parts<'_, R> {
                 Err(Error::NotFound { .. }) => return Ok(None),
                 operated => operated?,
             };
-            match steps.described(*part, operated.value(0), operated.value(1))? {
-                Found::At(epoch) if epoch == self.epoch => match operated.value(2) {
+            match steps.state(route.keys, *part, &operated)? {
+                PartState::Open(epoch) if epoch == route.epoch => match operated.value(2) {
                     Some(answer) => Ok(Some(answer.clone())),
-                    None => Err(Error::bin_not_found(steps.bin.clone()).into()),
+                    None => Err(Error::bin_not_found(steps.bin()).into()),
                 },
-                Found::At(epoch) | Found::Placed(epoch, _) if epoch > self.epoch => {
-                    Err(Unread::Stale)
+                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
+                    Err(ReadError::Stale)
                 }
                 // Left over, or not open yet.
                 _ => Ok(None),
             }
         });
         answers.collect()
+    }
+}
+
+/// The greatest element of a shard that was not given yet.
+struct Front {
+    key: SortKey,
+    item: Value,
+    tail: Tail,
+}
+
+impl Front {
+    fn of(mut tail: Tail) -> Option<Self> {
+        let (key, item) = tail.read.pop_front()?;
+        Some(Self { key, item, tail })
+    }
+}
+
+impl Ord for Front {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl PartialOrd for Front {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Front {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for Front {}
+
+impl<R: RecordSet> Parts for BucketRecords<'_, R> {
+    type Bin = Lists;
+    type Error = ReadError;
+
+    fn parts(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn bin(&self) -> &str {
+        self.steps.bin()
+    }
+
+    fn ask(&self, asked: Vec<(usize, Operation)>) -> ReadResult<Vec<Option<Value>>> {
+        let asked = asked
+            .into_iter()
+            .filter_map(|(number, operation)| Some((*self.parts.get(number)?, operation)));
+        self.ask_parts(asked.collect())
     }
 }

@@ -1,7 +1,10 @@
 //! Time shards: elements by hours and days.
 
+mod backwards;
 mod concurrent;
 mod deletion;
+mod old_form;
+mod random;
 mod reads;
 mod refused;
 mod retention;
@@ -22,6 +25,9 @@ const BEGIN: u64 = 1_262_304_000;
 /// 2024-02-28T00:00:00Z, the day before a leap day.
 const FEBRUARY_28: u64 = 1_709_078_400;
 
+/// 2024-01-01T00:00:00Z.
+const JANUARY_1: u64 = 1_704_067_200;
+
 fn at(second: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(second)
 }
@@ -39,8 +45,15 @@ fn chat<S: RecordStore>(store: &S, width: TimeWidth) -> TimeShards<S::Records> {
     TimeShards::new_with(store, "chats", "lobby", "said", width, &policy).unwrap()
 }
 
-/// The keys of all records, sorted.
+/// The keys of all records but the pages of the directory, sorted.
 fn keys(store: &Store) -> Vec<String> {
+    let mut keys = all_keys(store);
+    keys.retain(|key| !key.ends_with(":buckets"));
+    keys
+}
+
+/// The keys of all records, sorted.
+fn all_keys(store: &Store) -> Vec<String> {
     let mut keys = Vec::new();
     let records = store.records("chats").unwrap();
     let mut note = |record: &Record| match record.key() {

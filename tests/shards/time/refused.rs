@@ -3,6 +3,7 @@
 use spikelet::Error;
 
 use super::*;
+use crate::watched::{Calls, Watched};
 
 #[test]
 fn records_of_others_are_in_the_way_and_are_not_touched() {
@@ -31,11 +32,10 @@ fn another_layout_under_the_same_key_is_an_error() {
     chat(&store, TimeWidth::Daily)
         .add(at(FEBRUARY_28), 1)
         .unwrap();
-    let other_bin = TimeShards::new(&store, "chats", "lobby", "heard", TimeWidth::Daily).unwrap();
     for said in [
         chat(&store, TimeWidth::Hourly),
         chat(&store, TimeWidth::Daily).hashed(2),
-        other_bin,
+        chat(&store, TimeWidth::minutes(1).unwrap()),
     ] {
         for error in [
             said.add(at(FEBRUARY_28), 2).unwrap_err(),
@@ -87,33 +87,50 @@ fn another_number_of_shards_is_as_good_as_another_handle() {
 }
 
 #[test]
-fn times_that_are_too_far_away_are_refused() {
+fn one_far_time_neither_blocks_nor_slows_the_others() {
     let (store, _) = store_at(FEBRUARY_28);
-    let said = chat(&store, TimeWidth::Hourly);
-    said.add(at(FEBRUARY_28), 1).unwrap();
-    for far in [
-        FEBRUARY_28 + 200_000 * HOUR,
-        FEBRUARY_28 - 200_000 * HOUR,
-        300_000_000_000,
+    let calls = Calls::default();
+    let watched = Watched::new(store, &calls);
+    let said = chat(&watched, TimeWidth::minutes(1).unwrap());
+    let far = [
+        UNIX_EPOCH - Duration::from_secs(62_135_596_800),
+        at(253_402_300_799),
+    ];
+    for (when, element) in far.into_iter().zip(["first", "last"]) {
+        said.add(when, element).unwrap();
+    }
+    for hour in 0..100 {
+        said.add(at(FEBRUARY_28 + hour * HOUR), hour as i64)
+            .unwrap();
+    }
+    calls.take();
+    let window = said.window(at(FEBRUARY_28), at(FEBRUARY_28 + DAY)).unwrap();
+    assert_eq!(window.len(), 24);
+    // The root, three pages, and the buckets.
+    assert_eq!(calls.take().len(), 4 + 24);
+    assert_eq!(said.latest(1).unwrap(), [(far[1], "last".into())]);
+    assert_eq!(calls.take().len(), 5);
+    assert_eq!(
+        said.page_after(None, 1).unwrap(),
+        [(far[0], "first".into())]
+    );
+    assert_eq!(said.range(..).len().unwrap(), 102);
+    for outside in [
+        far[0] - Duration::from_secs(1),
+        far[1] + Duration::from_secs(1),
     ] {
-        let error = said.add(at(far), 1).unwrap_err();
+        let error = said.add(outside, 1).unwrap_err();
         assert!(matches!(error, Error::Parameter(_)), "{error}");
     }
-    assert!(said.add(at(FEBRUARY_28 + 199_999 * HOUR), 1).unwrap());
-    assert_eq!(said.page_after(None, 10).unwrap().len(), 2);
     // Before 1970 there were hours, too.
+    let store = watched.into_inner();
     let ancient = TimeShards::new(&store, "chats", "moon", "said", TimeWidth::Hourly).unwrap();
     let landing = UNIX_EPOCH - Duration::from_secs(14_182_960);
     ancient.add(landing, "the Eagle has landed").unwrap();
     assert_eq!(
-        ancient.page_after(None, 2).unwrap(),
+        ancient.latest(2).unwrap(),
         [(landing, "the Eagle has landed".into())]
     );
-    assert!(
-        store
-            .set("chats")
-            .unwrap()
-            .exists("moon:1969-07-20-20")
-            .unwrap()
-    );
+    let set = store.set("chats").unwrap();
+    assert!(set.exists("moon:1969-07-20-20").unwrap());
 }

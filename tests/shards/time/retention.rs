@@ -40,13 +40,6 @@ fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
         keys(&store),
         ["lobby", "lobby:2024-03-07", "lobby:2024-03-08"]
     );
-    // The span does not begin before what is kept.
-    let root = store.set("chats").unwrap().get("lobby").unwrap().unwrap();
-    let span = [7, 9].map(|day| Value::Int((FEBRUARY_28 + day * DAY) as i64));
-    assert_eq!(
-        root.get("subkeys_span"),
-        Some(Value::List(span.to_vec().into()))
-    );
     // A long silence leaves nothing, and a new beginning.
     clock.advance_ms(100 * DAY * 1000);
     assert_eq!(all(&said), 0);
@@ -55,6 +48,19 @@ fn what_is_past_the_retention_is_gone_and_late_data_is_refused() {
     assert_eq!(all(&said), 1);
     maintain(&store);
     assert_eq!(keys(&store), ["lobby", "lobby:2024-06-17"]);
+    // The directory of a year expires with its last day.
+    assert_eq!(
+        all_keys(&store)[1..],
+        ["lobby:2024-06-17", "lobby:2024:buckets", "lobby:buckets"]
+    );
+    clock.advance_ms(365 * DAY * 1000);
+    said.add(day(475), 1).unwrap();
+    maintain(&store);
+    assert_eq!(
+        all_keys(&store)[1..],
+        ["lobby:2025-06-17", "lobby:2025:buckets", "lobby:buckets"]
+    );
+    assert_eq!(said.latest(5).unwrap().len(), 1);
 }
 
 #[test]
@@ -71,6 +77,44 @@ fn a_bucket_expires_at_its_end_and_not_after_its_last_write() {
     clock.advance_ms(2000);
     maintain(&store);
     assert_eq!(keys(&store), ["lobby"]);
+}
+
+#[test]
+fn buckets_of_every_width_expire_with_their_pages() {
+    for width in [
+        TimeWidth::minutes(1).unwrap(),
+        TimeWidth::minutes(30).unwrap(),
+        TimeWidth::Hourly,
+        TimeWidth::Daily,
+    ] {
+        for shards in [1, 4] {
+            let (store, clock) = store_at(FEBRUARY_28);
+            let said = chat(&store, width)
+                .hashed(shards)
+                .retention(3 * width.duration());
+            let bucket = |number: u32| at(FEBRUARY_28) + number * width.duration();
+            for number in 0..10 {
+                assert!(said.add(bucket(number), i64::from(number)).unwrap());
+                let latest = said.latest(100).unwrap();
+                let first = i64::from(number.saturating_sub(3));
+                let kept = (first..=number.into()).rev().map(Value::Int);
+                let found = latest.into_iter().map(|(_, element)| element);
+                assert!(found.eq(kept), "{width}, {shards} shards");
+                clock.advance_ms(width.duration().as_millis() as u64);
+            }
+            assert!(matches!(
+                said.add(bucket(6), 0),
+                Err(spikelet::Error::PastRetention { .. })
+            ));
+            assert!(!said.remove(bucket(6), &6.into()).unwrap());
+            assert_eq!(said.range(..).len().unwrap(), 3);
+            // Two years later there is nothing left but the root and the page of all years.
+            clock.advance_ms(2 * 366 * DAY * 1000);
+            assert_eq!(said.latest(1).unwrap(), []);
+            maintain(&store);
+            assert_eq!(all_keys(&store), ["lobby", "lobby:buckets"]);
+        }
+    }
 }
 
 #[test]

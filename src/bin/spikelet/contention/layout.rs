@@ -35,20 +35,12 @@ impl Layout {
     }
 }
 
-/// Returns a width as arguments and reports write it.
-const fn width_name(width: TimeWidth) -> &'static str {
-    match width {
-        TimeWidth::Hourly => "hourly",
-        TimeWidth::Daily => "daily",
-    }
-}
-
 impl fmt::Display for Layout {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Hashed(shards) => write!(out, "{shards}"),
-            Self::Timed(width, 1) => out.write_str(width_name(*width)),
-            Self::Timed(width, shards) => write!(out, "{}+{shards}", width_name(*width)),
+            Self::Timed(width, 1) => write!(out, "{width}"),
+            Self::Timed(width, shards) => write!(out, "{width}+{shards}"),
         }
     }
 }
@@ -70,11 +62,11 @@ impl TryFrom<String> for Layout {
 impl FromStr for Layout {
     type Err = String;
 
-    /// Reads `8`, `hourly`, `daily`, `daily+8`.
+    /// Reads `8`, `hourly`, `daily`, `5-minute`, `daily+8`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "shards {text:?}: a power of two up to {SHARDS_MAX}, as sharded collections have it because a split makes two of each; `hourly` or `daily`; or those with `+8`"
+                "shards {text:?}: a power of two up to {SHARDS_MAX}, as sharded collections have it because a split makes two of each; `hourly`, `daily` or `5-minute`; or those with `+8`"
             )
         };
         let shards = |text: &str| {
@@ -89,11 +81,10 @@ impl FromStr for Layout {
             Some((bucket, hashed)) => (bucket, shards(hashed)?),
             None => (text, 1),
         };
-        match bucket {
-            "hourly" => Ok(Self::Timed(TimeWidth::Hourly, hashed)),
-            "daily" => Ok(Self::Timed(TimeWidth::Daily, hashed)),
-            _ if bucket == text => Ok(Self::Hashed(shards(text)?)),
-            _ => Err(wrong()),
+        match bucket.parse() {
+            Ok(width) => Ok(Self::Timed(width, hashed)),
+            Err(_) if bucket == text => Ok(Self::Hashed(shards(text)?)),
+            Err(_) => Err(wrong()),
         }
     }
 }
@@ -110,6 +101,11 @@ mod tests {
             ("hourly", Layout::Timed(TimeWidth::Hourly, 1), 1),
             ("daily", Layout::Timed(TimeWidth::Daily, 1), 1),
             ("daily+8", Layout::Timed(TimeWidth::Daily, 8), 8),
+            (
+                "10-minute+2",
+                Layout::Timed(TimeWidth::minutes(10).unwrap(), 2),
+                2,
+            ),
         ] {
             assert_eq!(text.parse(), Ok(layout));
             assert_eq!(layout.to_string(), text);

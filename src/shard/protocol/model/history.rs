@@ -7,11 +7,11 @@
 use super::Elements;
 
 /// The most processes that call.
-pub(super) const PROCESSES_MAX: usize = 8;
+pub(crate) const PROCESSES_MAX: usize = 8;
 
 /// A call, as far as one element is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Call {
+pub(crate) enum Call {
     Add,
     Remove,
     Contains,
@@ -37,13 +37,13 @@ struct Known {
 
 /// What is known of the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct History {
+pub(crate) struct History {
     elements: Vec<Known>,
 }
 
 impl History {
     /// Of a collection that holds these of so many elements.
-    pub(super) fn new(count: u8, there: Elements) -> Self {
+    pub(crate) fn new(count: u8, there: Elements) -> Self {
         let elements = (0..count).map(|element| Known {
             calls: [None; PROCESSES_MAX],
             states: vec![State::from(there >> element & 1)],
@@ -54,7 +54,7 @@ impl History {
     }
 
     /// A process begins a call on an element.
-    pub(super) fn begin(&mut self, process: usize, element: u8, call: Call) {
+    pub(crate) fn begin(&mut self, process: usize, element: u8, call: Call) {
         let known = &mut self.elements[usize::from(element)];
         known.calls[process] = Some(call);
         for state in &mut known.states {
@@ -64,7 +64,7 @@ impl History {
     }
 
     /// Its call was answered; `None`: with nothing. False if nothing explains the answer.
-    pub(super) fn end(&mut self, process: usize, element: u8, answer: Option<bool>) -> bool {
+    pub(crate) fn end(&mut self, process: usize, element: u8, answer: Option<bool>) -> bool {
         let known = &mut self.elements[usize::from(element)];
         known.calls[process] = None;
         known
@@ -83,12 +83,12 @@ impl History {
     }
 
     /// Whether a process has a call on an element under way.
-    pub(super) fn calls(&self, process: usize, element: u8) -> bool {
+    pub(crate) fn calls(&self, process: usize, element: u8) -> bool {
         self.elements[usize::from(element)].calls[process].is_some()
     }
 
     /// How many elements there may be.
-    pub(super) fn count(&self) -> u8 {
+    pub(crate) fn count(&self) -> u8 {
         self.elements.len() as u8
     }
 }

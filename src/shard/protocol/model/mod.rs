@@ -12,7 +12,7 @@
 
 mod checks;
 mod explore;
-mod history;
+pub(crate) mod history;
 mod real;
 mod scenario;
 mod store;

@@ -1,0 +1,164 @@
+//! The buckets in use, in order, as the pages of the directory tell them.
+
+use std::collections::VecDeque;
+
+use super::calendar::Bucket;
+use super::layout::{Child, Page, Route};
+use super::span::Span;
+use super::steps::{
+    CollectionState, Direction, EntryRange, PartState, ReadError, ReadResult, Steps,
+};
+use crate::shard::companion_key::KeyForm;
+
+/// The number of entries that are read from a page at once.
+const ENTRIES: usize = 64;
+
+/// The entries of a page, read a few at a time.
+#[derive(Debug)]
+pub(super) struct Entries {
+    page: Page,
+    /// What is not read yet.
+    range: EntryRange,
+    read: VecDeque<i64>,
+    ended: bool,
+}
+
+impl Entries {
+    pub(super) fn new(page: Page, (from, to): (i64, i64), direction: Direction) -> Self {
+        Self {
+            page,
+            range: EntryRange {
+                from,
+                to,
+                direction,
+                limit: ENTRIES,
+            },
+            read: VecDeque::new(),
+            ended: from > to,
+        }
+    }
+
+    /// Returns the next entry. `accept`: whether a page in this state has entries that count.
+    pub(super) fn next<S: Steps, E: From<crate::Error>>(
+        &mut self,
+        steps: &S,
+        keys: KeyForm,
+        accept: impl Fn(PartState) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<Option<i64>, E> {
+        if self.read.is_empty() && !self.ended {
+            let (state, entries) = steps.entries(keys, self.page, self.range)?;
+            let entries = if accept(state)? { entries } else { Vec::new() };
+            self.ended = entries.len() < self.range.limit;
+            if let Some(last) = entries.last() {
+                match self.range.direction {
+                    Direction::OldestFirst => self.range.from = last.saturating_add(1),
+                    Direction::NewestFirst => self.range.to = last.saturating_sub(1),
+                }
+            }
+            self.read = entries.into();
+        }
+        Ok(self.read.pop_front())
+    }
+}
+
+/// The buckets in use of a range, in order, as the directory tells them.
+pub(super) struct Buckets<'a, S> {
+    steps: &'a S,
+    route: Route,
+    range: (Bucket, Bucket),
+    direction: Direction,
+    /// The old form: all of a span.
+    dense: Option<Span>,
+    /// Pages that are being read, the top page first.
+    pages: Vec<Entries>,
+}
+
+impl<'a, S: Steps> Buckets<'a, S> {
+    pub(super) fn new(
+        steps: &'a S,
+        collection: CollectionState,
+        range: (Bucket, Bucket),
+        direction: Direction,
+    ) -> Self {
+        let mut buckets = Self {
+            steps,
+            route: collection.route,
+            range,
+            direction,
+            dense: collection
+                .span
+                .and_then(|span| span.intersection(range.0, range.1)),
+            pages: Vec::new(),
+        };
+        if collection.span.is_none() {
+            buckets.descend(Page::Top);
+        }
+        buckets
+    }
+
+    fn descend(&mut self, page: Page) {
+        let entry = |bucket| self.steps.layout().entry(page, bucket);
+        let range = (entry(self.range.0), entry(self.range.1));
+        self.pages.push(Entries::new(page, range, self.direction));
+    }
+
+    /// Returns at most so many of the next buckets.
+    pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<Bucket>> {
+        let mut batch = Vec::new();
+        while batch.len() < limit
+            && let Some(bucket) = self.next()?
+        {
+            batch.push(bucket);
+        }
+        Ok(batch)
+    }
+
+    /// Returns the next bucket.
+    pub(super) fn next(&mut self) -> ReadResult<Option<Bucket>> {
+        if let Some(span) = self.dense {
+            let (bucket, rest) = self.split(span);
+            self.dense = rest;
+            return Ok(Some(bucket));
+        }
+        let epoch = self.route.epoch;
+        while let Some(entries) = self.pages.last_mut() {
+            let page = entries.page;
+            let entry = entries.next(self.steps, self.route.keys, |state| match state {
+                PartState::Open(found) | PartState::Placed(found, _) if found > epoch => {
+                    Err(ReadError::Stale)
+                }
+                // Left over, or nothing was entered yet.
+                state => Ok(state == PartState::Open(epoch)),
+            })?;
+            match entry.map(|entry| self.steps.layout().child(page, entry)) {
+                None => drop(self.pages.pop()),
+                Some(Child::Page(page)) => self.descend(page),
+                Some(Child::Bucket(bucket)) => return Ok(Some(bucket)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the bucket at which a span begins, and the rest of it.
+    fn split(&self, span: Span) -> (Bucket, Option<Span>) {
+        let width = self.steps.layout().width.seconds();
+        let Span { first, last } = span;
+        let (bucket, rest) = match self.direction {
+            Direction::OldestFirst => (
+                first,
+                Span {
+                    first: Bucket(first.0 + width),
+                    last,
+                },
+            ),
+            Direction::NewestFirst => (
+                last,
+                Span {
+                    first,
+                    last: Bucket(last.0 - width),
+                },
+            ),
+        };
+        (bucket, (rest.first <= rest.last).then_some(rest))
+    }
+}

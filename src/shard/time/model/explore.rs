@@ -1,0 +1,478 @@
+//! Processes that run the protocol, and all the orders in which their steps can come.
+//!
+//! The protocol is plain code, which cannot be stopped in the midst of a call. So a process is what its steps have answered
+//! so far: to learn its next step, its call is run from its beginning with these answers, up to the first step that was not
+//! answered yet. What ships is what is checked.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::replay::{Attempt, Replay};
+use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
+use crate::shard::protocol::model::history::{Call, History};
+use crate::shard::time::calendar::Bucket;
+use crate::shard::time::layout::{Part, Route};
+use crate::shard::time::protocol::Protocol;
+use crate::shard::time::steps::{Direction, PartState, ReadError};
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Op {
+    Add(u8),
+    Remove(u8),
+    ReadAll(Direction),
+    Delete,
+    /// Shards another collection of the record, or brings it back.
+    Neighbor,
+    /// From now on this is the first bucket that is kept.
+    Horizon(Bucket),
+    /// What has expired is taken away.
+    Reap,
+}
+
+/// Processes and what they begin with.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) store: Store,
+    /// The elements that the store holds.
+    pub(super) there: Elements,
+    /// What is done before, by one alone, whose route all processes but the strangers remember.
+    pub(super) before: Vec<Op>,
+    /// How many of the processes, the last ones, remember nothing.
+    pub(super) strangers: usize,
+    /// Elements 0 to this one, without it.
+    pub(super) elements: u8,
+    pub(super) processes: Vec<Vec<Op>>,
+    pub(super) hole: Option<Hole>,
+}
+
+/// What was explored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Explored {
+    pub(super) states: usize,
+    /// States in which every process has come to its end.
+    pub(super) ends: usize,
+}
+
+/// What a call has told.
+#[derive(Clone, Copy, Debug)]
+enum Told {
+    Nothing,
+    Yes(bool),
+    All { once: Elements, twice: Elements },
+}
+
+impl Op {
+    /// Runs the protocol as far as its steps are answered. `None`: there is another one.
+    fn run(self, protocol: &Protocol<Replay<'_>>) -> Option<Told> {
+        let told = match self {
+            Self::Add(element) => {
+                let part = Part::Shard(bucket_of(element), 0);
+                protocol.add(part, &Act::Add(element)).map(Told::Yes)
+            }
+            Self::Remove(element) => {
+                let bucket = bucket_of(element);
+                let act = Act::Remove(element);
+                let removed = protocol.remove(bucket, Part::Shard(bucket, 0), &act);
+                removed.map(|removed| Told::Yes(removed.unwrap_or(false)))
+            }
+            Self::ReadAll(direction) => read_all(protocol, direction),
+            Self::Delete => protocol.delete().map(|()| Told::Nothing),
+            other => panic!("{other:?} is no call"),
+        };
+        match (told, protocol.steps.pending.borrow().is_some()) {
+            (Ok(told), false) => Some(told),
+            (Err(_), true) => None,
+            (told, pending) => panic!("{self:?}: {told:?}, pending: {pending}"),
+        }
+    }
+
+    /// The call of the history that this is, and the elements it concerns.
+    fn calls(self, elements: u8) -> Vec<(u8, Call)> {
+        match self {
+            Self::Add(element) => vec![(element, Call::Add)],
+            Self::Remove(element) => vec![(element, Call::Remove)],
+            Self::ReadAll(_) => (0..elements).map(|it| (it, Call::Contains)).collect(),
+            Self::Delete => (0..elements).map(|it| (it, Call::Delete)).collect(),
+            Self::Horizon(horizon) => (0..elements)
+                .filter(|element| bucket_of(*element) < horizon)
+                .map(|element| (element, Call::Delete))
+                .collect(),
+            Self::Neighbor | Self::Reap => Vec::new(),
+        }
+    }
+}
+
+fn read_all(protocol: &Protocol<Replay<'_>>, direction: Direction) -> crate::Result<Told> {
+    let all = (bucket_of(0), bucket_of(5));
+    let read = protocol.read(all, direction, |steps, route, buckets| {
+        let (mut once, mut twice, mut last) = (0, 0, None);
+        while let Some(bucket) = buckets.next()? {
+            let in_order = last.is_none_or(|last| match direction {
+                Direction::OldestFirst => last < bucket,
+                Direction::NewestFirst => last > bucket,
+            });
+            assert!(in_order, "{bucket:?} behind {last:?}");
+            last = Some(bucket);
+            let (state, elements) = steps.content(route.keys, Part::Shard(bucket, 0))?;
+            match state {
+                PartState::Open(epoch) if epoch == route.epoch => {
+                    (once, twice) = (once | elements, twice | once & elements);
+                }
+                PartState::Open(epoch) | PartState::Placed(epoch, _) if epoch > route.epoch => {
+                    return Err(ReadError::Stale);
+                }
+                _ => {}
+            }
+        }
+        Ok((once, twice))
+    });
+    read.map(|(once, twice)| Told::All { once, twice })
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    store: Store,
+    processes: Vec<Process>,
+    history: History,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Process {
+    /// How many operations of its script it has begun.
+    begun: usize,
+    /// What the steps of the call under way have answered since its last attempt began.
+    running: Option<(Op, Vec<Reply>)>,
+    remembered: Option<Route>,
+    /// The token of its next placing.
+    token: i64,
+}
+
+/// The tokens of those who are alone.
+const TOKENS_ALONE: i64 = 1_000_000;
+
+impl World {
+    /// One step of a process; false if it has none left.
+    ///
+    /// # Errors
+    /// What must not be.
+    fn step(&mut self, process: usize, op: Option<Op>, hole: Option<Hole>) -> Result<bool, String> {
+        let elements = self.history.count();
+        let own = &mut self.processes[process];
+        if own.running.is_none() {
+            let Some(op) = op else { return Ok(false) };
+            own.begun += 1;
+            own.running = Some((op, Vec::new()));
+            for (element, call) in op.calls(elements) {
+                self.history.begin(process, element, call);
+            }
+        }
+        let Some((op, mut replies)) = own.running.take() else {
+            return Ok(false);
+        };
+        if let Some(told) = self.environment(op) {
+            self.end(process, op, told)?;
+            return Ok(true);
+        }
+        let own = &mut self.processes[process];
+        let before = run(op, &replies, own.remembered, own.token);
+        if let Some(request) = before.request {
+            let latest = self.store.latest();
+            replies.push(self.store.execute(&request, hole));
+            if self.store.latest() < latest {
+                return Err(format!("{request:?} brings an epoch back"));
+            }
+        }
+        let after = run(op, &replies, own.remembered, own.token);
+        match after.told {
+            Some(told) => {
+                (own.remembered, own.token) = (after.remembered, after.token);
+                self.end(process, op, told)?;
+            }
+            None => {
+                // What came before the attempt is of no account.
+                replies.drain(..after.attempt.replies);
+                (own.remembered, own.token) = (after.attempt.remembered, after.attempt.token);
+                own.running = Some((op, replies));
+            }
+        }
+        Ok(true)
+    }
+
+    /// What happens in one step, and is no call of the protocol.
+    fn environment(&mut self, op: Op) -> Option<Told> {
+        match op {
+            Op::Neighbor => self.store.change_neighbor(),
+            Op::Horizon(horizon) => self.store.horizon = Some(horizon),
+            Op::Reap => self.store.reap(),
+            _ => return None,
+        }
+        Some(Told::Nothing)
+    }
+
+    fn end(&mut self, process: usize, op: Op, told: Told) -> Result<(), String> {
+        if let Told::All { twice, .. } = told
+            && twice != 0
+        {
+            return Err(format!("{op:?} sees elements {twice:#b} twice"));
+        }
+        for (element, _) in op.calls(self.history.count()) {
+            let answer = match told {
+                Told::Nothing => None,
+                Told::Yes(yes) => Some(yes),
+                Told::All { once, .. } => Some(once >> element & 1 == 1),
+            };
+            if !self.history.end(process, element, answer) {
+                return Err(format!(
+                    "{op:?}: nothing explains {answer:?} for element {element}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does something alone, as if everybody else had died.
+    fn alone(
+        &mut self,
+        op: Op,
+        remembered: Option<Route>,
+        hole: Option<Hole>,
+    ) -> Result<Option<Route>, String> {
+        // Behind all others.
+        let process = self.processes.len();
+        for (element, call) in op.calls(self.history.count()) {
+            self.history.begin(process, element, call);
+        }
+        let token = TOKENS_ALONE + self.store.latest().0.cast_signed() * 1_000;
+        let steps = Replay {
+            replies: &[],
+            next: Cell::new(0),
+            pending: RefCell::new(None),
+            at_once: Some((RefCell::new(&mut self.store), hole)),
+            token: Cell::new(token),
+            attempt: Cell::default(),
+        };
+        let protocol = Protocol::with_route(steps, remembered);
+        let told = op.run(&protocol).ok_or("it comes to no end")?;
+        let remembered = protocol.recalled();
+        drop(protocol);
+        self.end(process, op, told)?;
+        Ok(remembered)
+    }
+
+    /// Whether every process has come to its end.
+    fn has_ended(&self, scenario: &Scenario) -> bool {
+        let mut scripts = self.processes.iter().zip(&scenario.processes);
+        scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len())
+    }
+
+    /// What must hold in every state, whoever dies in it.
+    fn check(&self, hole: Option<Hole>) -> Result<(), String> {
+        let dead = |why: String| format!("all others dead: {why}");
+        let mut world = self.clone();
+        let all = [
+            Op::ReadAll(Direction::OldestFirst),
+            Op::ReadAll(Direction::NewestFirst),
+        ];
+        for op in [all[0], all[1], Op::Add(0), all[1]] {
+            if matches!(op, Op::Add(0)) && self.store.horizon.is_some() {
+                continue;
+            }
+            world.alone(op, None, hole).map_err(dead)?;
+        }
+        world.check_settled()?;
+        let mut remembered: Vec<_> = self
+            .processes
+            .iter()
+            .filter_map(|it| it.remembered)
+            .collect();
+        remembered.dedup();
+        for route in remembered {
+            let mut world = self.clone();
+            for element in 0..self.history.count() {
+                let removed = world.alone(Op::Remove(element), Some(route), hole);
+                removed.map_err(dead)?;
+            }
+            world.alone(all[0], Some(route), hole).map_err(dead)?;
+        }
+        let mut world = self.clone();
+        world.alone(Op::Delete, None, hole).map_err(dead)?;
+        world.alone(all[0], None, hole).map_err(dead)?;
+        world.check_settled()
+    }
+
+    /// What must hold once nothing is under way: every open record belongs to the collection, and is found.
+    fn check_settled(&self) -> Result<(), String> {
+        let root = self.store.root();
+        for ((keys, part), record) in &self.store.parts {
+            let is_past = self
+                .store
+                .horizon
+                .is_some_and(|horizon| LAYOUT.end(*part).is_some_and(|end| end <= horizon.0));
+            if record.token.is_some() || is_past {
+                continue;
+            }
+            let route = Route {
+                epoch: record.epoch,
+                keys: *keys,
+            };
+            if root.collection.map(|collection| collection.route) != Some(route) {
+                return Err(format!("{part:?} of {route:?} is left over of {root:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A call, as far as its steps are answered.
+struct Run {
+    told: Option<Told>,
+    /// Its next step, if it has not come to its end.
+    request: Option<Request>,
+    attempt: Attempt,
+    remembered: Option<Route>,
+    token: i64,
+}
+
+fn run(op: Op, replies: &[Reply], remembered: Option<Route>, token: i64) -> Run {
+    let steps = Replay {
+        replies,
+        next: Cell::new(0),
+        pending: RefCell::new(None),
+        at_once: None,
+        token: Cell::new(token),
+        attempt: Cell::default(),
+    };
+    let protocol = Protocol::with_route(steps, remembered);
+    let told = op.run(&protocol);
+    Run {
+        told,
+        request: protocol.steps.pending.take(),
+        attempt: protocol.steps.attempt.get(),
+        remembered: protocol.recalled(),
+        token: protocol.steps.token.get(),
+    }
+}
+
+/// Returns the state in which a scenario begins.
+fn first_of(scenario: &Scenario) -> Result<World, String> {
+    let mut world = World {
+        store: scenario.store.clone(),
+        processes: Vec::new(),
+        history: History::new(scenario.elements, scenario.there),
+    };
+    let mut remembered = None;
+    for op in &scenario.before {
+        if world.environment(*op).is_none() {
+            remembered = world.alone(*op, remembered, None)?;
+        }
+    }
+    let known = scenario.processes.len() - scenario.strangers;
+    let processes = (0..scenario.processes.len()).map(|number| Process {
+        remembered: remembered.filter(|_| number < known),
+        token: number as i64 * 1_000,
+        ..Process::default()
+    });
+    world.processes = processes.collect();
+    Ok(world)
+}
+
+/// Follows some interleavings, in which a process takes several steps before it is another one's turn: what goes wrong
+/// because somebody comes late is found sooner than by [`explore`].
+///
+/// # Errors
+/// What must not be.
+pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
+    let first = first_of(scenario)?;
+    let count = scenario.processes.len();
+    for run in 0..runs {
+        let mut world = first.clone();
+        let mut drawn = xxh3_64(&run.to_le_bytes());
+        let mut process = 0;
+        while !world.has_ended(scenario) {
+            drawn = xxh3_64(&drawn.to_le_bytes());
+            let op = scenario.processes[process].get(world.processes[process].begun);
+            if drawn.is_multiple_of(8) || !world.step(process, op.copied(), scenario.hole)? {
+                process = (drawn >> 8) as usize % count;
+                if (drawn >> 40).is_multiple_of(4) {
+                    world.check(scenario.hole)?;
+                }
+            }
+        }
+        world.check(scenario.hole)?;
+    }
+    Ok(())
+}
+
+/// Explores every interleaving.
+///
+/// # Errors
+/// What must not be, and the steps that lead to it.
+pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
+    let mut explored = Explored::default();
+    let (mut visited, mut checked) = (HashSet::new(), HashSet::new());
+    // The states on the way to this one, and which process goes on from each.
+    let mut path: Vec<(World, usize)> = Vec::new();
+    let mut next = Some(first_of(scenario)?);
+    loop {
+        if let Some(world) = next.take()
+            && visited.insert(digest(&world))
+        {
+            explored.states += 1;
+            explored.ends += usize::from(world.has_ended(scenario));
+            // What those who are alone meet does not depend on how far the dead had come.
+            let routes: Vec<_> = world.processes.iter().map(|it| it.remembered).collect();
+            let is_new = checked.insert(digest(&(&world.store, &world.history, routes)));
+            let found = if is_new {
+                world.check(scenario.hole)
+            } else {
+                Ok(())
+            };
+            path.push((world, 0));
+            found.map_err(|why| told(&path, scenario, &why))?;
+        }
+        let Some((world, process)) = path.last_mut() else {
+            return Ok(explored);
+        };
+        let Some(script) = scenario.processes.get(*process) else {
+            path.pop();
+            continue;
+        };
+        let op = script.get(world.processes[*process].begun).copied();
+        let mut after = world.clone();
+        let stepped = after.step(*process, op, scenario.hole);
+        *process += 1;
+        match stepped {
+            Err(why) => return Err(told(&path, scenario, &why)),
+            Ok(true) => next = Some(after),
+            Ok(false) => {}
+        }
+    }
+}
+
+fn digest(what: &impl Hash) -> u128 {
+    let mut hasher = Xxh3::new();
+    what.hash(&mut hasher);
+    hasher.digest128()
+}
+
+/// What has gone wrong, and the steps that have led to it.
+fn told(path: &[(World, usize)], scenario: &Scenario, why: &str) -> String {
+    let mut told = why.to_string();
+    for (world, process) in path {
+        let number = process.saturating_sub(1);
+        let own = &world.processes[number];
+        let step = match &own.running {
+            Some((op, replies)) => {
+                let next = run(*op, replies, own.remembered, own.token);
+                format!("{op:?}: {:?}", next.request)
+            }
+            None => format!("begins {:?}", scenario.processes[number].get(own.begun)),
+        };
+        told.push_str(&format!("\n{number}: {step}"));
+    }
+    told
+}

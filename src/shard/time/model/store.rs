@@ -1,0 +1,379 @@
+//! A root, its companions and the clock as plain data, and the steps on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::record::BinName;
+use crate::shard::companion_key::KeyForm;
+use crate::shard::description::{Description, Form};
+use crate::shard::scheme::{Epoch, Scheme};
+use crate::shard::time::calendar::{Bucket, TimeWidth};
+use crate::shard::time::layout::{Layout, Page, Part, Phase, Route};
+use crate::shard::time::record_steps::in_range;
+use crate::shard::time::span::Span;
+use crate::shard::time::steps::{
+    CollectionState, Direction, EntryRange, PartState, RootState, StepOutcome, Token,
+};
+
+pub(super) const LAYOUT: Layout = Layout {
+    width: TimeWidth::Hourly,
+    shards: 1,
+};
+
+/// A set of elements, by their bits.
+pub(super) type Elements = u8;
+
+/// Returns the bucket of an element: two in each of two hours of 1970, and the others in 1971.
+pub(super) const fn bucket_of(element: u8) -> Bucket {
+    Bucket([0, 3_600, 365 * 86_400][element as usize / 2])
+}
+
+/// What is done to the record of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Act {
+    Add(u8),
+    Remove(u8),
+}
+
+/// A step.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Request {
+    Horizon,
+    Root,
+    Begin(RootState, Epoch),
+    MarkDeleting(RootState),
+    Clear(RootState),
+    RemoveSpan(RootState, Span),
+    Look(KeyForm, Part),
+    Place(Route, Part, Token),
+    Open(Route, Part, Token),
+    Displace(Route, Part, Token),
+    Delete(Route, Part),
+    Enter(Route, Page, i64),
+    Entries(KeyForm, Page, EntryRange),
+    Act(Route, Part, Act),
+    /// Reads the elements of a bucket.
+    Content(KeyForm, Part),
+}
+
+/// What a step has answered.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Reply {
+    Horizon(Option<Bucket>),
+    Root(RootState),
+    Outcome(StepOutcome<()>),
+    State(PartState),
+    Placed(Option<Token>),
+    Entries(PartState, Vec<i64>),
+    Answer(StepOutcome<bool>),
+    Content(PartState, Elements),
+}
+
+/// A part of a guard that is left out, to see that it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hole {
+    /// A collection is begun whatever the root says.
+    BeginBears,
+    /// A deletion is marked whatever the root says.
+    MarkBears,
+    /// A deletion is ended whatever the root says.
+    ClearBears,
+    /// Records are placed in the place of those of any age.
+    PlacedOlder,
+    /// A record that is open already is opened again.
+    OpenPlaced,
+    /// A record is opened under another one's token.
+    OpenToken,
+    /// A record is taken away that is open by now.
+    DisplacePlaced,
+    /// Records of any age are deleted.
+    DeletedOlder,
+    /// An entry goes into a page that is not open yet.
+    EnterOpen,
+    /// A bucket is written that is not open yet.
+    ActOpen,
+}
+
+/// A record of the collection.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PartRecord {
+    pub(super) epoch: Epoch,
+    /// `None`: it is open.
+    pub(super) token: Option<Token>,
+    entries: BTreeSet<i64>,
+    elements: Elements,
+}
+
+impl PartRecord {
+    fn state(&self) -> PartState {
+        match self.token {
+            None => PartState::Open(self.epoch),
+            Some(token) => PartState::Placed(self.epoch, token),
+        }
+    }
+}
+
+/// Everything that there is. A root without description is no root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Store {
+    description: Description,
+    span: Option<Span>,
+    pub(super) parts: BTreeMap<(KeyForm, Part), PartRecord>,
+    pub(super) horizon: Option<Bucket>,
+}
+
+fn bin() -> BinName {
+    BinName::new("said").unwrap()
+}
+
+fn form(phase: Phase) -> Form {
+    Form::of(&LAYOUT.value(phase)).unwrap()
+}
+
+/// The description as it was read, with the collection in this phase.
+fn marked(root: &RootState, phase: Phase, after: Epoch) -> Description {
+    // The clock stands still: the epochs alone must do.
+    let epoch = Epoch(root.description.latest().max(after).0 + 1);
+    root.description.marked(bin(), form(phase), epoch)
+}
+
+impl Store {
+    /// What the programs of before have left: these elements, in the old form.
+    pub(super) fn old_form(elements: &[u8], span: Span) -> Self {
+        let epoch = Epoch(1);
+        let mut store = Self {
+            description: Description::default().marked(bin(), form(Phase::Active), epoch),
+            span: Some(span),
+            ..Self::default()
+        };
+        for element in elements {
+            let part = Part::Shard(bucket_of(*element), 0);
+            let record = store
+                .parts
+                .entry((KeyForm::Plain, part))
+                .or_insert(PartRecord {
+                    epoch,
+                    token: None,
+                    entries: BTreeSet::new(),
+                    elements: 0,
+                });
+            record.elements |= 1 << element;
+        }
+        store
+    }
+
+    pub(super) fn latest(&self) -> Epoch {
+        self.description.latest()
+    }
+
+    pub(super) fn root(&self) -> RootState {
+        let keys = self.description.keys(bin());
+        let collection = self.description.of(bin()).map(|entry| CollectionState {
+            phase: LAYOUT.parse(&entry.form.value()).unwrap(),
+            route: Route {
+                epoch: entry.epoch,
+                keys,
+            },
+            span: self.span.filter(|_| keys == KeyForm::Plain),
+        });
+        RootState {
+            description: self.description.clone().into(),
+            keys,
+            collection,
+        }
+    }
+
+    /// Shards another collection of the record, or brings it back.
+    pub(super) fn change_neighbor(&mut self) {
+        let neighbor = BinName::new("list").unwrap();
+        self.description = if self.description.of(neighbor).is_some() {
+            self.description.settled(neighbor, None)
+        } else {
+            let form = Form::Hash(Scheme::Active { shards: 2 });
+            let next = Epoch(self.latest().0 + 1);
+            self.description.marked(neighbor, form, next)
+        };
+    }
+
+    /// Takes away what has expired.
+    pub(super) fn reap(&mut self) {
+        let horizon = self.horizon;
+        let is_kept = |part: Part| match (LAYOUT.end(part), horizon) {
+            (Some(end), Some(horizon)) => end > horizon.0,
+            _ => true,
+        };
+        self.parts.retain(|(_, part), _| is_kept(*part));
+    }
+
+    fn bears(&self, root: &RootState) -> bool {
+        self.description == *root.description
+    }
+
+    fn state(&self, keys: KeyForm, part: Part) -> PartState {
+        let record = self.parts.get(&(keys, part));
+        record.map_or(PartState::Absent, PartRecord::state)
+    }
+
+    /// Executes a request, as one atomic step.
+    pub(super) fn execute(&mut self, request: &Request, hole: Option<Hole>) -> Reply {
+        match request {
+            Request::Horizon => Reply::Horizon(self.horizon),
+            Request::Root => Reply::Root(self.root()),
+            Request::Begin(..)
+            | Request::MarkDeleting(_)
+            | Request::Clear(_)
+            | Request::RemoveSpan(..) => Reply::Outcome(self.on_root(request, hole)),
+            Request::Look(keys, part) => Reply::State(self.state(*keys, *part)),
+            Request::Entries(keys, page, range) => self.entries(*keys, *page, *range),
+            Request::Content(keys, part) => {
+                let record = self.parts.get(&(*keys, *part));
+                let elements = record.map_or(0, |record| record.elements);
+                Reply::Content(self.state(*keys, *part), elements)
+            }
+            Request::Place(route, part, token) => self.place(*route, *part, *token, hole),
+            Request::Act(route, part, act) => self.act(*route, *part, *act, hole),
+            Request::Open(route, part, token) => {
+                Reply::Outcome(self.open(*route, *part, *token, hole))
+            }
+            Request::Displace(route, part, token) => {
+                let passes = |record: &PartRecord| {
+                    record.epoch == route.epoch
+                        && (record.token == Some(*token) || hole == Some(Hole::DisplacePlaced))
+                };
+                Reply::Outcome(self.remove(*route, *part, passes))
+            }
+            Request::Delete(route, part) => {
+                let passes = |record: &PartRecord| {
+                    record.epoch < route.epoch || hole == Some(Hole::DeletedOlder)
+                };
+                Reply::Outcome(self.remove(*route, *part, passes))
+            }
+            Request::Enter(route, page, entry) => {
+                let Some(record) = self.parts.get_mut(&(route.keys, Part::Page(*page))) else {
+                    return Reply::Outcome(StepOutcome::NotFound);
+                };
+                let is_open = record.token.is_none() || hole == Some(Hole::EnterOpen);
+                if record.epoch != route.epoch || !is_open {
+                    return Reply::Outcome(StepOutcome::FilteredOut);
+                }
+                record.entries.insert(*entry);
+                Reply::Outcome(StepOutcome::Done(()))
+            }
+        }
+    }
+
+    fn on_root(&mut self, request: &Request, hole: Option<Hole>) -> StepOutcome<()> {
+        match request {
+            Request::Begin(root, after) => {
+                if !self.bears(root) && hole != Some(Hole::BeginBears) {
+                    return StepOutcome::FilteredOut;
+                }
+                self.description = marked(root, Phase::Active, *after);
+            }
+            Request::MarkDeleting(root) => {
+                if !self.bears(root) && hole != Some(Hole::MarkBears) {
+                    return StepOutcome::FilteredOut;
+                }
+                self.description = marked(root, Phase::Deleting, Epoch::default());
+            }
+            Request::Clear(root) => {
+                if !self.bears(root) && hole != Some(Hole::ClearBears) {
+                    return StepOutcome::FilteredOut;
+                }
+                self.description = root.description.settled(bin(), None);
+                self.span = self.span.filter(|_| root.keys != KeyForm::Plain);
+            }
+            Request::RemoveSpan(root, span) => {
+                if !self.bears(root) || self.span != Some(*span) {
+                    return StepOutcome::FilteredOut;
+                }
+                self.span = None;
+            }
+            request => panic!("no step on the root: {request:?}"),
+        }
+        StepOutcome::Done(())
+    }
+
+    fn place(&mut self, route: Route, part: Part, token: Token, hole: Option<Hole>) -> Reply {
+        let is_newer = |record: &PartRecord| record.epoch >= route.epoch;
+        if self.parts.get(&(route.keys, part)).is_some_and(is_newer)
+            && hole != Some(Hole::PlacedOlder)
+        {
+            return Reply::Placed(None);
+        }
+        let placed = PartRecord {
+            epoch: route.epoch,
+            token: Some(token),
+            entries: BTreeSet::new(),
+            elements: 0,
+        };
+        self.parts.insert((route.keys, part), placed);
+        Reply::Placed(Some(token))
+    }
+
+    fn open(
+        &mut self,
+        route: Route,
+        part: Part,
+        token: Token,
+        hole: Option<Hole>,
+    ) -> StepOutcome<()> {
+        let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
+            return StepOutcome::NotFound;
+        };
+        let is_placed = match record.token {
+            Some(found) => found == token || hole == Some(Hole::OpenToken),
+            None => hole == Some(Hole::OpenPlaced),
+        };
+        if record.epoch != route.epoch || !is_placed {
+            return StepOutcome::FilteredOut;
+        }
+        *record = PartRecord {
+            epoch: route.epoch,
+            token: None,
+            entries: BTreeSet::new(),
+            elements: 0,
+        };
+        StepOutcome::Done(())
+    }
+
+    fn remove(
+        &mut self,
+        route: Route,
+        part: Part,
+        passes: impl Fn(&PartRecord) -> bool,
+    ) -> StepOutcome<()> {
+        match self.parts.get(&(route.keys, part)) {
+            None => StepOutcome::NotFound,
+            Some(record) if !passes(record) => StepOutcome::FilteredOut,
+            Some(_) => {
+                self.parts.remove(&(route.keys, part));
+                StepOutcome::Done(())
+            }
+        }
+    }
+
+    fn act(&mut self, route: Route, part: Part, act: Act, hole: Option<Hole>) -> Reply {
+        let Some(record) = self.parts.get_mut(&(route.keys, part)) else {
+            return Reply::Answer(StepOutcome::NotFound);
+        };
+        let is_open = record.token.is_none() || hole == Some(Hole::ActOpen);
+        if record.epoch != route.epoch || !is_open {
+            return Reply::Answer(StepOutcome::FilteredOut);
+        }
+        let before = record.elements;
+        match act {
+            Act::Add(element) => record.elements |= 1 << element,
+            Act::Remove(element) => record.elements &= !(1 << element),
+        }
+        Reply::Answer(StepOutcome::Done(record.elements != before))
+    }
+
+    fn entries(&self, keys: KeyForm, page: Page, range: EntryRange) -> Reply {
+        let record = self.parts.get(&(keys, Part::Page(page)));
+        let all = record.map_or_else(Vec::new, |it| it.entries.iter().copied().collect());
+        let mut entries = in_range(all, range);
+        entries.truncate(range.limit);
+        debug_assert!(range.direction == Direction::NewestFirst || entries.is_sorted());
+        Reply::Entries(self.state(keys, Part::Page(page)), entries)
+    }
+}

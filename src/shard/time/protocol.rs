@@ -1,0 +1,408 @@
+//! The order of the steps: how buckets are made, found, read and deleted by many at once, any of whom may stop for ever.
+//!
+//! * A record of the collection is *placed* first: described, without content, closed by a token that is never used again.
+//!   It is *opened* only by those who knew its token when they found the root still at its epoch. So whoever wakes up after
+//!   the collection was deleted leaves a closed record at worst, and nothing is ever acknowledged into it.
+//! * It is entered into the directory before that look at the root: every open record is found from the top page, and
+//!   whoever deletes the collection sees its entry.
+//! * Pages are deleted behind all that they list.
+//!
+//! All of it is written against [`Steps`], each of which is one atomic operation on one record. `record_steps` does them on a
+//! store; the `model` does them on plain data, in every order.
+
+use std::sync::{PoisonError, RwLock};
+
+use super::calendar::Bucket;
+use super::directory::{Buckets, Entries};
+use super::layout::{Child, Page, Part, Phase, Route};
+use super::rules::{Rule, keeps};
+use super::span::Span;
+use super::steps::{
+    CollectionState, Direction, PartState, ReadError, ReadResult, RootState, StepOutcome, Steps,
+    Token,
+};
+use crate::Result;
+use crate::shard::scheme::Epoch;
+
+/// How often one call may find that others have changed what it has just read. Beyond this, somebody deletes and begins
+/// collections without end.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// What a look at the root has come to.
+#[derive(Debug)]
+enum Seen {
+    Root(RootState, Option<CollectionState>),
+    /// There was a deletion, which was carried to its end: look again.
+    Deletion,
+}
+
+/// What the entering of a part into the directory has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entering {
+    Done,
+    /// The page was missing, and has been made, or one that is to list it.
+    Again,
+    /// The route does not hold any more.
+    Stale,
+}
+
+/// One collection.
+#[derive(Debug)]
+pub(super) struct Protocol<S> {
+    pub(super) steps: S,
+    /// Where it was, and how many roots had been lost before the root was asked.
+    remembered: RwLock<(Option<Route>, u64)>,
+}
+
+impl<S: Steps> Protocol<S> {
+    pub(super) fn new(steps: S) -> Self {
+        Self {
+            steps,
+            remembered: RwLock::default(),
+        }
+    }
+
+    /// A caller that remembers a route.
+    #[cfg(test)]
+    pub(super) fn with_route(steps: S, route: Option<Route>) -> Self {
+        let lost_roots = steps.lost_roots();
+        Self {
+            steps,
+            remembered: RwLock::new((route, lost_roots)),
+        }
+    }
+
+    /// Does something with the record of a part that is made if need be.
+    pub(super) fn add(&self, part: Part, act: &S::Act) -> Result<S::Answer> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.begin_attempt();
+            let Some(route) = self.route_to_add(part)? else {
+                continue;
+            };
+            match self.steps.act(route, part, act)? {
+                StepOutcome::Done(answer) => return Ok(answer),
+                StepOutcome::NotFound => self.make(route, part)?,
+                StepOutcome::FilteredOut => self.resolve(route, part)?,
+            };
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Does something with the record of a part if there is one.
+    pub(super) fn remove(
+        &self,
+        bucket: Bucket,
+        part: Part,
+        act: &S::Act,
+    ) -> Result<Option<S::Answer>> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.begin_attempt();
+            let remembered = self.recalled();
+            let route = match remembered {
+                Some(route) => route,
+                None => match self.read_root()? {
+                    Seen::Root(_, Some(collection)) => collection.route,
+                    Seen::Root(_, None) => return Ok(None),
+                    Seen::Deletion => continue,
+                },
+            };
+            let horizon = self.steps.horizon()?;
+            if horizon.is_some_and(|horizon| bucket < horizon) {
+                return Ok(None);
+            }
+            match self.steps.act(route, part, act)? {
+                StepOutcome::Done(answer) => return Ok(Some(answer)),
+                // By now it may be under other keys.
+                _ if remembered.is_some() && keeps(Rule::AbsentByFreshRoute) => self.forget(),
+                StepOutcome::NotFound => return Ok(None),
+                StepOutcome::FilteredOut => match self.steps.look(route.keys, part)? {
+                    PartState::Open(found) if found == route.epoch => {}
+                    PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+                        self.forget();
+                    }
+                    // Left over, or nothing was added yet.
+                    _ => return Ok(None),
+                },
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Reads buckets from one to another, both included, as far as they are kept. `read` is called again when the
+    /// collection was deleted and begun anew meanwhile.
+    pub(super) fn read<T: Default>(
+        &self,
+        (first, last): (Bucket, Bucket),
+        direction: Direction,
+        mut read: impl FnMut(&S, Route, &mut Buckets<'_, S>) -> ReadResult<T>,
+    ) -> Result<T> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.begin_attempt();
+            let collection = match self.read_root()? {
+                Seen::Root(_, Some(collection)) => collection,
+                Seen::Root(_, None) => return Ok(T::default()),
+                Seen::Deletion => continue,
+            };
+            let kept = self.steps.horizon()?;
+            let first = kept.map_or(first, |horizon| first.max(horizon));
+            if first > last {
+                return Ok(T::default());
+            }
+            let mut buckets = Buckets::new(&self.steps, collection, (first, last), direction);
+            match read(&self.steps, collection.route, &mut buckets) {
+                Ok(read) => return Ok(read),
+                Err(ReadError::Failed(error)) => return Err(error),
+                Err(ReadError::Stale) => {}
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Deletes the collection.
+    pub(super) fn delete(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS_MAX {
+            self.begin_attempt();
+            let root = match self.read_root()? {
+                Seen::Root(root, Some(_)) => root,
+                Seen::Root(_, None) => return Ok(()),
+                Seen::Deletion => continue,
+            };
+            if let StepOutcome::Done(()) = self.steps.mark_deleting(&root)? {
+                // To its end, by this call or by another one.
+                return self.read_root().map(drop);
+            }
+        }
+        Err(self.steps.restless())
+    }
+
+    /// Returns the route to a collection that buckets can be added to. `None`: it was begun, or brought into the present
+    /// form, or a deletion was ended; look again.
+    fn route_to_add(&self, part: Part) -> Result<Option<Route>> {
+        if let Some(route) = self.recalled() {
+            return Ok(Some(route));
+        }
+        match self.read_root()? {
+            Seen::Deletion => Ok(None),
+            Seen::Root(root, None) => self.begin(&root, part).map(|()| None),
+            Seen::Root(root, Some(collection)) => match collection.span {
+                None => Ok(Some(collection.route)),
+                Some(span) => self.convert(&root, collection.route, span).map(|()| None),
+            },
+        }
+    }
+
+    /// Makes the collection. Its epoch is behind those of what lies about there: a root that was deleted by hand has left
+    /// no number to begin after.
+    fn begin(&self, root: &RootState, first: Part) -> Result<()> {
+        let mut after = Epoch::default();
+        // Every generation of the present form has a top page.
+        for part in [Part::Page(Page::Top), first] {
+            match self.steps.look(root.keys, part)? {
+                PartState::Open(found) | PartState::Placed(found, _) => after = after.max(found),
+                PartState::Absent => {}
+            }
+        }
+        if let StepOutcome::FilteredOut = self.steps.begin(root, after)?
+            && let Some(obstacle) = self.steps.obstacle()?
+        {
+            return Err(obstacle);
+        }
+        Ok(())
+    }
+
+    /// Enters the buckets of a span into the directory, and removes the span.
+    fn convert(&self, root: &RootState, route: Route, span: Span) -> Result<()> {
+        let kept = match self.steps.horizon()? {
+            None => Some(span),
+            Some(horizon) => span.intersection(horizon, span.last),
+        };
+        let layout = self.steps.layout();
+        let buckets = kept.map(|kept| layout.buckets(kept.first, kept.last));
+        for bucket in buckets.into_iter().flatten() {
+            for part in layout.parts(bucket) {
+                let is_there = match self.steps.look(route.keys, part)? {
+                    PartState::Open(found) | PartState::Placed(found, _) => found == route.epoch,
+                    PartState::Absent => false,
+                };
+                if is_there {
+                    loop {
+                        match self.enter(route, part)? {
+                            Entering::Done => break,
+                            Entering::Again => {}
+                            Entering::Stale => return Ok(()),
+                        }
+                    }
+                    break;
+                }
+            }
+        }
+        // The top page is there from now on, whatever the span had.
+        if let PartState::Absent = self.steps.look(route.keys, Part::Page(Page::Top))?
+            && !self.make(route, Part::Page(Page::Top))?
+        {
+            return Ok(());
+        }
+        self.steps.remove_span(root, span).map(drop)
+    }
+
+    /// Makes a part that was not there, or the page that is to list it. Returns whether the route still holds, as far as is
+    /// known.
+    fn make(&self, route: Route, part: Part) -> Result<bool> {
+        if keeps(Rule::EnterBeforeEvidence) {
+            match self.enter(route, part)? {
+                Entering::Done => {}
+                Entering::Again => return Ok(true),
+                Entering::Stale => return Ok(false),
+            }
+        }
+        let holds = match self.steps.place(route, part)? {
+            Some(token) => self.open(route, part, token)?,
+            None => true,
+        };
+        if !keeps(Rule::EnterBeforeEvidence) {
+            self.enter(route, part)?;
+        }
+        Ok(holds)
+    }
+
+    /// Goes on with a part that is not open at this route. Returns as [`Protocol::make`].
+    fn resolve(&self, route: Route, part: Part) -> Result<bool> {
+        match self.steps.look(route.keys, part)? {
+            // Whoever has placed it may have been of the old form.
+            PartState::Placed(found, token) if found == route.epoch => {
+                match self.enter(route, part)? {
+                    Entering::Done => self.open(route, part, token),
+                    Entering::Again => Ok(true),
+                    Entering::Stale => Ok(false),
+                }
+            }
+            PartState::Open(found) | PartState::Placed(found, _) if found < route.epoch => {
+                self.make(route, part)
+            }
+            PartState::Open(found) | PartState::Placed(found, _) if found > route.epoch => {
+                self.forget();
+                Ok(false)
+            }
+            // It was opened, or taken away, a moment ago.
+            _ => Ok(true),
+        }
+    }
+
+    /// Opens what was placed, if the collection is still the one for which it was. Returns as [`Protocol::make`].
+    fn open(&self, route: Route, part: Part, token: Token) -> Result<bool> {
+        let is_current = !keeps(Rule::Evidence)
+            || self.steps.root()?.collection.is_some_and(|collection| {
+                collection.phase == Phase::Active && collection.route == route
+            });
+        if is_current {
+            self.steps.open(route, part, token)?;
+        } else {
+            self.steps.displace(route, part, token)?;
+            self.forget();
+        }
+        Ok(is_current)
+    }
+
+    /// Enters a part into the page that lists it, or makes that page.
+    fn enter(&self, route: Route, part: Part) -> Result<Entering> {
+        let Some((page, entry)) = self.steps.layout().listing(part) else {
+            return Ok(Entering::Done);
+        };
+        let holds = match self.steps.enter(route, page, entry)? {
+            StepOutcome::Done(()) => return Ok(Entering::Done),
+            StepOutcome::NotFound => self.make(route, Part::Page(page))?,
+            StepOutcome::FilteredOut => self.resolve(route, Part::Page(page))?,
+        };
+        Ok(if holds {
+            Entering::Again
+        } else {
+            Entering::Stale
+        })
+    }
+
+    /// Reads the root, and carries a deletion to its end.
+    fn read_root(&self) -> Result<Seen> {
+        let lost_roots = self.steps.lost_roots();
+        let root = self.steps.root()?;
+        match root.collection {
+            Some(collection)
+                if collection.phase == Phase::Deleting && keeps(Rule::HelpDeleting) =>
+            {
+                self.finish_deletion(&root, collection)?;
+                Ok(Seen::Deletion)
+            }
+            collection => {
+                // In the old form it has to be looked at again, and converted.
+                let route = collection.filter(|it| it.span.is_none()).map(|it| it.route);
+                self.remember(route, lost_roots);
+                Ok(Seen::Root(root, collection))
+            }
+        }
+    }
+
+    /// What the call has learned before is of no account from here on, but for the route.
+    fn begin_attempt(&self) {
+        self.steps.begin_attempt(|| self.recalled());
+    }
+
+    fn finish_deletion(&self, root: &RootState, collection: CollectionState) -> Result<()> {
+        let layout = self.steps.layout();
+        if let Some(span) = collection.span {
+            for bucket in layout.buckets(span.first, span.last) {
+                self.delete_bucket(collection.route, bucket)?;
+            }
+        }
+        self.delete_page(collection.route, Page::Top)?;
+        self.steps.clear(root).map(drop)
+    }
+
+    /// Deletes all that a page lists, and then the page.
+    fn delete_page(&self, route: Route, page: Page) -> Result<()> {
+        if !keeps(Rule::PageBehindChildren) {
+            self.steps.delete(route, Part::Page(page))?;
+        }
+        let mut entries = Entries::new(page, (i64::MIN, i64::MAX), Direction::OldestFirst);
+        while let Some(entry) = entries.next(&self.steps, route.keys, |state| -> Result<bool> {
+            // What is newer belongs to a collection that was begun since.
+            Ok(matches!(state, PartState::Open(found) if found < route.epoch))
+        })? {
+            match self.steps.layout().child(page, entry) {
+                Child::Page(page) => self.delete_page(route, page)?,
+                Child::Bucket(bucket) => self.delete_bucket(route, bucket)?,
+            }
+        }
+        self.steps.delete(route, Part::Page(page)).map(drop)
+    }
+
+    fn delete_bucket(&self, route: Route, bucket: Bucket) -> Result<()> {
+        for part in self.steps.layout().parts(bucket) {
+            self.steps.delete(route, part)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the remembered route.
+    pub(super) fn recalled(&self) -> Option<Route> {
+        let lost_roots = self.steps.lost_roots();
+        let remembered = self.remembered.read();
+        let (route, as_of) = *remembered.unwrap_or_else(PoisonError::into_inner);
+        // The root that has been lost since may have been this one.
+        route.filter(|_| as_of == lost_roots)
+    }
+
+    fn remember(&self, route: Option<Route>, lost_roots: u64) {
+        if self.recalled() == route && route.is_some() {
+            return;
+        }
+        let remembered = self.remembered.write();
+        let mut remembered = remembered.unwrap_or_else(PoisonError::into_inner);
+        if lost_roots >= remembered.1 {
+            *remembered = (route, lost_roots);
+        }
+    }
+
+    /// Looks at the root next time.
+    pub(super) fn forget(&self) {
+        self.remember(None, self.steps.lost_roots());
+    }
+}

@@ -1,0 +1,43 @@
+//! The rules that the model check takes away one by one, to see that each of them is needed.
+
+/// A rule of the order of the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    /// A record is opened only by those who found the root at its epoch after it was placed.
+    Evidence,
+    /// A record is in the directory before the root is looked at for it.
+    EnterBeforeEvidence,
+    /// Whoever comes upon a deletion ends it first.
+    HelpDeleting,
+    /// A page is deleted behind what it lists.
+    PageBehindChildren,
+    /// That something is not there is told by a route that was read after the call began.
+    AbsentByFreshRoute,
+}
+
+#[cfg(test)]
+thread_local! {
+    static LEFT_OUT: std::cell::Cell<Option<Rule>> = const { std::cell::Cell::new(None) };
+}
+
+/// Leaves a rule out, in this thread, while `run` runs.
+#[cfg(test)]
+pub(super) fn without<R>(rule: Rule, run: impl FnOnce() -> R) -> R {
+    LEFT_OUT.set(Some(rule));
+    let result = run();
+    LEFT_OUT.set(None);
+    result
+}
+
+/// Returns whether a rule is to be kept: always, but in tests of the rules.
+#[cfg(test)]
+pub(super) fn keeps(rule: Rule) -> bool {
+    LEFT_OUT.get() != Some(rule)
+}
+
+/// Returns whether a rule is to be kept: always, but in tests of the rules.
+#[cfg(not(test))]
+#[inline]
+pub(super) const fn keeps(_: Rule) -> bool {
+    true
+}
