@@ -5,10 +5,10 @@
 mod support;
 
 use libfuzzer_sys::fuzz_target;
-use spikelet::operations::exp;
-use spikelet::{Expression, ListOrder, MapOrder, Value};
 use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
+use spikelet::operations::exp;
 use spikelet::value::{List, Map};
+use spikelet::{Expression, ListOrder, MapOrder, Value};
 use support::{BIN, check_stored, run, with_set};
 
 fuzz_target!(|data: &[u8]| {

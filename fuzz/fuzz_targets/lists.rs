@@ -7,8 +7,8 @@ mod support;
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::operations::lists;
-use spikelet::{ListOrder, Value, fuzzing};
 use spikelet::value::ParticleType;
+use spikelet::{ListOrder, Value, fuzzing};
 use support::{BIN, check_stored, piece, put_encoded, read, run, with_set};
 
 const INDEXED: &str = "indexed";

@@ -8,8 +8,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use spikelet::fuzzing::Target;
-use spikelet::{NamespaceConfig, Store};
 use spikelet::record::KeyHash;
+use spikelet::{NamespaceConfig, Store};
 
 const DIGEST: &[u8; 20] = &[7; 20];
 

@@ -2,8 +2,8 @@
 
 #![allow(dead_code)]
 
-use spikelet::{Error, Operation, Set, Store, Value, operations};
 use spikelet::value::ParticleType;
+use spikelet::{Error, Operation, Set, Store, Value, operations};
 
 pub const BIN: &str = "bin";
 

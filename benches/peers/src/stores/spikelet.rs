@@ -3,8 +3,11 @@
 use super::{Key, LogBytes, PeerStore, Value};
 use crate::Result;
 use spikelet::operations::lists;
-use spikelet::{DEFAULT_NAMESPACE, Durability, Error, ListOrder, ListPolicy, ListWriteFlags, Namespace, NamespaceConfig, Set, Store, WritePolicy};
 use spikelet::policy::RecordExistsAction;
+use spikelet::{
+    DEFAULT_NAMESPACE, Durability, Error, ListOrder, ListPolicy, ListWriteFlags, Namespace,
+    NamespaceConfig, Set, Store, WritePolicy,
+};
 use std::path::Path;
 
 /// The bin that holds the value, or the list.
