@@ -298,10 +298,10 @@ pub enum Error {
         /// The key of that record.
         key: Box<str>,
     },
-    /// The record is the root of a sharded collection, and the write would take away what it says of its companions
-    /// (code 22). Nothing was changed.
+    /// The record is the root of a sharded collection, and the write would take away what it says of its companions,
+    /// or write beside them (code 22). Nothing was changed.
     #[error(
-        "record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}, which would orphan its companions: change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
+        "record \"{key}\" of set \"{set}\" is the root of a sharded collection, and {loses}: change other bins only; or delete the collection by its handle first, or bring it back to one record; or allow it by WritePolicy::override_shards"
     )]
     ShardRoot {
         /// The set; empty: none.

@@ -11,7 +11,7 @@ use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
+use crate::record::{Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description};
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
@@ -252,6 +252,10 @@ impl Core {
             });
         if loses_shards {
             target.check_root(ShardLoss::Now).map_err(&refused)?;
+        } else if role == ShardRole::Root
+            && live.is_some_and(|live| changes_sharded_bin(live.payload(), body))
+        {
+            target.check_root(ShardLoss::Beside).map_err(&refused)?;
         }
         let gone = |lsn, results| WriteOutcome {
             generation: 0,

@@ -25,7 +25,7 @@ impl fmt::Display for WriteStop {
     }
 }
 
-/// How a write would take from a root what it says of its companions.
+/// How a write would take from a root what it says of its companions, or contradict it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShardLoss {
@@ -33,13 +33,19 @@ pub enum ShardLoss {
     Now,
     /// It lets the record expire.
     Later,
+    /// It writes the bin of a sharded collection, whose elements are in companions: what is written would not be of the
+    /// collection.
+    Beside,
 }
 
 impl fmt::Display for ShardLoss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Now => "this write drops or changes the bins that describe it",
-            Self::Later => "this write lets it expire",
+            Self::Now => "this write drops or changes the bins that describe it, which would orphan its companions",
+            Self::Later => "this write lets it expire, which would orphan its companions",
+            Self::Beside => {
+                "this write changes the bin of a sharded collection, whose elements are in companion records: use a handle of it"
+            }
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::RecordView;
 use super::view::RawBins;
+use crate::value::ValueRef;
 
 /// Root: where its sharded collections are.
 pub(crate) const SUBKEYS: &str = "subkeys";
@@ -62,6 +63,38 @@ pub(crate) fn keeps_description(old: &[u8], new: &[u8]) -> bool {
         .all(|old| bins(new).any(|new| new.bytes == old.bytes))
 }
 
+/// Whether a record with the body `new` has something in a bin whose collection the one with the body `old` describes as
+/// sharded, and the old one had something else there: it would not be of the collection. Nor may it be taken away while a
+/// transition moves it. O(bins).
+pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
+    let value = |body, name: &[u8]| {
+        let mut found = bins(body).filter(|bin| bin.name == name);
+        found.next().map(|bin| (bin.kind, bin.value))
+    };
+    let is_changed = |name: &[u8], form: ValueRef<'_>| {
+        let (before, after) = (value(old, name), value(new, name));
+        before != after && (after.is_some() || is_in_transition(form))
+    };
+    match value(old, SUBKEYS.as_bytes()).map(|(kind, bytes)| ValueRef::stored(kind, bytes)) {
+        // The keys are the bins of the collections.
+        Some(Ok(ValueRef::Map(forms))) => forms
+            .iter()
+            .filter_map(|entry| entry.ok())
+            .filter_map(|(bin, form)| Some((bin.as_str()?, form)))
+            .any(|(bin, form)| is_changed(bin.as_bytes(), form)),
+        Some(Ok(form)) => {
+            let bin = value(old, SUBKEYS_BIN.as_bytes());
+            bin.is_some_and(|(_, bin)| is_changed(bin, form))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a form says more than a scheme and a number: what is under way.
+fn is_in_transition(form: ValueRef<'_>) -> bool {
+    form.as_list().is_none_or(|form| form.iter().count() > 2)
+}
+
 /// The bins of a body; none of one that is malformed, which the write path finds out.
 fn bins(body: &[u8]) -> RawBins<'_> {
     RecordView::unchecked(body)
@@ -73,6 +106,7 @@ fn bins(body: &[u8]) -> RawBins<'_> {
 mod tests {
     use super::*;
     use crate::record::Bins;
+    use crate::value::{Map, Value};
 
     fn body(bins: &[(&str, i64)]) -> Vec<u8> {
         let mut named = Bins::new();
@@ -102,6 +136,46 @@ mod tests {
         }
         assert_eq!(ShardRole::of(&[]), ShardRole::None);
         assert_eq!(ShardRole::of(&[9, 200, 1]), ShardRole::None);
+    }
+
+    #[test]
+    fn a_bin_is_changed_where_its_collection_is_sharded() {
+        let of = |subkeys: Value, bins: &[(&str, i64)]| {
+            let mut named = Bins::new();
+            named.set("subkeys", subkeys).unwrap();
+            named.set("subkeys_bin", "followers").unwrap();
+            for (name, value) in bins {
+                named.set(name, *value).unwrap();
+            }
+            let mut body = Vec::new();
+            named.write_body(&mut body).unwrap();
+            body
+        };
+        let list = || Value::from(vec![Value::from("hash-shards"), 2.into()]);
+        let both =
+            [("followers", list()), ("feed", list())].map(|(bin, form)| (Value::from(bin), form));
+        let map = || Value::Map(Map::from(both.to_vec()));
+        for (subkeys, name, is_changed) in [
+            (list(), "followers", true),
+            (list(), "feed", false),
+            (map(), "followers", true),
+            (map(), "feed", true),
+            (map(), "name", false),
+        ] {
+            let (old, new) = (of(subkeys.clone(), &[]), of(subkeys, &[(name, 1)]));
+            assert_eq!(changes_sharded_bin(&old, &new), is_changed, "{name}");
+            // What does not belong there may be taken away.
+            assert!(!changes_sharded_bin(&new, &old), "{name}");
+            assert!(!changes_sharded_bin(&new, &new));
+        }
+        let moving = Value::from(vec![
+            Value::from("hash-shards"),
+            2.into(),
+            "splitting".into(),
+        ]);
+        let (old, new) = (of(moving.clone(), &[("followers", 1)]), of(moving, &[]));
+        assert!(changes_sharded_bin(&old, &new) && !changes_sharded_bin(&old, &old));
+        assert!(!changes_sharded_bin(&body(&[("a", 1)]), &body(&[("a", 2)])));
     }
 
     #[test]

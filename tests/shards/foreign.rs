@@ -23,9 +23,11 @@ fn sharded(store: &Store, shards: u64) -> ShardedList<Set> {
     list
 }
 
-/// What an old program writes.
+/// What an old program writes, which nothing keeps from it.
 fn put_foreign(set: &Set) {
-    set.put("key", [("bin", foreign())]).unwrap();
+    let by_force = WritePolicy::default().override_shards(true);
+    set.put_with(&by_force, "key", [("bin", foreign())])
+        .unwrap();
 }
 
 fn foreign() -> Value {

@@ -308,3 +308,49 @@ fn a_collection_is_not_sharded_over_the_records_of_users() {
         Err(Error::ShardKeyCollision { .. })
     ));
 }
+
+#[test]
+fn what_others_write_beside_a_sharded_collection_is_refused() {
+    let store = Store::in_memory().unwrap();
+    let set = store.set(SET).unwrap();
+    let followers = sharded(&store, "alice");
+    let unique = spikelet::ListPolicy::default();
+    let beside = [
+        spikelet::operations::lists::append(&unique, "followers", 10),
+        put("followers", "text"),
+    ];
+    let force = WritePolicy::default().override_shards(true);
+    for operation in &beside {
+        let refused = set
+            .operate("alice", std::slice::from_ref(operation))
+            .unwrap_err();
+        let told = refused.to_string();
+        assert!(
+            matches!(
+                refused,
+                Error::ShardRoot {
+                    loses: ShardLoss::Beside,
+                    ..
+                }
+            ),
+            "{told}"
+        );
+        assert!(told.contains("use a handle"), "{told}");
+    }
+    assert!(set.put("alice", [("followers", 1)]).is_err());
+    // Other bins are anybody's, and the bin of another collection that is not sharded.
+    set.put("alice", [("name", "Alice")]).unwrap();
+    let following = ShardedList::new(&store, SET, "alice", "following").unwrap();
+    assert!(following.add(1).unwrap());
+    let append = spikelet::operations::lists::append(&unique, "following", 2);
+    set.operate("alice", &[append]).unwrap();
+    assert_eq!(ids(&followers), ten());
+    // By force it happens, is found out, and can be taken back.
+    set.operate_with(&force, "alice", &beside[..1]).unwrap();
+    set.operate("alice", &[delete_bin("followers")]).unwrap();
+    assert_eq!(ids(&list(&store, "alice")), ten());
+    // Back in one record, it is a list like any other.
+    followers.shards().deactivate().unwrap();
+    set.operate("alice", &beside[..1]).unwrap();
+    assert_eq!(followers.len().unwrap(), 11);
+}

@@ -107,7 +107,7 @@ fn nan_that_comes_at_the_last_moment_is_moved() {
     list.shards()
         .on_progress(|_| {
             if let Some(append) = nan.take() {
-                set.operate("k", &[append]).unwrap();
+                set.operate_with(&by_force(), "k", &[append]).unwrap();
             }
             ControlFlow::Continue(())
         })

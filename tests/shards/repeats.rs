@@ -261,7 +261,7 @@ fn an_element_that_comes_twice_at_the_last_moment_is_moved_as_often() {
     list.shards()
         .on_progress(|_| {
             if let Some(append) = twice.take() {
-                set.operate("k", &[append]).unwrap();
+                set.operate_with(&by_force(), "k", &[append]).unwrap();
             }
             ControlFlow::Continue(())
         })
