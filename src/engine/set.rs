@@ -78,6 +78,8 @@ pub struct OperateResult {
     /// [`NamespaceConfig::max_record_bytes`](crate::NamespaceConfig::max_record_bytes) counts: its header, stored key and
     /// bins. 0 if it was deleted.
     pub record_bytes: u64,
+    /// When the record expires now, in seconds since 2010; 0: never, or it was deleted.
+    pub void_time: u32,
     /// How many writers held the record or waited for it when this call came; 0: none. `None` for a call that only reads,
     /// and from a store that does not know. [`ShardPolicy::contention`](crate::shard::ShardPolicy::contention) is judged by it.
     pub queued_behind: Option<usize>,

@@ -66,6 +66,10 @@ impl AutoSharder {
         act: &Act,
         reply: &ActReply,
     ) -> Option<NextStep> {
+        // Records of a sharded collection do not expire: this one would lose its time without anybody's asking.
+        if route.is_none() && reply.expires {
+            return None;
+        }
         let mut load = Load {
             shards: shards_of(route),
             record_bytes: reply.record_bytes,

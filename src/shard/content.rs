@@ -70,6 +70,8 @@ pub(crate) struct ActReply {
     pub(crate) values: Answer,
     /// What the record takes then, in bytes.
     pub(crate) record_bytes: u64,
+    /// Whether the record is to expire.
+    pub(crate) expires: bool,
     /// How many writers held the record or waited for it when the call came; `None`: the store does not know.
     pub(crate) queued_behind: Option<usize>,
 }

@@ -74,14 +74,17 @@ impl<R: RecordSet> ShardedCounter<R> {
         policy: &WritePolicy,
     ) -> Result<Self> {
         let (records, key) = (store.records(set)?, key.into().into_owned());
-        let handle = Handle::new(records, key, bin, Collection::Counter, policy)?;
+        let mut handle = Handle::new(records, key, bin, Collection::Counter, policy)?;
+        // A counter never becomes large.
+        handle.set_policy(ShardPolicy::manual().contention(true));
         Ok(Self {
             handle,
             next: AtomicU64::new(RandomState::new().hash_one(0)),
         })
     }
 
-    /// Sets when the counter is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.
+    /// Sets when the counter is sharded of its own accord. Without this call it is where writers queue for it, and its shards
+    /// are merged when it has become quiet: [`ShardPolicy::contention`] and [`ShardPolicy::merge_when_quiet`].
     #[must_use]
     pub fn policy(mut self, policy: ShardPolicy) -> Self {
         self.handle.set_policy(policy);

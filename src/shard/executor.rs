@@ -391,6 +391,7 @@ impl Executor {
             operated => operated?,
         };
         let (record_bytes, queued_behind) = (operated.record_bytes, operated.queued_behind);
+        let expires = operated.void_time != 0;
         let mut values = vec![None; encoded.operations.len() - encoded.edits];
         for result in operated.results {
             let asked = result.operation.checked_sub(encoded.edits);
@@ -402,6 +403,7 @@ impl Executor {
             Some(ActReply {
                 values,
                 record_bytes,
+                expires,
                 queued_behind,
             })
         };

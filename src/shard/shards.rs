@@ -33,7 +33,8 @@ use crate::{Error, RecordSet, Result};
 /// from the root the bins that say where the companions are is refused ([`Error::ShardRoot`]), and so
 /// is a write to a companion by its own key, unless
 /// [`WritePolicy::override_shards`](crate::WritePolicy::override_shards) allows it; handles then read the root again. Wire
-/// clients are not refused. [`Shards::delete`] deletes the whole collection. Records of a sharded collection do not expire.
+/// clients are not refused. [`Shards::delete`] deletes the whole collection. Records of a sharded collection do not expire; a
+/// record that is to expire is sharded only when it is asked for here, and by no policy.
 ///
 /// A handle keeps the key and the filter of each companion that it has met: 2 KB for one, about 700 bytes for each of many
 /// (2.8 MB for 4,096). The filters, most of that, go when the shards change. Threads may share a handle.

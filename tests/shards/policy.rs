@@ -145,11 +145,16 @@ fn without_such_a_policy_a_writer_that_is_refused_is_told() {
     assert!(matches!(refused, Error::KeyBusy { .. }), "{refused}");
     assert_eq!(list.shards().state().unwrap().shards, 0);
 
-    let counter = ShardedCounter::new(&store, "set", "counter", "bin").unwrap();
-    counter.add(1).unwrap();
-    let refused = while_it_is_written(&set, "counter", || counter.add(1)).unwrap_err();
+    let counter = || ShardedCounter::new(&store, "set", "counter", "bin").unwrap();
+    let manual = counter().policy(ShardPolicy::manual());
+    manual.add(1).unwrap();
+    let refused = while_it_is_written(&set, "counter", || manual.add(1)).unwrap_err();
     assert!(matches!(refused, Error::KeyBusy { .. }), "{refused}");
-    assert_eq!(counter.read().unwrap(), 1);
+    assert_eq!(manual.read().unwrap(), 1);
+    // Counters shard by contention if nothing else is said.
+    while_it_is_written(&set, "counter", || counter().add(1)).unwrap();
+    assert!(counter().shards().state().unwrap().shards > 1);
+    assert_eq!(manual.read().unwrap(), 2);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Records of a sharded collection, and those who know nothing of it: what would orphan companions, or write into one, is
 //! refused unless it is asked for, and no handle goes on writing where nobody finds it.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -8,9 +9,10 @@ use spikelet::error::ShardLoss;
 use spikelet::operations::{add, append, delete_all_bins, delete_bin, put, touch};
 use spikelet::policy::RecordExistsAction;
 use spikelet::shard::{ShardPolicy, TimeWidth, sharded_collections};
+use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, Expiration, Lsn, Result, Set, ShardedCounter, ShardedList, Store, TimeShards, Value,
-    WritePolicy,
+    DEFAULT_NAMESPACE, Error, Expiration, Lsn, NamespaceConfig, Result, Set, ShardedCounter,
+    ShardedList, Store, TimeShards, Value, WritePolicy,
 };
 
 const SET: &str = "users";
@@ -353,4 +355,38 @@ fn what_others_write_beside_a_sharded_collection_is_refused() {
     followers.shards().deactivate().unwrap();
     set.operate("alice", &beside[..1]).unwrap();
     assert_eq!(followers.len().unwrap(), 11);
+}
+
+#[test]
+fn a_collection_that_is_to_expire_stays_in_its_record_and_does() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let hour = Duration::from_secs(3_600);
+    let expiring = WritePolicy::default().expiration(Expiration::After(hour));
+    let small = ShardPolicy::default().record_bytes_max(500);
+    let list = ShardedList::new_with(&store, "x", "expiring", "b", &expiring)
+        .unwrap()
+        .policy(small);
+    let lasting = ShardedList::new(&store, "x", "lasting", "b")
+        .unwrap()
+        .policy(small);
+    for id in 0..1_000 {
+        list.add(id).unwrap();
+        lasting.add(id).unwrap();
+    }
+    assert_eq!(list.shards().state().unwrap().shards, 0);
+    assert!(lasting.shards().state().unwrap().shards > 1);
+    clock.advance_ms(3_700_000);
+    assert_eq!((list.len().unwrap(), lasting.len().unwrap()), (0, 1_000));
+}
+
+#[test]
+fn a_list_that_is_to_expire_is_refused_where_its_record_is_full() {
+    let config = NamespaceConfig::new(DEFAULT_NAMESPACE).max_record_bytes(4_096);
+    let store = Store::builder().namespace(config).open().unwrap();
+    let expiring = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
+    let list = ShardedList::new_with(&store, "x", "expiring", "b", &expiring).unwrap();
+    let refused = (0..10_000).find_map(|id| list.add(id).err()).unwrap();
+    assert!(matches!(refused, Error::RecordTooBig { .. }), "{refused}");
+    assert_eq!(list.shards().state().unwrap().shards, 0);
 }

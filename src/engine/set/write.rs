@@ -345,6 +345,7 @@ impl Set {
         Ok(OperateResult {
             generation: wrote.generation,
             record_bytes: wrote.record_bytes,
+            void_time: wrote.void_time,
             queued_behind: Some(wrote.queued_behind),
             lsn: wrote.lsn,
             results: wrote.results,
@@ -365,6 +366,7 @@ impl Set {
             Ok(OperateResult {
                 generation: entry.generation(),
                 record_bytes: record_bytes(entry.key(), entry.payload()),
+                void_time: entry.void_time(),
                 queued_behind: None,
                 lsn: None,
                 results: read(&entry)?,

@@ -10,7 +10,7 @@ use crate::shard::protocol::start::{Goal, Start};
 use crate::shard::protocol::{
     Done, Observation, Place, Read, Reply, Request, Root, Route, RouteHint,
 };
-use crate::shard::scheme::{SHARD_OF, Scheme};
+use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
 use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
@@ -112,6 +112,9 @@ impl<R: RecordSet> Handle<R> {
         let Some(shards) = further else {
             return Err(refused);
         };
+        if route.is_none() && self.root_expires()? {
+            return Err(refused);
+        }
         self.shard_further(route, shards)
             .map_err(|in_the_way| match refused {
                 Error::RecordTooBig { .. } => in_the_way,
@@ -120,6 +123,16 @@ impl<R: RecordSet> Handle<R> {
                     refused
                 }
             })
+    }
+
+    /// Returns whether the root is to expire, which it does no more once its collection is sharded.
+    fn root_expires(&self) -> Result<bool> {
+        let policy = WritePolicy::default();
+        let look = [get_bin(SUBKEYS)];
+        match self.records.operate_on(&policy, self.key(), &look) {
+            Err(Error::NotFound { .. }) => Ok(false),
+            root => Ok(root?.void_time != 0),
+        }
     }
 
     /// Carries a transition from its beginning to its end. `observe` sees how far it has come, and may stop it at each
