@@ -89,8 +89,8 @@ pub enum Error {
     },
     /// The record's generation is not the one that the policy asks for (code 3).
     #[error(
-        "generation {expected} was expected, {} is at {found}: read it again and repeat the edit",
-        Subject(record)
+        "generation {expected} was expected, {}",
+        found_generation(*found, record)
     )]
     Generation {
         /// The generation of the policy.
@@ -147,8 +147,9 @@ pub enum Error {
     },
     /// The bin's type does not fit the operation (code 12).
     #[error(
-        "{operation} does not apply to bin \"{bin}\"{}, which holds a {found}",
-        OfRecord(record)
+        "{operation} does not apply to bin \"{bin}\"{}, which holds {}",
+        OfRecord(record),
+        with_article(found)
     )]
     IncompatibleType {
         /// The bin.
@@ -391,6 +392,25 @@ fn largest(bin: &Option<(Box<str>, u64)>) -> String {
     bin.as_ref()
         .map(|(name, size)| format!(" (largest bin: \"{name}\", {size} bytes)"))
         .unwrap_or_default()
+}
+
+/// A noun behind its article.
+pub(crate) fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    };
+    format!("{article} {noun}")
+}
+
+/// What a message says of the generation that was found; 0: there is no record.
+fn found_generation(found: u16, record: &Option<Box<RecordId>>) -> String {
+    let record = Subject(record);
+    match found {
+        0 => format!("{record} does not exist: create it without an expected generation"),
+        found => format!("{record} is at {found}: read it again and repeat the edit"),
+    }
 }
 
 impl Error {

@@ -157,7 +157,7 @@ pub mod policy {
 /// use std::{sync::Arc, time::Duration};
 ///
 /// // Tests of what expires need not wait.
-/// let clock = Arc::new(ManualClock::at(1_900_000_000_000));
+/// let clock = Arc::new(ManualClock::at(500_000_000_000));
 /// let sessions = Store::builder().clock(clock.clone()).open()?.set("sessions")?;
 /// let minute = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
 /// sessions.put_with(&minute, "token", [("user", "alice")])?;
@@ -170,7 +170,7 @@ pub mod storage {
     pub use crate::engine::HotRecord;
     pub use spikelet_storage::{
         Clock, Damage, DeviceError, FullCause, MaintenanceReport, ManualClock, Opening,
-        OpeningStep, SetUsage, Stats, SystemClock, Traffic, Verification,
+        OpeningStep, ReadMode, SetUsage, Stats, SystemClock, Traffic, Verification,
     };
 }
 

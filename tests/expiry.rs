@@ -112,3 +112,18 @@ fn a_record_that_never_expires_keeps_that_too() {
     set.put_with(&keep(), "alice", [("visits", 3)]).unwrap();
     assert_eq!(left(&set, &clock), None);
 }
+
+#[test]
+fn the_time_of_the_last_update_stays_at_its_greatest_value() {
+    let greatest = (1_u64 << 40) - 1; // November 2044
+    let clock = Arc::new(ManualClock::at(greatest - 1_000));
+    let store = Store::builder().clock(clock.clone()).open().unwrap();
+    let set = store.set("x").unwrap();
+    for (passed_ms, last_update_ms) in [(0, greatest - 1_000), (2_000, greatest), (5_000, greatest)]
+    {
+        clock.advance_ms(passed_ms);
+        set.put("k", [("b", 1)]).unwrap();
+        let header = set.get_header("k").unwrap().unwrap();
+        assert_eq!(header.last_update_ms, last_update_ms);
+    }
+}

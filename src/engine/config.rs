@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use spikelet_storage::{Clock, Durability, OpeningProgress, Options, Storage};
+use spikelet_storage::{Clock, Durability, OpeningProgress, Options, ReadMode, Storage};
 
 use crate::record::KeyHash;
 use crate::{Error, Result};
@@ -34,7 +34,7 @@ pub struct NamespaceConfig {
     pub name: String,
     /// How many files the log is striped over (1..=15). Fixed at creation. Default: 1.
     pub devices: usize,
-    /// The most each of them may grow to, in bytes (at most 512 GiB, and 48 MiB for all together at least). Fixed at creation. Default: 64 GiB.
+    /// The most each of them may grow to, in bytes (at most 512 GiB, and 41 MiB for all together at least). Fixed at creation. Default: 64 GiB.
     pub max_device_bytes: u64,
     /// How keys become digests. Fixed at creation. Default: XXH3.
     pub key_hash: KeyHash,
@@ -50,6 +50,9 @@ pub struct NamespaceConfig {
     /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
     /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
+    /// How records are read from the devices: where they lie in a mapping, the default, or by calls, so that a sector that has
+    /// become unreadable is an error and not a signal.
+    pub read_mode: ReadMode,
     /// How many writers may queue for one record; one more gets [`Error::KeyBusy`]. 0 = never queue. Default: 1,000, so
     /// that threads of one service wait for one another, as long as their policy's
     /// [`total_timeout`](crate::WritePolicy::total_timeout) says; a server has Aerospike's limit
@@ -86,6 +89,7 @@ impl NamespaceConfig {
             durability,
             image_bytes_max,
             max_space_wait,
+            read_mode,
             write_lanes,
             defrag_threshold_percent,
             defrag_bytes_per_second,
@@ -102,6 +106,7 @@ impl NamespaceConfig {
             default_time_to_live: None,
             image_bytes_max,
             max_space_wait,
+            read_mode,
             max_waiters: DEFAULT_MAX_WAITERS,
             write_lanes,
             defrag_threshold_percent,
@@ -160,6 +165,13 @@ impl NamespaceConfig {
     #[must_use]
     pub const fn image_bytes_max(mut self, image_bytes_max: u64) -> Self {
         self.image_bytes_max = image_bytes_max;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::read_mode`]: how records are read from the devices.
+    #[must_use]
+    pub const fn read_mode(mut self, read_mode: ReadMode) -> Self {
+        self.read_mode = read_mode;
         self
     }
 
@@ -244,6 +256,7 @@ impl NamespaceConfig {
         options.durability = self.durability;
         options.image_bytes_max = self.image_bytes_max;
         options.max_space_wait = self.max_space_wait;
+        options.read_mode = self.read_mode;
         options.max_waiters = self.max_waiters;
         options.write_lanes = self.write_lanes;
         options.defrag_threshold_percent = self.defrag_threshold_percent;

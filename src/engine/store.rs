@@ -108,7 +108,8 @@ impl StoreBuilder {
     /// Opens the store.
     ///
     /// # Errors
-    /// [`Error::Storage`]: the directory or a file cannot be used, is open already, or is not one of ours; it says which.
+    /// [`Error::InUse`] if the store is open already, [`Error::PermissionDenied`], and [`Error::Storage`] for a directory or file
+    /// that cannot be used or is not one of ours; each says which.
     /// [`Error::Parameter`]: a configuration that cannot be.
     pub fn open(mut self) -> Result<Store> {
         check_dir(self.dir.as_deref())?;

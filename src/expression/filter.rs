@@ -5,6 +5,7 @@ use super::node::Program;
 use super::scope::{BinSource, RecordFacts, Scope};
 use super::types::ExpType;
 use super::value::ExpValue;
+use crate::error::with_article;
 use crate::{Error, Result};
 
 /// What the metadata alone say.
@@ -32,8 +33,8 @@ impl Expression {
         match program.kind {
             None | Some(ExpType::Bool) => Ok(Filter { program }),
             Some(other) => Err(Error::parameter(format!(
-                "expression: a filter must be true or false, this is a {}",
-                other.name()
+                "expression: a filter must be true or false, this is {}",
+                with_article(other.name())
             ))),
         }
     }

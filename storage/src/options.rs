@@ -163,7 +163,7 @@ impl Options {
             return refuse(
                 "max_device_bytes",
                 value,
-                "room for five blocks of 8 MiB over all devices",
+                "room for five blocks of 8 MiB over all devices, besides the header of each: 41 MiB for one",
             );
         }
         if self.durability == Durability::Interval(Duration::ZERO) {

@@ -178,7 +178,7 @@ impl Header {
         let words = [
             u64::from(body_check) << 32,
             (self.lsn.0 & LSN_MASK) | (u64::from(self.generation) << LSN_BITS),
-            (self.last_update_ms & LUT_MASK) | (u64::from(self.body_bytes) << LUT_BITS),
+            self.last_update_ms.min(LUT_MASK) | (u64::from(self.body_bytes) << LUT_BITS),
             u64::from_le_bytes(*digest_0),
             u64::from_le_bytes(*digest_1),
             u64::from(digest_2) | (u64::from(self.void_time) << 32),
