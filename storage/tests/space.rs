@@ -535,3 +535,30 @@ fn a_group_waits_for_space_as_a_single_write_does() {
         assert!(get(&namespace, &digest(record)).unwrap().unwrap() == expected);
     }
 }
+
+#[test]
+fn a_full_disk_takes_the_deletes_of_small_records_in_any_order() {
+    for (newest_first, maintained) in [(false, false), (true, false), (false, true), (true, true)] {
+        let disks = simulated(1, 40);
+        disks[0].set_space_bytes(common::device_bytes(11));
+        let (namespace, _) = Namespace::open(options(devices(&disks), 40)).unwrap();
+        let count = fill(&namespace, 4_000);
+        assert!(count > 10_000, "{count}");
+        if maintained {
+            let _ = namespace.maintain();
+        }
+        for at in 0..count {
+            let record = if newest_first { count - 1 - at } else { at };
+            let there = delete(&namespace, &digest(record));
+            assert!(there.unwrap_or_else(|error| {
+                panic!("newest first {newest_first}, maintained {maintained}: delete {at} of {count}: {error}")
+            }));
+            if maintained && at % 500 == 0 {
+                // There may be nothing yet that could be won.
+                let _ = namespace.maintain();
+            }
+        }
+        namespace.maintain().unwrap();
+        put(&namespace, &digest(1), b"there is room").unwrap();
+    }
+}

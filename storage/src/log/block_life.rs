@@ -80,19 +80,34 @@ impl Log {
                     }
                     next => next?,
                 };
-                let closed = self
-                    .back_block(next)
-                    .and_then(|()| self.close_block(number, state, volume));
-                if let Err(error) = closed {
-                    self.space.give_back(next, false);
-                    return Err(self.refused(purpose, error));
-                }
-                self.open_block(number, state, next, purpose)?;
+                self.replace_open_block(number, state, next, purpose)?;
             } else {
                 let next = self.take_block(purpose)?;
                 self.open_block(number, state, next, purpose)?;
             }
         }
+    }
+
+    /// Closes the lane's open block and opens another one in its place.
+    pub(super) fn replace_open_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        next: BlockId,
+        purpose: Purpose,
+    ) -> Result<()> {
+        let closed = self.back_block(next).and_then(|()| match &state.open {
+            Some(open) => {
+                let volume = self.volume_of(open.id)?;
+                self.close_block(number, state, volume)
+            }
+            None => Ok(()),
+        });
+        if let Err(error) = closed {
+            self.space.give_back(next, false);
+            return Err(self.refused(purpose, error));
+        }
+        self.open_block(number, state, next, purpose)
     }
 
     /// Keeps a free block backed, once that is a small part of the store: on a full disk, defragmentation could move nothing
@@ -328,7 +343,7 @@ impl Log {
         }
     }
 
-    fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
+    pub(super) fn take_block(&self, purpose: Purpose) -> Result<BlockId> {
         self.space
             .take(&self.volumes, purpose)?
             .ok_or_else(|| match purpose {

@@ -136,6 +136,11 @@ impl Directory {
         directory_bytes(self.entries + 3)
     }
 
+    /// How many bytes it takes at most once it is ended.
+    pub(crate) const fn bytes_when_ended(&self) -> u64 {
+        directory_bytes(self.entries + 2)
+    }
+
     pub(crate) const fn bytes(&self) -> u64 {
         directory_bytes(self.entries)
     }

@@ -121,6 +121,17 @@ impl OpenBlock {
 
     /// Puts disk space behind the block up to `to` and for its directory.
     pub(crate) fn back(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+        self.back_entries(volume, to)?;
+        self.back_directory(volume, self.directory.bytes_with_one_more())
+    }
+
+    /// Puts disk space behind what ends the block. Where an entry was appended before, it is there.
+    fn back_end(&mut self, volume: &Volume) -> Result<(), DeviceError> {
+        self.back_entries(volume, self.tail + FILLER_BYTES_MIN)?;
+        self.back_directory(volume, self.directory.bytes_when_ended())
+    }
+
+    fn back_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
         let offset = self.id.offset_bytes();
         let to = to.min(BLOCK_BYTES);
         if to > self.backed_to {
@@ -140,14 +151,31 @@ impl OpenBlock {
             };
             self.backed_to = backed;
         }
-        let from = BLOCK_BYTES - self.directory.bytes_with_one_more();
-        if from < self.backed_from {
-            let has = BLOCK_BYTES - self.backed_from;
-            let from = from.min(BLOCK_BYTES.saturating_sub(2 * has)) / PAGE_BYTES * PAGE_BYTES;
-            let len = self.backed_from - from;
-            volume.device().reserve(offset + from, len)?;
-            self.backed_from = from;
+        Ok(())
+    }
+
+    fn back_directory(&mut self, volume: &Volume, bytes: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
+        let least = BLOCK_BYTES - bytes;
+        if least >= self.backed_from {
+            return Ok(());
         }
+        let has = BLOCK_BYTES - self.backed_from;
+        let least = least / PAGE_BYTES * PAGE_BYTES;
+        let wanted = least.min(BLOCK_BYTES.saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
+        let reserve = |from: u64| {
+            let device = volume.device();
+            device.reserve(offset + from, self.backed_from - from)
+        };
+        self.backed_from = match reserve(wanted) {
+            Ok(()) => wanted,
+            // The last pages of a disk: no more than is needed.
+            Err(DeviceError::Full { .. }) if least > wanted => {
+                reserve(least)?;
+                least
+            }
+            Err(other) => return Err(other),
+        };
         Ok(())
     }
 }
@@ -394,7 +422,7 @@ impl LockedLane<'_> {
         };
         let device = self.volume.device();
         let offset = open.id.offset_bytes();
-        open.back(self.volume, open.tail + FILLER_BYTES_MIN)?;
+        open.back_end(self.volume)?;
         open.directory.end(unit_of(open.tail));
         let end = BLOCK_BYTES - open.directory.bytes();
         let left = end.saturating_sub(open.tail);

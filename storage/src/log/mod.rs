@@ -82,6 +82,9 @@ thread_local! {
     static LANE_HINT: Cell<usize> = const { Cell::new(0) };
 }
 
+/// How many free blocks are tried where the disk has no room behind the open one: the first may be one that was only prepared.
+const BACKED_TRIES: usize = 3;
+
 impl Log {
     /// A log over empty or scanned devices; [`Log::start`] begins it. There are fewer lanes than asked for where the
     /// devices are too small for a block and a reserved block for each.
@@ -312,22 +315,26 @@ impl Log {
         }
         let mut entry = Assembled::new(parts);
         let (number, mut state) = self.lane(purpose)?;
-        let volume = self.open_block_for(number, &mut state, entry.bytes(), purpose)?;
-        let mut lane = LockedLane {
-            number,
-            state: &mut state,
-            volume,
-            staging: self.staging(),
-        };
-        let draw = |header: &mut Header| {
-            if purpose != Purpose::Defrag {
-                header.lsn = Lsn(self.next_lsn.fetch_add(1, Ordering::SeqCst));
+        let mut location =
+            self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
+        // Where the disk has no room behind the open block, a block that was kept for this has.
+        for _ in 0..BACKED_TRIES {
+            let is_full = matches!(&location, Err(Error::Device(DeviceError::Full { .. })));
+            if !is_full || purpose == Purpose::Write || !self.space.has_backed() {
+                break;
             }
-        };
-        let location = lane
-            .append(purpose, &mut header, &mut entry, group, draw)
-            .map_err(|error| self.refused(purpose, error))?
-            .ok_or_else(|| self.no_space())?;
+            let next = self.take_block(purpose)?;
+            let replaced = self.replace_open_block(number, &mut state, next, purpose);
+            if replaced.is_err() && !self.space.has_backed() {
+                replaced?;
+            }
+            location =
+                self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
+        }
+        let location = location.map_err(|error| match error {
+            Error::Device(error) => self.refused(purpose, error),
+            error => error,
+        })?;
         // Counted before the lane is unlocked: a block that is closed next has its count.
         let block = self.block_of(location);
         debug_assert!(block.is_some(), "{location:?} is in no block");
@@ -340,6 +347,34 @@ impl Log {
             units: header.span_units,
             lsn: header.lsn,
         })
+    }
+
+    /// Appends an entry to the open block of a lane, or to a new one if that is full.
+    fn append_to_lane(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        header: &mut Header,
+        entry: &mut Assembled,
+        group: Option<u64>,
+    ) -> Result<Location> {
+        let volume = self.open_block_for(number, state, entry.bytes(), purpose)?;
+        let mut lane = LockedLane {
+            number,
+            state,
+            volume,
+            staging: self.staging(),
+        };
+        let draw = |header: &mut Header| {
+            if purpose != Purpose::Defrag {
+                header.lsn = Lsn(self.next_lsn.fetch_add(1, Ordering::SeqCst));
+            }
+        };
+        let appended = lane.append(purpose, header, entry, group, draw);
+        appended
+            .map_err(Error::Device)?
+            .ok_or_else(|| self.no_space())
     }
 
     /// The error of an append for want of space, or another one of a device.

@@ -4,7 +4,7 @@
 use crate::core::{Core, Counters};
 use crate::device::BLOCK_BYTES;
 use crate::epoch::{self, Guard};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
 use crate::lock::record_lock::RecordLock;
@@ -67,7 +67,12 @@ impl Core {
         let mut moved = 0;
         let victims = self.leftovers(&state);
         for id in &victims {
-            moved += self.empty_block(&mut state, *id)?.unwrap_or_default();
+            match self.empty_block(&mut state, *id) {
+                Ok(bytes) => moved += bytes.unwrap_or_default(),
+                // What is dead as a whole needs no room, and makes some.
+                Err(Error::NoSpace { .. }) => break,
+                Err(error) => return Err(error),
+            }
             if moved >= GATHERED_BYTES_MAX {
                 break;
             }
@@ -557,6 +562,10 @@ impl Core {
 /// and to write what is live (cost-benefit cleaning: Rosenblum and Ousterhout, The Design and Implementation of a
 /// Log-Structured File System, 1992).
 fn merit_of(filled_units: u32, live_units: u32, age: u64) -> f64 {
+    if live_units == 0 {
+        // To win it costs nothing, not even room, which the others may need.
+        return f64::INFINITY;
+    }
     let live = (f64::from(live_units) / f64::from(filled_units.max(1))).min(1.0);
     (1.0 - live) * (age + 1) as f64 / (1.0 + live)
 }
