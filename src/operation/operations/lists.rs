@@ -5,6 +5,9 @@
 //! positions and ranks count from the end. A position or rank that does not exist is an error, a range is clipped to what
 //! there is. The rank of an element is its position in the order of values.
 //!
+//! Whether a value is there: [`get_by_value`] with [`ListReturnType::Exists`](crate::ListReturnType::Exists). The page behind a
+//! value of an ordered list: [`get_by_value_relative_rank_range_count`] with rank 1.
+//!
 //! ```
 //! # fn main() -> spikelet::Result<()> {
 //! use spikelet::operations::lists;
