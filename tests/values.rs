@@ -258,3 +258,21 @@ fn a_record_shows_its_bins() {
         assert!(shown.contains(part), "{part} in {shown}");
     }
 }
+
+#[test]
+fn lists_and_maps_of_a_record_show_what_is_in_them() {
+    let set = spikelet::Store::in_memory().unwrap().set("x").unwrap();
+    let scores = Value::from(BTreeMap::from([("ada", 310)]));
+    set.put(
+        "k",
+        [("tags", Value::from(vec!["a", "b"])), ("scores", scores)],
+    )
+    .unwrap();
+    let shown = format!("{:?}", set.get("k").unwrap().unwrap());
+    for part in [
+        r#""tags": List([String("a"), String("b")])"#,
+        r#""scores": Map({String("ada"): Int(310)})"#,
+    ] {
+        assert!(shown.contains(part), "{shown}");
+    }
+}

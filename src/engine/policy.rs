@@ -26,10 +26,28 @@ pub enum RecordExistsAction {
 }
 
 /// What a write expects of the record's generation. A record that does not exist has generation 0.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::policy::GenerationPolicy;
+/// use spikelet::{Error, WritePolicy};
+///
+/// let carts = spikelet::Store::in_memory()?.set("carts")?;
+/// carts.put("alice", [("total", 10)])?;
+/// let cart = carts.get("alice")?.expect("was put");
+/// let generation = GenerationPolicy::ExpectEqual(cart.generation().into());
+/// let unchanged = WritePolicy::default().generation(generation);
+/// carts.put_with(&unchanged, "alice", [("total", 20)])?;
+/// // Somebody has written it since: read it again, and repeat the edit.
+/// let refused = carts.put_with(&unchanged, "alice", [("total", 30)]).unwrap_err();
+/// assert!(matches!(refused, Error::Generation { found: 2, .. }));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GenerationPolicy {
-    /// Nothing.
+    /// Nothing: the generation is not looked at.
     #[default]
     None,
     /// That it is this one: check-and-set. Else [`Error::Generation`].

@@ -217,9 +217,17 @@ impl PartialEq for ListRef<'_> {
     }
 }
 
+/// Shows the elements; in the place of one that cannot be read, why.
 impl fmt::Debug for ListRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        let mut list = f.debug_list();
+        for element in self.iter() {
+            match element {
+                Ok(element) => list.entry(&element),
+                Err(error) => list.entry(&error),
+            };
+        }
+        list.finish()
     }
 }
 
@@ -316,9 +324,17 @@ impl PartialEq for MapRef<'_> {
     }
 }
 
+/// Shows the entries; in the place of one that cannot be read, why.
 impl fmt::Debug for MapRef<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        let mut map = f.debug_map();
+        for entry in self.iter() {
+            match entry {
+                Ok((key, value)) => map.entry(&key, &value),
+                Err(error) => map.entry(&"malformed", &error),
+            };
+        }
+        map.finish()
     }
 }
 
