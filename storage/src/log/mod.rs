@@ -315,26 +315,21 @@ impl Log {
         }
         let mut entry = Assembled::new(parts);
         let (number, mut state) = self.lane(purpose)?;
-        let mut location =
-            self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
-        // Where the disk has no room behind the open block, a block that was kept for this has.
-        for _ in 0..BACKED_TRIES {
-            let is_full = matches!(&location, Err(Error::Device(DeviceError::Full { .. })));
-            if !is_full || purpose == Purpose::Write || !self.space.has_backed() {
-                break;
+        let mut tries = 0;
+        let location = loop {
+            match self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group) {
+                Err(Error::Device(DeviceError::Full { .. }))
+                    if tries < BACKED_TRIES
+                        && purpose != Purpose::Write
+                        && self.space.has_backed() =>
+                {
+                    tries += 1;
+                    self.use_backed_block(number, &mut state, purpose)?;
+                }
+                Err(Error::Device(error)) => return Err(self.refused(purpose, error)),
+                appended => break appended?,
             }
-            let next = self.take_block(purpose)?;
-            let replaced = self.replace_open_block(number, &mut state, next, purpose);
-            if replaced.is_err() && !self.space.has_backed() {
-                replaced?;
-            }
-            location =
-                self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
-        }
-        let location = location.map_err(|error| match error {
-            Error::Device(error) => self.refused(purpose, error),
-            error => error,
-        })?;
+        };
         // Counted before the lane is unlocked: a block that is closed next has its count.
         let block = self.block_of(location);
         debug_assert!(block.is_some(), "{location:?} is in no block");
@@ -349,7 +344,24 @@ impl Log {
         })
     }
 
+    /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
+    #[cold]
+    fn use_backed_block(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+    ) -> Result<()> {
+        let next = self.take_block(purpose)?;
+        match self.replace_open_block(number, state, next, purpose) {
+            // It was one that was only prepared.
+            Err(_) if self.space.has_backed() => Ok(()),
+            replaced => replaced,
+        }
+    }
+
     /// Appends an entry to the open block of a lane, or to a new one if that is full.
+    #[inline(always)]
     fn append_to_lane(
         &self,
         number: usize,
