@@ -9,7 +9,7 @@ use super::returns::Returns;
 use super::select::Selector;
 use super::shape::Shape;
 use super::sought::Sought;
-use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign, find};
+use super::table::{ActionKind, Arity, OpSpec, SelectorKind, Sign};
 use crate::call::{Arguments, CallError};
 use crate::value::Purpose;
 use crate::value::msgpack::{Reader, write_array_header, write_int, write_map_header, write_uint};
@@ -103,14 +103,6 @@ impl<'a> Items<'a> {
 }
 
 impl<'a> Action<'a> {
-    /// Reads or removes what is selected, as the operation of this number does.
-    pub(crate) fn select(code: u8, selector: Selector<'a>, returns: Returns) -> Self {
-        match find(i64::from(code)) {
-            Some(spec) if spec.writes => Self::Remove(selector, returns),
-            _ => Self::Get(selector, returns),
-        }
-    }
-
     /// Whether these are the arguments of an operation.
     pub(super) fn fits(&self, spec: &OpSpec) -> bool {
         match (spec.kind, self) {
@@ -140,7 +132,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The same, borrowed: what is to be stored is not copied before it is written.
+    /// Borrows the arguments, so that an execution copies a value only into the record.
     pub(super) fn borrowed(&self) -> Action<'_> {
         match self {
             Self::SetType(flags) => Action::SetType(*flags),
@@ -429,7 +421,7 @@ fn read_selector<'a>(
 }
 
 impl Selector<'_> {
-    /// The same, borrowed.
+    /// Borrows the values that are looked for.
     fn borrowed(&self) -> Selector<'_> {
         match self {
             Self::Index(index) => Selector::Index(*index),

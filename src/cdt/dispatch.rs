@@ -84,7 +84,15 @@ pub(crate) struct PreparedCall {
 impl PreparedCall {
     /// The operation of a number with its arguments.
     pub(crate) fn new(code: u8, action: Action<'static>) -> Result<Self, CallError> {
-        match find(i64::from(code)) {
+        Self::of_spec(code, find(i64::from(code)), action)
+    }
+
+    fn of_spec(
+        code: u8,
+        spec: Option<&'static OpSpec>,
+        action: Action<'static>,
+    ) -> Result<Self, CallError> {
+        match spec {
             Some(spec) if action.fits(spec) => Ok(Self { spec, action }),
             _ => Err(CallError::parameter(format!(
                 "operation {code} on lists and maps has other arguments"
@@ -98,6 +106,20 @@ impl PreparedCall {
         let call = UnreadCall::parse(call, writes)?;
         let (spec, action) = (call.spec, call.read()?);
         Ok(action.fits(spec).then_some(Self { spec, action }))
+    }
+
+    /// The operation of a number that reads or removes what is selected.
+    pub(crate) fn selecting(
+        code: u8,
+        selector: Selector<'static>,
+        returns: Returns,
+    ) -> Result<Self, CallError> {
+        let spec = find(i64::from(code));
+        let action = match spec.is_some_and(|spec| spec.writes) {
+            true => Action::Remove(selector, returns),
+            false => Action::Get(selector, returns),
+        };
+        Self::of_spec(code, spec, action)
     }
 
     /// Whether it changes a list or map.

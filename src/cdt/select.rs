@@ -17,6 +17,7 @@ use super::sought::Sought;
 use super::value_list;
 use super::view::View;
 use crate::call::CallError;
+use crate::value::CodecError;
 use crate::value::msgpack::{element_len, front_int};
 use crate::value::order::{compare, compare_total};
 
@@ -364,7 +365,9 @@ fn skip_while<'a>(
         if found != order {
             break;
         }
-        rest = rest.get(len..).unwrap_or_default();
+        let behind = rest.split_at_checked(len);
+        let (_, behind) = behind.ok_or(CallError::Stored(CodecError::Truncated))?;
+        rest = behind;
         at += 1;
     }
     Ok(WalkPosition { at, rest })

@@ -38,8 +38,8 @@ pub(super) fn select(
     selector: Argument<Selector<'static>>,
     returns: Returns,
 ) -> Operation {
-    let action = selector.map(|selector| Action::select(code, selector, returns));
-    collection(bin, code, action)
+    let call = selector.and_then(|selector| PreparedCall::selecting(code, selector, returns));
+    Operation::on_collection(bin, code, call)
 }
 
 /// An operation that reads or removes what is selected, and always returns the same about it.
