@@ -17,7 +17,7 @@ use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, HeldImage, Image, Images, Part};
-use crate::index::Slot;
+use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::Appended;
@@ -76,6 +76,8 @@ pub struct RecordLock<'n> {
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
+    /// Whether the lock outlives a change that is published.
+    keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: usize,
     /// The record had an image, or none was needed, when it was locked.
@@ -132,7 +134,7 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
-    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
+    pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         let lsn = self.apply_put(version)?;
         core.settle(lsn)?;
@@ -148,7 +150,27 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
-    pub fn apply(self, change: &Change<'_>) -> Result<Option<Lsn>> {
+    pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        self.apply_change(change)
+    }
+
+    /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
+    /// for what has to follow the record's versions one by one.
+    ///
+    /// # Errors
+    /// As for [`RecordLock::apply`].
+    pub fn apply_then(
+        mut self,
+        change: &Change<'_>,
+        done: impl FnOnce(bool),
+    ) -> Result<Option<Lsn>> {
+        self.keeps = true;
+        let applied = self.apply_change(change);
+        done(matches!(applied, Ok(Some(_))));
+        applied
+    }
+
+    fn apply_change(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         match change {
             Change::Put(version) => self.apply_put(version).map(Some),
             Change::Delete(now_ms) => self.apply_delete(*now_ms),
@@ -171,14 +193,14 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
+    pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
         let lsn = self.apply_delete(now_ms)?;
         lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
         Ok(lsn)
     }
 
-    fn apply_delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
+    fn apply_delete(&mut self, now_ms: u64) -> Result<Option<Lsn>> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
         if self.seen.is_none_or(|slot| slot.tombstone) {
@@ -318,12 +340,7 @@ impl<'n> RecordLock<'n> {
             partition.replace(at, slot);
             (old, slot)
         });
-        let next = partition.held().release(&self.digest);
-        self.held = false;
-        drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.release(partition);
         let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
@@ -474,12 +491,7 @@ impl<'n> RecordLock<'n> {
                 None
             }
         };
-        let next = partition.held().release(&self.digest);
-        self.held = false;
-        drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.release(partition);
         if hidden {
             // The entry stays as it is, since a group may need it to be whole; the truncation hides it.
             core.retire_uncounted(&slot, &self.guard);
@@ -500,6 +512,20 @@ impl<'n> RecordLock<'n> {
         }
         if let Some(old) = superseded {
             core.retire(&old, &self.guard);
+        }
+    }
+
+    /// Unlocks the record, whose partition is locked, unless the lock is to outlive the change.
+    #[inline]
+    fn release(&mut self, mut partition: PartitionGuard<'_>) {
+        if self.keeps {
+            return;
+        }
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
         }
     }
 

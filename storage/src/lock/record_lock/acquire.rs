@@ -146,6 +146,7 @@ impl<'n> RecordLock<'n> {
             guard,
             seen,
             held: true,
+            keeps: false,
             queued_behind: 0,
             copy: OnceCell::new(),
             had_image: true,

@@ -38,14 +38,14 @@ impl Patience {
 }
 
 impl RecordLock<'_> {
-    pub(super) fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+    pub(super) fn apply_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         let mut patience = Patience::default();
         loop {
             match self.try_put(version) {
                 // Another writer may take the space that this one has waited for.
                 Err(full @ Error::StopWrites { .. }) => {
-                    if !patience.wait(core, &mut [&mut self]) {
+                    if !patience.wait(core, &mut [self]) {
                         return Err(full);
                     }
                 }
