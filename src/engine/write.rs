@@ -15,6 +15,7 @@ use crate::record::{Key, Metadata, RecordView, ShardRole, changes_sharded_bin, k
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::indexes::{IndexChanges, IndexedVersion};
 use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
@@ -270,7 +271,9 @@ impl Core {
             EditOutcome::Body(0) if found.is_none() => return Err(Error::not_found().into()),
             EditOutcome::Emptied if found.is_none() => return Ok(gone(None, results)),
             EditOutcome::Body(0) | EditOutcome::Emptied => {
-                let lsn = write_change(lock, Change::Delete(now_ms), policy);
+                let changes = self.change_indexes(entry.as_ref(), None);
+                let changes = changes.map_err(&refused)?;
+                let lsn = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
                 self.note_lost_root(loses_shards);
                 let lsn = lsn.map_err(|error| refused(self.not_written(error)))?;
                 return Ok(gone(lsn, results));
@@ -278,6 +281,18 @@ impl Core {
             EditOutcome::Body(_) => {}
         }
         let record_bytes = self.check_size(key, body).map_err(&refused)?;
+        let changes = match self.indexes.any() {
+            false => IndexChanges::default(),
+            true => {
+                let version = IndexedVersion {
+                    set_id,
+                    record: RecordView::parse(body)?,
+                    facts: &facts,
+                };
+                let changes = self.change_indexes(entry.as_ref(), Some(version));
+                changes.map_err(&refused)?
+            }
+        };
         let version = NewVersion {
             generation,
             void_time,
@@ -286,7 +301,7 @@ impl Core {
             key,
             payload: body,
         };
-        let lsn = write_change(lock, Change::Put(version), policy);
+        let lsn = self.write_change(lock, &Change::Put(version), policy, changes);
         self.note_lost_root(loses_shards);
         Ok(WriteOutcome {
             generation,
@@ -319,6 +334,7 @@ impl Core {
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
         let mut loses_shards = false;
+        let mut changes = IndexChanges::default();
         let damage = match lock.entry() {
             Err(error) if depends || !error.is_damage() => return Err(error.into()),
             Err(error) => Some(error),
@@ -336,10 +352,11 @@ impl Core {
                     target.check_root(ShardLoss::Now).map_err(&refused)?;
                     loses_shards = true;
                 }
+                changes = self.change_indexes(Some(&live), None).map_err(&refused)?;
                 None
             }
         };
-        let deleted = write_change(lock, Change::Delete(now_ms), policy);
+        let deleted = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
@@ -347,6 +364,29 @@ impl Core {
             (None, Some(damage)) => Err(damage.into()),
             (None, None) => Err(Error::not_found().into()),
         }
+    }
+
+    /// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
+    pub(super) fn write_change(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        policy: &WritePolicy,
+        indexes: IndexChanges,
+    ) -> spikelet_storage::Result<Option<Lsn>> {
+        if indexes.is_empty() {
+            return match (policy.acknowledge, change) {
+                (Acknowledge::Applied, change) => lock.apply(change),
+                (Acknowledge::Durable, Change::Put(version)) => lock.put(version).map(Some),
+                (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(*now_ms),
+            };
+        }
+        let lsn = lock.apply_then(change, |is_published| indexes.finish(is_published))?;
+        match (policy.acknowledge, lsn) {
+            (Acknowledge::Durable, Some(lsn)) => self.storage.settle(lsn)?,
+            (Acknowledge::Durable, None) | (Acknowledge::Applied, _) => {}
+        }
+        Ok(lsn)
     }
 
     /// Refuses a record of another set than the one named. Whoever names none takes any.
@@ -361,19 +401,6 @@ impl Core {
         } else {
             Err(wrong_set(set_name))
         }
-    }
-}
-
-/// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
-fn write_change(
-    lock: RecordLock<'_>,
-    change: Change<'_>,
-    policy: &WritePolicy,
-) -> spikelet_storage::Result<Option<Lsn>> {
-    match (policy.acknowledge, change) {
-        (Acknowledge::Applied, change) => lock.apply(&change),
-        (Acknowledge::Durable, Change::Put(version)) => lock.put(&version).map(Some),
-        (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(now_ms),
     }
 }
 
