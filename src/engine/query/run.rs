@@ -135,6 +135,7 @@ impl Query {
         index.counters.queries.fetch_add(1, Ordering::Relaxed);
         let mut at_once = self.limit.clamp(1, ENTRIES_AT_FIRST);
         let (mut entries, mut digests, mut stale) = (EntryList::default(), Vec::new(), Vec::new());
+        let mut scratch = EntryList::default();
         loop {
             entries.clear();
             index
@@ -157,7 +158,10 @@ impl Query {
                 };
                 let found = match found {
                     Ok(None) => Judged::Stale,
-                    Ok(Some(stored)) => self.judge(index, &whole, entry, &stored, now_ms),
+                    Ok(Some(stored)) => {
+                        scratch.clear();
+                        self.judge(index, &whole, entry, &stored, now_ms, &mut scratch)
+                    }
                     Err(error) => Judged::Found(Err(error.into())),
                 };
                 match found {
@@ -185,6 +189,7 @@ impl Query {
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
+        scratch: &mut EntryList,
     ) -> Judged<'a> {
         if expired(stored, now_ms) {
             return Judged::PassedOver;
@@ -192,7 +197,7 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        match self.standing(index, range, entry, stored, now_ms) {
+        match self.standing(index, range, entry, stored, scratch) {
             Ok(Standing::Shown) => {}
             Ok(Standing::Elsewhere) => return Judged::PassedOver,
             Ok(Standing::Absent) => return Judged::Stale,
@@ -221,12 +226,11 @@ impl Query {
         range: &EntryRange,
         entry: &[u8],
         stored: &EntryView<'_>,
-        now_ms: u64,
+        entries: &mut EntryList,
     ) -> Result<Standing> {
         let set_name = self.core.set_name_for(index, stored.set_id());
-        let facts = self.core.facts(stored, &set_name, now_ms);
-        let mut entries = EntryList::default();
-        index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
+        let facts = self.core.facts(stored, &set_name, 0);
+        index.entries_of(RecordView::parse(stored.payload())?, &facts, entries)?;
         if !entries.contains(entry) {
             return Ok(Standing::Absent);
         }
