@@ -170,7 +170,8 @@ pub mod policy {
 /// ```
 pub mod query {
     pub use crate::engine::{
-        Cursor, Explanation, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
+        BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation,
+        FailedRecord, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
     };
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }

@@ -32,7 +32,10 @@ pub use namespace::Namespace;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
-pub use query::{Cursor, Explanation, Page, QueriedKey, QueriedRecord, Query};
+pub use query::{
+    BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
+    Page, QueriedKey, QueriedRecord, Query,
+};
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]

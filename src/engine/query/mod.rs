@@ -2,8 +2,10 @@
 //!
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `background`: operations on all records that a query finds.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
+mod background;
 mod conditions;
 mod cursor;
 mod page;
@@ -18,6 +20,7 @@ use crate::expression::Expression;
 use crate::record::{Key, Record};
 use crate::value::Value;
 use crate::{Error, Result};
+pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};

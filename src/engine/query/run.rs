@@ -9,7 +9,7 @@ use super::super::core::{ScannedRecord, expired, scanned};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
 use crate::index::{EntryList, EntryRange, IndexDefinition};
-use crate::record::RecordView;
+use crate::record::{Key, RecordView};
 use crate::{Error, Result};
 
 /// How many entries are copied out at first: about what a page has.
@@ -89,7 +89,7 @@ impl Query {
     }
 
     /// What tells cursors of this query from others: index and order.
-    fn identity(&self) -> String {
+    pub(super) fn identity(&self) -> String {
         let order = if self.descending {
             "descending"
         } else {
@@ -179,6 +179,37 @@ impl Query {
             }
             at_once = (at_once * 2).min(ENTRIES_AT_ONCE);
         }
+    }
+
+    /// The set and the key of a record, if it fits the query still, whatever the filter says.
+    pub(super) fn fits_still(
+        &self,
+        digest: &Digest,
+    ) -> Result<Option<(u16, Option<Key<'static>>)>> {
+        let range = match &self.source {
+            Source::Index(index) => Some((index, self.conditions.entry_range(&index.definition)?)),
+            Source::Primary | Source::Nothing => None,
+        };
+        let now_ms = self.core.clock.now_ms();
+        let found = self.core.storage.get(digest, |stored| {
+            let is_of_set = self.set_id.is_none_or(|id| id == stored.set_id());
+            if expired(&stored, now_ms) || !is_of_set {
+                return Ok(None);
+            }
+            if let Some((index, range)) = &range {
+                let set_name = self.core.set_name_for(index, stored.set_id());
+                let facts = self.core.facts(&stored, &set_name, 0);
+                let mut entries = EntryList::default();
+                let record = RecordView::parse(stored.payload())?;
+                index.entries_of(record, &facts, &mut entries)?;
+                if !entries.iter().any(|entry| range.contains(entry)) {
+                    return Ok(None);
+                }
+            }
+            let key = stored.key().and_then(|key| Key::from_stored(key).ok());
+            Ok(Some((stored.set_id(), key.map(Key::into_owned))))
+        })?;
+        found.unwrap_or(Ok(None))
     }
 
     /// Looks at the record of an entry.
