@@ -2,9 +2,9 @@
 
 use crate::device::ForkGuard;
 use crate::digest::Digest;
-use crate::epoch::{self, Guard};
+use crate::epoch;
 use crate::error::{Error, Result};
-use crate::index::{Candidate, Index, Slot};
+use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
 use crate::lock::hot_keys::HotKeys;
 use crate::log::Log;
@@ -100,15 +100,6 @@ impl Core {
     pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
         let now_ms = self.options.clock.now_ms();
         self.hot_keys.note(digest, busy, now_ms);
-    }
-
-    /// Has the entry fetched that is likely this record's, while the caller goes for the locks.
-    pub(crate) fn prefetch_entry(&self, digest: &Digest, guard: &Guard) {
-        let fetch = |candidate: Candidate| -> Option<()> {
-            self.log.prefetch_start(candidate.location);
-            None
-        };
-        self.index.lookup(digest, guard, fetch);
     }
 
     pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {

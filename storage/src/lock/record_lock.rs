@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::image::delta::{Splice, diff, edit, encode};
-use crate::image::{Content, HeldImage, Image, Images, Part};
+use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
@@ -25,7 +25,7 @@ use crate::log::entry::{
     EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
 };
 use crate::log::space::Purpose;
-use crate::log::volume::{Entry, OwnedEntry};
+use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
@@ -70,8 +70,8 @@ pub enum Change<'a> {
 pub struct RecordLock<'n> {
     core: &'n Core,
     digest: Digest,
-    /// The record, if it is a copy of this lock's own, or an image. Before the guard, which keeps the image.
-    copy: OnceCell<OwnedEntry>,
+    /// The record, once it was looked at. Before the guard, which keeps it where it is.
+    entry: OnceCell<OwnedEntry>,
     guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
@@ -106,25 +106,28 @@ impl<'n> RecordLock<'n> {
         if slot.tombstone {
             return Ok(None);
         }
-        let entry = match self.copy.get() {
-            Some(copy) => Some(copy.view()),
-            None => match self
-                .core
-                .checked_entry(slot.location, slot.unverified, &self.guard)?
-            {
-                Some(Entry::Lent(view)) => Some(view),
-                Some(Entry::Image(image)) => {
-                    // SAFETY: the lock's guard lives as long as the lock, and is dropped after the copy; where it is let
-                    // go in between, the copy is dropped first.
-                    let held = unsafe { HeldImage::new(image) };
-                    Some(self.copy.get_or_init(|| OwnedEntry::Held(held)).view())
-                }
-                Some(Entry::Owned(own)) => Some(self.copy.get_or_init(|| own).view()),
-                None => None,
+        let entry = match self.entry.get() {
+            Some(entry) => entry.view(),
+            None => match self.checked_entry(&slot)? {
+                Some(entry) => entry,
+                None => return Ok(None),
             },
         };
-        let entry = entry.map(|entry| self.core.current(entry)).transpose()?;
-        Ok(entry.filter(|entry| !self.core.hides(entry)))
+        let entry = self.core.current(entry)?;
+        Ok((!self.core.hides(&entry)).then_some(entry))
+    }
+
+    /// The entry of the slot that was seen, checked if nobody has done so yet, and kept from here on.
+    #[inline(never)]
+    fn checked_entry(&self, slot: &Slot) -> Result<Option<EntryView<'_>>> {
+        let core = self.core;
+        let checked = core.checked_entry(slot.location, slot.unverified, &self.guard)?;
+        Ok(checked.map(|entry| {
+            // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
+            // between, the entry is dropped first.
+            let own = unsafe { entry.kept() };
+            self.entry.get_or_init(|| own).view()
+        }))
     }
 
     /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
@@ -207,10 +210,15 @@ impl<'n> RecordLock<'n> {
     /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
     /// truncation by time hides the older versions with the newest one.
     fn last_update(&self) -> (u64, u8) {
-        let entry = self
+        if let Some(OwnedEntry::Lent(_) | OwnedEntry::Copied(_)) = self.entry.get()
+            && let Some(entry) = self.entry.get().map(OwnedEntry::view)
+        {
+            return (entry.last_update_ms(), entry.flags());
+        }
+        let header = self
             .seen
             .and_then(|slot| self.core.believed_header(&slot, &self.guard));
-        entry.unwrap_or_default()
+        header.unwrap_or_default()
     }
 
     /// Appends without publishing.
@@ -297,7 +305,7 @@ impl<'n> RecordLock<'n> {
         header.lsn = appended.lsn;
         core.evict(&self.guard);
         // The image is edited where it is, if nobody else looks at it: this lock no longer does.
-        self.copy = OnceCell::new();
+        self.entry = OnceCell::new();
         let mut partition = core.index.lock(&self.digest);
         let hidden = core
             .sets
@@ -397,7 +405,7 @@ impl<'n> RecordLock<'n> {
         if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
             return None;
         }
-        let held = self.copy.get();
+        let held = self.entry.get();
         let newest = match (Images::number_of(seen.location), held) {
             (Some(_), Some(OwnedEntry::Held(image))) => {
                 let content = image.content();

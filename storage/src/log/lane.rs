@@ -52,11 +52,13 @@ impl Assembled {
         let body_bytes = parts.iter().map(|part| part.len()).sum();
         let mut words = ASSEMBLED.take();
         let units = Header::span_for(body_bytes) as usize;
-        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
-        words.clear();
         words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
+        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
+        if let Some(padded) = words.last_chunk_mut() {
+            *padded = [[0; 8]; UNIT_BYTES as usize / 8];
+        }
         let (_, mut rest) = words.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES);
-        for part in parts {
+        for part in parts.iter().filter(|part| !part.is_empty()) {
             let (target, behind) = rest.split_at_mut(part.len());
             target.copy_from_slice(part);
             rest = behind;
@@ -131,35 +133,48 @@ impl OpenBlock {
         self.back_directory(volume, self.directory.bytes_when_ended())
     }
 
+    #[inline]
     fn back_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
         let to = to.min(BLOCK_BYTES);
-        if to > self.backed_to {
-            let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
-            let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
-            let wanted = wanted.next_multiple_of(PAGE_BYTES);
-            let from = self.backed_to;
-            let backed = match volume.device().reserve(offset + from, wanted - from) {
-                Ok(()) => wanted,
-                // The last pages of a disk: no more than is needed.
-                Err(DeviceError::Full { .. }) => {
-                    let least = to.next_multiple_of(PAGE_BYTES);
-                    volume.device().reserve(offset + from, least - from)?;
-                    least
-                }
-                Err(other) => return Err(other),
-            };
-            self.backed_to = backed;
+        if to <= self.backed_to {
+            return Ok(());
         }
+        self.extend_entries(volume, to)
+    }
+
+    #[cold]
+    fn extend_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
+        let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
+        let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
+        let wanted = wanted.next_multiple_of(PAGE_BYTES);
+        let from = self.backed_to;
+        let backed = match volume.device().reserve(offset + from, wanted - from) {
+            Ok(()) => wanted,
+            // The last pages of a disk: no more than is needed.
+            Err(DeviceError::Full { .. }) => {
+                let least = to.next_multiple_of(PAGE_BYTES);
+                volume.device().reserve(offset + from, least - from)?;
+                least
+            }
+            Err(other) => return Err(other),
+        };
+        self.backed_to = backed;
         Ok(())
     }
 
+    #[inline]
     fn back_directory(&mut self, volume: &Volume, bytes: u64) -> Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
         let least = BLOCK_BYTES - bytes;
         if least >= self.backed_from {
             return Ok(());
         }
+        self.extend_directory(volume, least)
+    }
+
+    #[cold]
+    fn extend_directory(&mut self, volume: &Volume, least: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
         let has = BLOCK_BYTES - self.backed_from;
         let least = least / PAGE_BYTES * PAGE_BYTES;
         let wanted = least.min(BLOCK_BYTES.saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
@@ -301,7 +316,8 @@ impl LockedLane<'_> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(None);
         };
-        let offset = open.id.offset_bytes() + open.tail;
+        let id = open.id;
+        let offset = id.offset_bytes() + open.tail;
         draw_lsn(header);
         header.span_units = (bytes / UNIT_BYTES) as u32;
         header.body_bytes = entry.body_bytes as u32;
@@ -309,7 +325,7 @@ impl LockedLane<'_> {
         if let Some(target) = entry.words.as_flattened_mut().first_chunk_mut() {
             *target = raw;
         }
-        let location = Location::new(open.id.device, offset);
+        let location = Location::new(id.device, offset);
         let line = Line::of(header, group);
         let at_units = unit_of(open.tail);
         match self.staging.filter(|_| is_staged) {
@@ -332,9 +348,16 @@ impl LockedLane<'_> {
                 }
             }
         }
+        // Counted before the lane is unlocked: a block that is closed next has its count.
+        let block = self.volume.block(id.index);
+        debug_assert!(block.is_some(), "{location:?} is in no block");
+        if let Some(block) = block {
+            block.add_live(header.span_units);
+        }
         let counters = &mut self.state.counters;
         counters.entries += 1;
-        counters.appended_units += bytes / UNIT_BYTES;
+        counters.appended_units += u64::from(header.span_units);
+        counters.requested_bytes += (ENTRY_HEADER_BYTES + entry.body_bytes) as u64;
         Ok(Some(location))
     }
 

@@ -330,13 +330,6 @@ impl Log {
                 appended => break appended?,
             }
         };
-        // Counted before the lane is unlocked: a block that is closed next has its count.
-        let block = self.block_of(location);
-        debug_assert!(block.is_some(), "{location:?} is in no block");
-        if let Some(block) = block {
-            block.add_live(header.span_units);
-        }
-        state.counters.requested_bytes += wanted;
         Ok(Appended {
             location,
             units: header.span_units,

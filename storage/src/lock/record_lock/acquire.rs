@@ -7,11 +7,57 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{PartitionGuard, Slot};
+use crate::location::Location;
 use crate::lock::Acquire;
 use crate::log::entry::Kind;
+use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
+
+/// What the index had for a digest before the lock was asked for: its memory is fetched where nobody waits for it, and it
+/// need not be looked at again under the lock.
+struct LikelyEntry {
+    location: Location,
+    entry: OwnedEntry,
+}
+
+impl LikelyEntry {
+    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a chain, or one that nobody
+    /// has checked yet.
+    ///
+    /// # Safety
+    /// The guard outlives what is returned.
+    #[inline]
+    unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
+        let candidate = core.index.first_candidate(digest, guard)?;
+        if candidate.unverified || Images::number_of(candidate.location).is_some() {
+            return None;
+        }
+        let entry = core.log.entry(candidate.location, guard)?;
+        let view = entry.view();
+        if !view.has_digest(digest) || view.kind_is(Kind::Delta) {
+            return None;
+        }
+        Some(Self {
+            location: candidate.location,
+            // SAFETY: as above.
+            entry: unsafe { entry.kept() },
+        })
+    }
+
+    /// The slot and its entry, if the index still has it there.
+    #[inline]
+    fn confirm(
+        self,
+        digest: &Digest,
+        partition: &PartitionGuard<'_>,
+    ) -> Option<(Slot, OwnedEntry)> {
+        let is_it = |slot: &Slot| slot.location == self.location && !slot.unverified;
+        let at = partition.find(digest.tag(), is_it)?;
+        Some((partition.get(at), self.entry))
+    }
+}
 
 impl<'n> RecordLock<'n> {
     pub(crate) fn acquire(
@@ -21,7 +67,8 @@ impl<'n> RecordLock<'n> {
     ) -> Result<Self> {
         let limit = core.options.max_waiters;
         let mut guard = epoch::pin();
-        core.prefetch_entry(digest, &guard);
+        // SAFETY: the lock has the guard, which it drops after the entry, and so does this function where it waits.
+        let mut likely = unsafe { LikelyEntry::find(core, digest, &guard) };
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
@@ -37,6 +84,7 @@ impl<'n> RecordLock<'n> {
             Acquire::Queued(waiter) => {
                 drop(partition);
                 // Whoever waits must not hold back what others have retired.
+                likely = None;
                 drop(guard);
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
@@ -52,10 +100,11 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        let mut lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, &partition, likely);
         lock.queued_behind = queued_behind;
         drop(partition);
-        Ok(lock.with_image())
+        lock.ensure_image();
+        Ok(lock)
     }
 
     /// For background passes: locks the record only if nobody holds it and the namespace is open.
@@ -66,19 +115,28 @@ impl<'n> RecordLock<'n> {
         if !granted {
             return None;
         }
-        let lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, &partition, None);
         drop(partition);
-        Some(lock.with_image())
+        lock.ensure_image();
+        Some(lock)
     }
 
     /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
-    fn with_image(mut self) -> Self {
+    fn ensure_image(&mut self) {
+        if self.core.any_deltas.load(Ordering::Relaxed) {
+            self.make_image();
+        }
+    }
+
+    #[inline(never)]
+    fn make_image(&mut self) {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return self;
+            return;
         };
-        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
-            return self;
+        // What was looked at already is no delta.
+        if self.entry.get().is_some() || Images::number_of(seen.location).is_some() {
+            return;
         }
         let is_delta = core
             .log
@@ -94,7 +152,6 @@ impl<'n> RecordLock<'n> {
                 self.seen = self.slot_in(&partition);
             }
         }
-        self
     }
 
     /// For defragmentation: as [`RecordLock::try_acquire`], and a record whose owner waits for space is lent, not locked.
@@ -107,10 +164,11 @@ impl<'n> RecordLock<'n> {
         if core.check_open().is_err() || !partition.held().is_resting(digest) {
             return None;
         }
-        let mut lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, &partition, None);
         lock.held = false;
         drop(partition);
-        Some(lock.with_image())
+        lock.ensure_image();
+        Some(lock)
     }
 
     /// Looks up what the index holds of the record now: the same version, perhaps at another location. From here on nobody
@@ -133,10 +191,15 @@ impl<'n> RecordLock<'n> {
         digest: &Digest,
         guard: Guard,
         partition: &PartitionGuard<'_>,
+        likely: Option<LikelyEntry>,
     ) -> Self {
-        let seen = partition
-            .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
-            .map(|at| partition.get(at));
+        let (seen, entry) = match likely.and_then(|likely| likely.confirm(digest, partition)) {
+            Some((slot, entry)) => (Some(slot), OnceCell::from(entry)),
+            None => {
+                let found = partition.find(digest.tag(), |slot| core.is_of(slot, digest, &guard));
+                (found.map(|at| partition.get(at)), OnceCell::new())
+            }
+        };
         if let Some(slot) = &seen {
             core.log.prefetch(slot.location, slot.size_units, &guard);
         }
@@ -147,7 +210,7 @@ impl<'n> RecordLock<'n> {
             seen,
             held: true,
             queued_behind: 0,
-            copy: OnceCell::new(),
+            entry,
             had_image: true,
         }
     }

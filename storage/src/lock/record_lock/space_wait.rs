@@ -58,7 +58,7 @@ impl RecordLock<'_> {
 /// Runs `pause` with the records still locked, but nothing looked at: others may move them meanwhile.
 pub(crate) fn rest(core: &Core, locks: &mut [&mut RecordLock<'_>], pause: impl FnOnce()) {
     for lock in locks.iter_mut() {
-        lock.copy = OnceCell::new();
+        lock.entry = OnceCell::new();
         core.index.lock(&lock.digest).held().rest(&lock.digest);
     }
     let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();
