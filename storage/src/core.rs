@@ -82,18 +82,21 @@ impl Core {
         })
     }
 
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.fork.is_child() {
-            return Err(Error::Forked {
-                namespace: self.name.clone(),
-            });
-        }
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed {
-                namespace: self.name.clone(),
-            });
+        if self.fork.is_child() || self.closed.load(Ordering::Relaxed) {
+            return Err(self.not_open());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn not_open(&self) -> Error {
+        let namespace = self.name.clone();
+        match self.fork.is_child() {
+            true => Error::Forked { namespace },
+            false => Error::Closed { namespace },
+        }
     }
 
     /// Counts a wait for a record's lock, or a `KeyBusy`.

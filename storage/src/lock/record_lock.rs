@@ -161,11 +161,16 @@ impl<'n> RecordLock<'n> {
     fn try_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Write)?;
-        if let Some(lsn) = self.put_delta(version)? {
+        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
+        if !is_small
+            && self.core.log.images().are_wanted()
+            && let Some(lsn) = self.put_delta(version)?
+        {
             return Ok(lsn);
         }
-        let appended = self.append(&Change::Put(*version), None)?;
-        self.publish(&Change::Put(*version), &appended);
+        let change = Change::Put(*version);
+        let appended = self.append(&change, None)?;
+        self.publish(&change, &appended);
         Ok(appended.lsn)
     }
 
@@ -224,10 +229,9 @@ impl<'n> RecordLock<'n> {
     /// Appends without publishing.
     fn append(&self, change: &Change<'_>, group: Option<u64>) -> Result<Appended> {
         let number = group.unwrap_or_default().to_le_bytes();
-        let (mut flags, number): (u8, &[u8]) = if group.is_some() {
-            (FLAG_GROUPED, &number)
-        } else {
-            (0, &[])
+        let (mut flags, number): (u8, &[u8]) = match group {
+            Some(_) => (FLAG_GROUPED, &number),
+            None => (0, &[]),
         };
         let (least_ms, seen_flags) = self.last_update();
         let header = Header {
@@ -250,11 +254,7 @@ impl<'n> RecordLock<'n> {
             }
             Change::Put(version) => {
                 if version.set_id > self.core.sets.last_number() {
-                    return Err(Error::BadOption {
-                        option: "set_id",
-                        value: version.set_id.to_string(),
-                        rule: "0, or a number that create_set of this namespace has returned",
-                    });
+                    return Err(no_such_set(version.set_id));
                 }
                 let key = version.key.unwrap_or_default();
                 let length = Varint::new(key.len());
@@ -286,12 +286,9 @@ impl<'n> RecordLock<'n> {
     }
 
     /// Puts a version by what it changes in the one before. None: it is to be written whole.
+    #[inline(never)]
     fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
         let core = self.core;
-        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
-        if is_small || !core.log.images().are_wanted() {
-            return Ok(None);
-        }
         let Some(EditedRecord {
             delta,
             mut header,
@@ -524,6 +521,15 @@ impl<'n> RecordLock<'n> {
         if let Some(waiter) = next {
             waiter.notify();
         }
+    }
+}
+
+#[cold]
+fn no_such_set(set_id: u16) -> Error {
+    Error::BadOption {
+        option: "set_id",
+        value: set_id.to_string(),
+        rule: "0, or a number that create_set of this namespace has returned",
     }
 }
 

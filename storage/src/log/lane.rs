@@ -47,9 +47,10 @@ thread_local! {
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Assembled {
-    /// Room for the header, then the body from its parts.
-    pub(crate) fn new(parts: &[&[u8]]) -> Self {
-        let body_bytes = parts.iter().map(|part| part.len()).sum();
+    /// Room for the header, then the body from its parts, which have so many bytes together.
+    #[inline]
+    pub(crate) fn new(parts: &[&[u8]], body_bytes: usize) -> Self {
+        debug_assert_eq!(body_bytes, parts.iter().map(|part| part.len()).sum());
         let mut words = ASSEMBLED.take();
         let units = Header::span_for(body_bytes) as usize;
         words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
@@ -303,12 +304,9 @@ impl LockedLane<'_> {
         };
         open.back(self.volume, open.tail + bytes + slack)?;
         if is_staged {
-            if open.tail + bytes - open.start > self.state.buffer_bytes {
-                self.flush()?;
-                self.count_full_buffer();
-                self.restart()?;
-            } else if self.state.reserved_bytes < self.state.buffer_bytes {
-                self.restart()?;
+            let is_full = open.tail + bytes - open.start > self.state.buffer_bytes;
+            if is_full || self.state.reserved_bytes < self.state.buffer_bytes {
+                self.make_room(is_full)?;
             }
         } else if self.staging.is_some() {
             self.flush()?;
@@ -359,6 +357,16 @@ impl LockedLane<'_> {
         counters.appended_units += u64::from(header.span_units);
         counters.requested_bytes += (ENTRY_HEADER_BYTES + entry.body_bytes) as u64;
         Ok(Some(location))
+    }
+
+    /// Puts disk space behind the buffer, and begins it anew if it is full.
+    #[cold]
+    fn make_room(&mut self, is_full: bool) -> Result<(), DeviceError> {
+        if is_full {
+            self.flush()?;
+            self.count_full_buffer();
+        }
+        self.restart()
     }
 
     fn count_full_buffer(&mut self) {

@@ -281,6 +281,7 @@ impl Log {
     }
 
     /// Refuses new versions while space is down to the reserve, and everything after a failed sync.
+    #[inline]
     pub(crate) fn check_writable(&self, purpose: Purpose) -> Result<()> {
         self.syncer.check(&self.namespace)?;
         if purpose == Purpose::Write && self.space.writes_are_stopped() {
@@ -313,21 +314,17 @@ impl Log {
                 limit,
             });
         }
-        let mut entry = Assembled::new(parts);
+        let mut entry = Assembled::new(parts, body_bytes);
         let (number, mut state) = self.lane(purpose)?;
-        let mut tries = 0;
-        let location = loop {
-            match self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group) {
-                Err(Error::Device(DeviceError::Full { .. }))
-                    if tries < BACKED_TRIES
-                        && purpose != Purpose::Write
-                        && self.space.has_backed() =>
-                {
-                    tries += 1;
-                    self.use_backed_block(number, &mut state, purpose)?;
-                }
-                Err(Error::Device(error)) => return Err(self.refused(purpose, error)),
-                appended => break appended?,
+        let appended =
+            self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
+        let location = match appended {
+            Ok(location) => location,
+            Err(error) => {
+                let mut again = |state: &mut LaneState| {
+                    self.append_to_lane(number, state, purpose, &mut header, &mut entry, group)
+                };
+                self.append_backed(number, &mut state, purpose, error, &mut again)?
             }
         };
         Ok(Appended {
@@ -335,6 +332,35 @@ impl Log {
             units: header.span_units,
             lsn: header.lsn,
         })
+    }
+
+    /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
+    #[cold]
+    fn append_backed(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        mut error: Error,
+        append: &mut dyn FnMut(&mut LaneState) -> Result<Location>,
+    ) -> Result<Location> {
+        let mut tries = 0;
+        loop {
+            match error {
+                Error::Device(DeviceError::Full { .. })
+                    if tries < BACKED_TRIES
+                        && purpose != Purpose::Write
+                        && self.space.has_backed() => {}
+                Error::Device(error) => return Err(self.refused(purpose, error)),
+                other => return Err(other),
+            }
+            tries += 1;
+            self.use_backed_block(number, state, purpose)?;
+            match append(state) {
+                Err(again) => error = again,
+                appended => return appended,
+            }
+        }
     }
 
     /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
@@ -354,7 +380,7 @@ impl Log {
     }
 
     /// Appends an entry to the open block of a lane, or to a new one if that is full.
-    #[inline(always)]
+    #[inline]
     fn append_to_lane(
         &self,
         number: usize,
@@ -513,6 +539,7 @@ impl Log {
         (sum(writers), sum(defrag))
     }
 
+    #[cold]
     pub(crate) fn stop_writes(&self) -> Error {
         Error::StopWrites {
             namespace: self.namespace.clone(),
@@ -520,6 +547,7 @@ impl Log {
         }
     }
 
+    #[cold]
     fn no_space(&self) -> Error {
         Error::NoSpace {
             namespace: self.namespace.clone(),

@@ -46,16 +46,12 @@ impl LikelyEntry {
         })
     }
 
-    /// The slot and its entry, if the index still has it there.
+    /// Its slot, if the index still has it there.
     #[inline]
-    fn confirm(
-        self,
-        digest: &Digest,
-        partition: &PartitionGuard<'_>,
-    ) -> Option<(Slot, OwnedEntry)> {
+    fn slot_in(&self, partition: &PartitionGuard<'_>, digest: &Digest) -> Option<Slot> {
         let is_it = |slot: &Slot| slot.location == self.location && !slot.unverified;
         let at = partition.find(digest.tag(), is_it)?;
-        Some((partition.get(at), self.entry))
+        Some(partition.get(at))
     }
 }
 
@@ -65,13 +61,29 @@ impl<'n> RecordLock<'n> {
         digest: &Digest,
         timeout: Option<Duration>,
     ) -> Result<Self> {
-        let limit = core.options.max_waiters;
-        let mut guard = epoch::pin();
-        // SAFETY: the lock has the guard, which it drops after the entry, and so does this function where it waits.
-        let mut likely = unsafe { LikelyEntry::find(core, digest, &guard) };
+        let guard = epoch::pin();
+        // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
+        let likely = unsafe { LikelyEntry::find(core, digest, &guard) };
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
+        if partition.held().try_acquire(digest) {
+            return Ok(Self::granted(core, digest, guard, partition, likely));
+        }
+        drop(likely);
+        Self::acquire_held(core, digest, timeout, guard, partition)
+    }
+
+    /// Waits for a record that somebody else has locked.
+    #[cold]
+    fn acquire_held(
+        core: &'n Core,
+        digest: &Digest,
+        timeout: Option<Duration>,
+        mut guard: Guard,
+        mut partition: PartitionGuard<'n>,
+    ) -> Result<Self> {
+        let limit = core.options.max_waiters;
         let mut queued_behind = 0;
         match partition.held().acquire(digest, limit) {
             Acquire::Granted => {}
@@ -84,7 +96,6 @@ impl<'n> RecordLock<'n> {
             Acquire::Queued(waiter) => {
                 drop(partition);
                 // Whoever waits must not hold back what others have retired.
-                likely = None;
                 drop(guard);
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
@@ -100,10 +111,8 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        let mut lock = Self::granted(core, digest, guard, &partition, likely);
+        let mut lock = Self::granted(core, digest, guard, partition, None);
         lock.queued_behind = queued_behind;
-        drop(partition);
-        lock.ensure_image();
         Ok(lock)
     }
 
@@ -115,13 +124,11 @@ impl<'n> RecordLock<'n> {
         if !granted {
             return None;
         }
-        let mut lock = Self::granted(core, digest, guard, &partition, None);
-        drop(partition);
-        lock.ensure_image();
-        Some(lock)
+        Some(Self::granted(core, digest, guard, partition, None))
     }
 
     /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
+    #[inline]
     fn ensure_image(&mut self) {
         if self.core.any_deltas.load(Ordering::Relaxed) {
             self.make_image();
@@ -164,10 +171,8 @@ impl<'n> RecordLock<'n> {
         if core.check_open().is_err() || !partition.held().is_resting(digest) {
             return None;
         }
-        let mut lock = Self::granted(core, digest, guard, &partition, None);
+        let mut lock = Self::granted(core, digest, guard, partition, None);
         lock.held = false;
-        drop(partition);
-        lock.ensure_image();
         Some(lock)
     }
 
@@ -180,38 +185,46 @@ impl<'n> RecordLock<'n> {
         self.seen = self.slot_in(&partition);
     }
 
+    #[inline(never)]
     fn slot_in(&self, partition: &PartitionGuard<'_>) -> Option<Slot> {
         let is_of = |slot: &Slot| self.core.is_of(slot, &self.digest, &self.guard);
         let at = partition.find(self.digest.tag(), is_of);
         at.map(|at| partition.get(at))
     }
 
+    /// The lock, once it is the caller's. Unlocks the partition.
+    #[inline]
     fn granted(
         core: &'n Core,
         digest: &Digest,
         guard: Guard,
-        partition: &PartitionGuard<'_>,
+        partition: PartitionGuard<'_>,
         likely: Option<LikelyEntry>,
     ) -> Self {
-        let (seen, entry) = match likely.and_then(|likely| likely.confirm(digest, partition)) {
-            Some((slot, entry)) => (Some(slot), OnceCell::from(entry)),
-            None => {
-                let found = partition.find(digest.tag(), |slot| core.is_of(slot, digest, &guard));
-                (found.map(|at| partition.get(at)), OnceCell::new())
-            }
-        };
-        if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units, &guard);
-        }
-        Self {
+        let mut lock = Self {
             core,
             digest: *digest,
             guard,
-            seen,
+            seen: None,
             held: true,
             queued_behind: 0,
-            entry,
+            entry: OnceCell::new(),
             had_image: true,
+        };
+        if let Some(likely) = likely
+            && let Some(slot) = likely.slot_in(&partition, digest)
+        {
+            lock.seen = Some(slot);
+            lock.entry = OnceCell::from(likely.entry);
+        } else {
+            lock.seen = lock.slot_in(&partition);
         }
+        drop(partition);
+        if let Some(slot) = &lock.seen {
+            core.log
+                .prefetch(slot.location, slot.size_units, &lock.guard);
+            lock.ensure_image();
+        }
+        lock
     }
 }
