@@ -110,6 +110,7 @@ impl Core {
     }
 
     /// Waits until what was published under this number is as durable as the namespace promises.
+    #[inline]
     pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
         match self.options.durability {
             Durability::Commit => self.log.sync_to(lsn),

@@ -135,9 +135,11 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
-    pub fn put(self, version: &NewVersion<'_>) -> Result<Lsn> {
+    #[inline]
+    pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         let lsn = self.apply_put(version)?;
+        drop(self);
         core.settle(lsn)?;
         Ok(lsn)
     }
@@ -151,7 +153,8 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
-    pub fn apply(self, change: &Change<'_>) -> Result<Option<Lsn>> {
+    #[inline]
+    pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         match change {
             Change::Put(version) => self.apply_put(version).map(Some),
             Change::Delete(now_ms) => self.apply_delete(*now_ms),
@@ -179,14 +182,15 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`]; deleting goes on when writes are stopped.
-    pub fn delete(self, now_ms: u64) -> Result<Option<Lsn>> {
+    pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
         let lsn = self.apply_delete(now_ms)?;
+        drop(self);
         lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
         Ok(lsn)
     }
 
-    fn apply_delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
+    fn apply_delete(&mut self, now_ms: u64) -> Result<Option<Lsn>> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
         if self.seen.is_none_or(|slot| slot.tombstone) {

@@ -447,6 +447,7 @@ impl<'a> EntryView<'a> {
         self.body.get(skip..).unwrap_or_default()
     }
 
+    #[inline]
     fn split(&self) -> (&'a [u8], &'a [u8]) {
         let rest = self.record_body();
         if self.flags() & FLAG_KEYED == 0 {

@@ -38,7 +38,7 @@ impl Patience {
 }
 
 impl RecordLock<'_> {
-    pub(super) fn apply_put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+    pub(super) fn apply_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         match self.try_put(version) {
             Err(full @ Error::StopWrites { .. }) => self.put_with_patience(version, full),
             result => result,
