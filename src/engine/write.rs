@@ -370,7 +370,7 @@ impl Core {
 }
 
 /// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
-#[inline]
+#[inline(always)]
 fn write_change(
     lock: RecordLock<'_>,
     change: Change<'_>,

@@ -279,12 +279,13 @@ impl<'n> RecordLock<'n> {
                     set_id: version.set_id,
                     ..header
                 };
-                self.core.log.append(
-                    Purpose::Write,
-                    header,
-                    &[number, length, key, version.payload],
-                    None,
-                )
+                let parts = [number, length, key, version.payload];
+                let (_, without_group) = parts.split_at(1);
+                let parts = match group {
+                    Some(_) => &parts,
+                    None => without_group,
+                };
+                self.core.log.append(Purpose::Write, header, parts, None)
             }
         }
     }

@@ -59,9 +59,13 @@ impl Assembled {
             *padded = [[0; 8]; UNIT_BYTES as usize / 8];
         }
         let (_, mut rest) = words.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES);
-        for part in parts.iter().filter(|part| !part.is_empty()) {
+        for part in parts {
             let (target, behind) = rest.split_at_mut(part.len());
-            target.copy_from_slice(part);
+            match (target, part) {
+                // The length of a key: not worth a call.
+                ([target], [byte]) => *target = *byte,
+                (target, part) => target.copy_from_slice(part),
+            }
             rest = behind;
         }
         Self { words, body_bytes }

@@ -439,20 +439,17 @@ impl Log {
         if purpose == Purpose::Defrag {
             return Ok((others.len(), own.state.lock()));
         }
-        let hint = LANE_HINT.get() % others.len();
-        for step in 0..others.len() {
-            let number = (hint + step) % others.len();
-            if let Some(lane) = others.get(number)
-                && let Some(state) = lane.state.try_lock()
-            {
-                if step > 0 {
-                    LANE_HINT.set(number);
-                }
-                return Ok((number, state));
-            }
-        }
+        let hint = LANE_HINT.get();
+        let hint = if hint < others.len() {
+            hint
+        } else {
+            hint % others.len()
+        };
         let lane = others.get(hint).ok_or_else(|| self.no_space())?;
-        Ok((hint, lane.state.lock()))
+        Ok(match lane.state.try_lock() {
+            Some(state) => (hint, state),
+            None => free_lane(others, hint).unwrap_or_else(|| (hint, lane.state.lock())),
+        })
     }
 
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
@@ -553,6 +550,20 @@ impl Log {
             namespace: self.namespace.clone(),
         }
     }
+}
+
+/// A lane that nobody holds, sought from the one behind `hint` on, locked: the thread's from here on.
+#[cold]
+fn free_lane(
+    lanes: &[CachePadded<Lane>],
+    hint: usize,
+) -> Option<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
+    (1..lanes.len()).find_map(|step| {
+        let number = (hint + step) % lanes.len();
+        let state = lanes.get(number)?.state.try_lock()?;
+        LANE_HINT.set(number);
+        Some((number, state))
+    })
 }
 
 /// The staging memory of these devices: that of the first.
