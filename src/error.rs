@@ -338,6 +338,50 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// There is an index of this name already, of something else (code 200).
+    #[error(
+        "index \"{0}\" exists already and is of something else: drop it first, or use another name"
+    )]
+    IndexExists(Box<str>),
+    /// There is no such index (code 201).
+    #[error("there is no index \"{0}\" of this set or namespace: create it first")]
+    IndexNotFound(Box<str>),
+    /// The indexes of the namespace may take no more memory (code 202). Nothing was changed.
+    #[error(
+        "index \"{index}\" would grow, and the indexes take {limit} bytes, which is their limit: raise NamespaceConfig::index_bytes_max, or drop an index"
+    )]
+    IndexMemory {
+        /// The index.
+        index: Box<str>,
+        /// The most that all indexes may take, in bytes.
+        limit: u64,
+    },
+    /// The index is not complete yet (code 203).
+    #[error(
+        "index \"{index}\" is being built: {done} of {total} partitions are done; wait for IndexBuild::wait, or try again"
+    )]
+    IndexBuilding {
+        /// The index.
+        index: Box<str>,
+        /// How many partitions are done.
+        done: u64,
+        /// How many there are.
+        total: u64,
+    },
+    /// The namespace has as many indexes as it may have (code 206).
+    #[error("a namespace has at most {limit} indexes: drop one first")]
+    TooManyIndexes {
+        /// The most that it may have.
+        limit: usize,
+    },
+    /// Another record has the key that a unique index lets one record have (code 22). Nothing was changed.
+    #[error("record \"{other}\" has this key in the unique index \"{index}\" already")]
+    NotUnique {
+        /// The index.
+        index: Box<str>,
+        /// The key of the other record, or its digest where the key is not stored.
+        other: Box<str>,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -439,7 +483,13 @@ impl Error {
             Self::KeyMismatch { .. } => 19,
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
-            Self::Forbidden(_)
+            Self::IndexExists(_) => 200,
+            Self::IndexNotFound(_) => 201,
+            Self::IndexMemory { .. } => 202,
+            Self::IndexBuilding { .. } => 203,
+            Self::TooManyIndexes { .. } => 206,
+            Self::NotUnique { .. }
+            | Self::Forbidden(_)
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardCompanion { .. } => 22,
@@ -462,7 +512,7 @@ impl Error {
     }
 
     /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
-    /// ([`Error::KeyBusy`], [`Error::Timeout`]), defragmentation has to catch up
+    /// ([`Error::KeyBusy`], [`Error::Timeout`]), an index is being built ([`Error::IndexBuilding`]), defragmentation has to catch up
     /// ([`StorageError::NoSpace`]), or another process has the store open ([`Error::InUse`]).
     ///
     /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
@@ -472,6 +522,7 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::KeyBusy { .. }
+            | Self::IndexBuilding { .. }
             | Self::Timeout {
                 in_doubt: false, ..
             }

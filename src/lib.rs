@@ -111,6 +111,7 @@ mod expression;
 pub mod fuzzing;
 mod geo;
 mod hll;
+mod index;
 mod operation;
 pub mod record;
 mod retry;
@@ -145,6 +146,33 @@ pub use spikelet_storage::{Digest, Durability, Error as StorageError, Lsn};
 /// The choices that a [`WritePolicy`] has.
 pub mod policy {
     pub use crate::engine::{Acknowledge, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction};
+}
+
+/// Secondary indexes, and queries by them.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::query::IndexDefinition;
+/// use spikelet::{Store, bins};
+///
+/// let people = Store::in_memory()?.set("people")?;
+/// people.create_index(IndexDefinition::new("by_city", ["city", "born"]))?;
+/// people.put("ada", bins! { "city" => "London", "born" => 1815 })?;
+/// people.put("alan", bins! { "city" => "London", "born" => 1912 })?;
+/// people.put("erwin", bins! { "city" => "Vienna", "born" => 1887 })?;
+///
+/// let londoners = people.query("by_city")?.eq("London").at_least(1900).records()?;
+/// for found in londoners {
+///     assert_eq!(found?.record.get("born"), Some(1912.into()));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub mod query {
+    pub use crate::engine::{
+        Cursor, Explanation, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
+    };
+    pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }
 
 /// What a store tells of itself: statistics, contended records, maintenance, verification, damage; and the clocks that it

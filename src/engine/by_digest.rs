@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use spikelet_storage::{Digest, EntryView, NewVersion};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
@@ -299,14 +299,22 @@ impl Core {
         let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
         let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
         let payload = entry.payload().to_vec();
-        lock.put(&NewVersion {
-            generation: metadata.generation,
+        let metadata = Metadata {
             void_time,
             last_update_ms: now_ms.max(metadata.last_update_ms),
+            ..metadata
+        };
+        let changes = self.change_by_times(&entry, metadata)?;
+        let version = NewVersion {
+            generation: metadata.generation,
+            void_time,
+            last_update_ms: metadata.last_update_ms,
             set_id,
             key: key.as_deref(),
             payload: &payload,
-        })?;
+        };
+        let policy = WritePolicy::default();
+        self.write_change(lock, &Change::Put(version), &policy, changes)?;
         Ok(())
     }
 }

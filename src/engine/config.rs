@@ -47,6 +47,9 @@ pub struct NamespaceConfig {
     /// Memory for records that are edited by small changes, in bytes: their present versions are kept whole in it, and only
     /// what an edit changes is written. 0: every edit writes its record whole. Default: 256 MiB, taken as it is needed.
     pub image_bytes_max: u64,
+    /// The most memory that the secondary indexes may take, in bytes: writes that would add entries beyond get
+    /// [`Error::IndexMemory`]. 0, the default: no limit.
+    pub index_bytes_max: u64,
     /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
     /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
@@ -105,6 +108,7 @@ impl NamespaceConfig {
             max_record_bytes: 1 << 20,
             default_time_to_live: None,
             image_bytes_max,
+            index_bytes_max: 0,
             max_space_wait,
             read_mode,
             max_waiters: DEFAULT_MAX_WAITERS,
@@ -165,6 +169,13 @@ impl NamespaceConfig {
     #[must_use]
     pub const fn image_bytes_max(mut self, image_bytes_max: u64) -> Self {
         self.image_bytes_max = image_bytes_max;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::index_bytes_max`]: the most memory that the secondary indexes may take, in bytes; 0: no limit.
+    #[must_use]
+    pub const fn index_bytes_max(mut self, index_bytes_max: u64) -> Self {
+        self.index_bytes_max = index_bytes_max;
         self
     }
 

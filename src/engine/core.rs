@@ -1,12 +1,16 @@
 //! What the handles of a namespace share, and what reads and writes have in common: errors with the namespace's limits, what
 //! of a record may be seen, scans.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-use spikelet_storage::{Clock, Digest, EPOCH_UNIX_SECONDS, EntryView, Opening, Truncate};
+use spikelet_storage::{
+    Clock, Digest, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
+};
 
 use crate::error::WriteStop;
 use crate::expression::{Expression, RecordFacts};
@@ -14,6 +18,8 @@ use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
 use super::config::NamespaceConfig;
+pub(super) use super::entry::{expired, metadata_of, record_of};
+use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
 
@@ -31,6 +37,16 @@ pub(super) struct Core {
     _open_dir: Option<OpenDir>,
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
+    pub(super) indexes: Arc<Indexes>,
+}
+
+/// Shows the name of the namespace.
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core")
+            .field("namespace", &self.storage.name())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A record as a scan meets it, read in place.
@@ -55,6 +71,10 @@ impl<'a> ScannedRecord<'a> {
     #[must_use]
     pub fn key(&self) -> Option<Key<'a>> {
         Key::from_stored(self.stored_key?).ok()
+    }
+
+    pub(super) const fn stored_key(&self) -> Option<&'a [u8]> {
+        self.stored_key
     }
 
     /// The record, owned. O(bytes).
@@ -82,7 +102,7 @@ pub struct HotRecord {
 impl Core {
     pub(super) fn open(
         config: &NamespaceConfig,
-        options: spikelet_storage::Options,
+        mut options: spikelet_storage::Options,
         read_only: bool,
     ) -> Result<Self> {
         let clock = Arc::clone(&options.clock);
@@ -91,6 +111,9 @@ impl Core {
             spikelet_storage::Storage::Files { dir, .. } => Some(dir.clone()),
             _ => None,
         };
+        let indexes = Arc::new(Indexes::new(config.index_bytes_max, in_memory));
+        let observer = Arc::clone(&indexes);
+        options.expiring = ExpiryObserver::new(move |entry| observer.forget_expired(entry));
         let opened = if read_only {
             spikelet_storage::Namespace::open_read_only(options)
         } else {
@@ -100,7 +123,7 @@ impl Core {
             Some(dir) => name_holder(error.into(), dir),
             None => error.into(),
         })?;
-        Ok(Self {
+        let core = Self {
             storage,
             key_hash: config.key_hash,
             clock,
@@ -110,7 +133,10 @@ impl Core {
             opening,
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
-        })
+            indexes,
+        };
+        core.restore_indexes()?;
+        Ok(core)
     }
 
     pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
@@ -145,7 +171,9 @@ impl Core {
                 "a truncation needs a time between 2010 and now; leave it out to remove everything",
             ));
         }
-        Ok(self.storage.truncate(what, before_ms)?)
+        let removed = self.storage.truncate(what, before_ms)?;
+        self.clean_indexes(what);
+        Ok(removed)
     }
 
     /// Lends the live records of a partition that pass a filter, of one set or of all, to `read`.
@@ -175,7 +203,6 @@ impl Core {
     }
 
     /// The digests of the live records of a partition whose sets are wanted, in order. Damage is reported to `damaged`.
-    #[cfg(any(feature = "backup", feature = "server"))]
     pub(super) fn digests_in(
         &self,
         partition: usize,
@@ -253,6 +280,16 @@ impl Core {
         }
     }
 
+    /// The name of a record's set, if the entries of an index depend on it.
+    pub(super) fn set_name_for<'i>(&self, index: &'i Index, set_id: u16) -> Cow<'i, str> {
+        match index.set_name() {
+            "" if set_id != 0 && index.has_expression() => {
+                Cow::Owned(self.storage.set_name(set_id).unwrap_or_default())
+            }
+            name => Cow::Borrowed(name),
+        }
+    }
+
     /// What expressions see of a stored record besides its bins.
     pub(super) fn facts<'a>(
         &self,
@@ -272,13 +309,7 @@ impl Core {
     }
 }
 
-/// Expired records are invisible at once, whenever the expiry pass gets to them.
-pub(super) fn expired(entry: &EntryView<'_>, now_ms: u64) -> bool {
-    let void_time = entry.void_time();
-    void_time != 0 && u64::from(void_time) < now_ms / 1000
-}
-
-fn scanned<'a>(entry: &EntryView<'a>) -> Result<ScannedRecord<'a>> {
+pub(super) fn scanned<'a>(entry: &EntryView<'a>) -> Result<ScannedRecord<'a>> {
     Ok(ScannedRecord {
         digest: entry.digest(),
         stored_key: entry.key(),
@@ -287,17 +318,4 @@ fn scanned<'a>(entry: &EntryView<'a>) -> Result<ScannedRecord<'a>> {
         stored_bytes: entry.stored_bytes(),
         view: RecordView::parse(entry.payload())?,
     })
-}
-
-pub(super) fn metadata_of(entry: &EntryView<'_>) -> Metadata {
-    Metadata {
-        generation: entry.generation(),
-        void_time: entry.void_time(),
-        last_update_ms: entry.last_update_ms(),
-    }
-}
-
-/// A record of its own, from what is lent.
-pub(super) fn record_of(entry: &EntryView<'_>) -> Result<Record> {
-    Record::new(metadata_of(entry), entry.key(), entry.payload())
 }

@@ -9,11 +9,14 @@
 mod by_digest;
 mod config;
 mod core;
+mod entry;
 #[cfg(feature = "backup")]
 mod export;
+mod indexes;
 mod namespace;
 mod open_dirs;
 mod policy;
+mod query;
 mod set;
 mod store;
 mod write;
@@ -24,10 +27,12 @@ pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
+pub use query::{Cursor, Explanation, Page, QueriedKey, QueriedRecord, Query};
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]

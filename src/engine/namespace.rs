@@ -10,10 +10,13 @@ use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, St
 #[cfg(doc)]
 use crate::Error;
 use crate::Result;
+use crate::index::IndexDefinition;
 use crate::record::KeyHash;
 
 use super::config::NamespaceConfig;
 use super::core::{Core, HotRecord, ScannedRecord};
+use super::indexes::{IndexBuild, IndexStats};
+use super::query::Query;
 use super::set::Set;
 
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
@@ -75,6 +78,56 @@ impl Namespace {
     #[must_use]
     pub fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         self.core.hot_records(most)
+    }
+
+    /// Declares a secondary index of the records of all sets, and fills it: as [`Set::create_index`].
+    ///
+    /// # Errors
+    /// As for [`Set::create_index`].
+    pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.build_index(definition)?.wait()
+    }
+
+    /// Declares a secondary index of the records of all sets, and begins to fill it: as [`Set::build_index`].
+    ///
+    /// # Errors
+    /// As for [`Set::create_index`].
+    pub fn build_index(&self, definition: IndexDefinition) -> Result<IndexBuild> {
+        self.core.build_index(None, definition)
+    }
+
+    /// Forgets a secondary index: as [`Set::drop_index`].
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`](crate::Error::IndexNotFound).
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        self.core.drop_index(name)
+    }
+
+    /// What the secondary indexes hold and have cost, in the order in which they were declared.
+    #[must_use]
+    pub fn indexes(&self) -> Vec<IndexStats> {
+        self.core.indexes.stats()
+    }
+
+    /// The definition of a secondary index, and the name of its set; `None` for the set: it is of all sets.
+    #[must_use]
+    pub fn index_definition(&self, name: &str) -> Option<(Option<Box<str>>, IndexDefinition)> {
+        let index = self.core.indexes.by_name(name)?;
+        Some((index.set.clone(), index.definition.clone()))
+    }
+
+    /// Begins a query by a secondary index, over the records of all sets that are in it.
+    ///
+    /// # Errors
+    /// As for [`Set::query`].
+    pub fn query(&self, index: &str) -> Result<Query> {
+        Query::by_index(&self.core, index, None, None)
+    }
+
+    /// Begins a query over all records of all sets: as [`Set::query_all`].
+    pub fn query_all(&self) -> Query {
+        Query::over_all(&self.core, None, None)
     }
 
     /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts

@@ -20,6 +20,9 @@ use crate::value::Value;
 use crate::{Error, Result};
 
 use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
+use super::indexes::IndexBuild;
+use super::query::Query;
+use crate::index::IndexDefinition;
 pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
@@ -333,6 +336,75 @@ impl Set {
             return Err(Error::key_mismatch());
         }
         Ok(Some(entry))
+    }
+
+    /// Declares a secondary index of the set and fills it from the records that there are, while others read and write. Once more
+    /// with the same definition is no error. The declaration is kept with the store, and the index is filled anew at each opening.
+    ///
+    /// Costs a look at every record of the namespace, under its lock; [`Set::build_index`] does not wait for it.
+    ///
+    /// # Errors
+    /// [`Error::IndexExists`] for a name that is taken, [`Error::Parameter`] for a definition that cannot be or a record whose key is
+    /// too long, [`Error::NotUnique`], [`Error::IndexMemory`], [`Error::TooManyIndexes`]. There is no such index then.
+    pub fn create_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.build_index(definition)?.wait()
+    }
+
+    /// Declares a secondary index of the set and begins to fill it, in a thread of its own.
+    ///
+    /// # Errors
+    /// As for [`Set::create_index`]; what goes wrong while it is filled is told by [`IndexBuild::wait`].
+    pub fn build_index(&self, definition: IndexDefinition) -> Result<IndexBuild> {
+        self.core
+            .namespace
+            .build_index(Some(&self.core.name), definition)
+    }
+
+    /// Forgets a secondary index of the set, or of the namespace, and frees its memory once the queries that use it have ended.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`].
+    pub fn drop_index(&self, name: &str) -> Result<()> {
+        self.core.namespace.drop_index(name)
+    }
+
+    /// Begins a query by a secondary index of the set, or of the namespace; of the set's records only. The set's filter holds,
+    /// too.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`], and [`Error::IndexBuilding`] while it is not complete.
+    pub fn query(&self, index: &str) -> Result<Query> {
+        let set_id = Some(self.core.id());
+        let filter = self.filter.as_ref();
+        Query::by_index(&self.core.namespace, index, set_id, filter)
+    }
+
+    /// Begins a query over all records of the set, in the order of their digests: a scan that can be stopped, filtered, and gone on
+    /// with. Visits the index of the whole namespace.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let users = spikelet::Store::in_memory()?.set("users")?;
+    /// for id in 0..10 {
+    ///     users.put(id, [("visits", id)])?;
+    /// }
+    /// let mut query = users.query_all().limit(4);
+    /// let mut pages = Vec::new();
+    /// loop {
+    ///     let page = query.keys()?;
+    ///     pages.push(page.len());
+    ///     match page.cursor() {
+    ///         Some(cursor) => query = query.after(cursor),
+    ///         None => break,
+    ///     }
+    /// }
+    /// assert_eq!(pages, [4, 4, 2]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query_all(&self) -> Query {
+        let filter = self.filter.as_ref();
+        Query::over_all(&self.core.namespace, Some(self.core.id()), filter)
     }
 
     /// How hard writers have fought over this record of late; `None` if it is not among the most contended records of

@@ -17,6 +17,7 @@ use crate::record::{
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::indexes::{IndexChanges, IndexedVersion};
 use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
@@ -193,7 +194,7 @@ impl Core {
         }
         let stored_key = live.and_then(|entry| entry.key());
         check_key(target.key, stored_key).map_err(&refused)?;
-        // What is replaced is not read; that it is damaged shows after what the policy demands of it.
+        // What is replaced is not read. That what is edited is malformed is told after what the policy demands.
         let (old, role) = match live.map(|entry| entry.payload()) {
             Some(body) if policy.replaces() => (None, ShardRole::of(body)),
             Some(body) => {
@@ -274,7 +275,9 @@ impl Core {
             EditOutcome::Body(0) if found.is_none() => return Err(Error::not_found().into()),
             EditOutcome::Emptied if found.is_none() => return Ok(gone(None, results)),
             EditOutcome::Body(0) | EditOutcome::Emptied => {
-                let lsn = write_change(lock, Change::Delete(now_ms), policy);
+                let changes = self.change_indexes(entry.as_ref(), None);
+                let changes = changes.map_err(&refused)?;
+                let lsn = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
                 self.note_lost_root(loses_shards);
                 let lsn = lsn.map_err(|error| refused(self.not_written(error)))?;
                 return Ok(gone(lsn, results));
@@ -282,6 +285,18 @@ impl Core {
             EditOutcome::Body(_) => {}
         }
         let record_bytes = self.check_size(key, body).map_err(&refused)?;
+        let changes = match self.indexes.any() {
+            false => IndexChanges::default(),
+            true => {
+                let version = IndexedVersion {
+                    set_id,
+                    record: RecordView::parse(body)?,
+                    facts: &facts,
+                };
+                let changes = self.change_indexes(entry.as_ref(), Some(version));
+                changes.map_err(&refused)?
+            }
+        };
         let version = NewVersion {
             generation,
             void_time,
@@ -290,7 +305,7 @@ impl Core {
             key,
             payload: body,
         };
-        let lsn = write_change(lock, Change::Put(version), policy);
+        let lsn = self.write_change(lock, &Change::Put(version), policy, changes);
         self.note_lost_root(loses_shards);
         Ok(WriteOutcome {
             generation,
@@ -323,6 +338,7 @@ impl Core {
         // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
         let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
         let mut loses_shards = false;
+        let mut changes = IndexChanges::default();
         let damage = match lock.entry() {
             Err(error) if depends || !error.is_damage() => return Err(error.into()),
             Err(error) => Some(error),
@@ -341,10 +357,11 @@ impl Core {
                     target.check_root(ShardLoss::Now).map_err(&refused)?;
                     loses_shards = true;
                 }
+                changes = self.change_indexes(Some(&live), None).map_err(&refused)?;
                 None
             }
         };
-        let deleted = write_change(lock, Change::Delete(now_ms), policy);
+        let deleted = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
@@ -352,6 +369,29 @@ impl Core {
             (None, Some(damage)) => Err(damage.into()),
             (None, None) => Err(Error::not_found().into()),
         }
+    }
+
+    /// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
+    pub(super) fn write_change(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        policy: &WritePolicy,
+        indexes: IndexChanges,
+    ) -> spikelet_storage::Result<Option<Lsn>> {
+        if indexes.is_empty() {
+            return match (policy.acknowledge, change) {
+                (Acknowledge::Applied, change) => lock.apply(change),
+                (Acknowledge::Durable, Change::Put(version)) => lock.put(version).map(Some),
+                (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(*now_ms),
+            };
+        }
+        let lsn = lock.apply_then(change, |is_published| indexes.finish(is_published))?;
+        match (policy.acknowledge, lsn) {
+            (Acknowledge::Durable, Some(lsn)) => self.storage.settle(lsn)?,
+            (Acknowledge::Durable, None) | (Acknowledge::Applied, _) => {}
+        }
+        Ok(lsn)
     }
 
     /// Refuses a record of another set than the one named. Whoever names none takes any.
@@ -366,20 +406,6 @@ impl Core {
         } else {
             Err(wrong_set(set_name))
         }
-    }
-}
-
-/// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
-#[inline(always)]
-fn write_change(
-    lock: RecordLock<'_>,
-    change: Change<'_>,
-    policy: &WritePolicy,
-) -> spikelet_storage::Result<Option<Lsn>> {
-    match (policy.acknowledge, change) {
-        (Acknowledge::Applied, change) => lock.apply(&change),
-        (Acknowledge::Durable, Change::Put(version)) => lock.put(&version).map(Some),
-        (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(now_ms),
     }
 }
 

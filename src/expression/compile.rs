@@ -53,6 +53,7 @@ pub(super) struct Compiler<'e> {
     nodes: u32,
     reads_bins: bool,
     reads_facts: bool,
+    is_volatile: bool,
     holds_lookups: bool,
 }
 
@@ -80,6 +81,7 @@ pub(super) fn compile(bytes: &[u8]) -> Result<Program, Refusal> {
         variables: compiler.variables,
         reads_bins: compiler.reads_bins,
         reads_facts: compiler.reads_facts,
+        is_volatile: compiler.is_volatile,
         holds_lookups: compiler.holds_lookups,
     })
 }
@@ -401,6 +403,7 @@ impl<'e> Compiler<'e> {
 
     fn fact(&mut self, fact: Fact, kind: ExpType) -> Result<Typed, Refusal> {
         self.reads_facts = true;
+        self.is_volatile |= fact.is_volatile();
         Ok(typed(Node::Fact(fact), kind))
     }
 

@@ -24,7 +24,6 @@ mod numbers;
 mod operation;
 mod path;
 mod pattern;
-#[cfg(any(feature = "server", test))]
 mod payload;
 mod refusal;
 mod scope;
@@ -130,6 +129,15 @@ impl Expression {
     /// As for [`Expression::check`].
     pub fn result_type(&self) -> Result<Option<ExpType>> {
         Ok(self.program()?.kind)
+    }
+
+    /// Whether its value may be another one for the same version of a record: it asks for the time to live, the time since
+    /// the last update, or a size.
+    ///
+    /// # Errors
+    /// As for [`Expression::check`].
+    pub(crate) fn is_volatile(&self) -> Result<bool> {
+        Ok(self.program()?.is_volatile)
     }
 
     /// An expression of these bytes, to be checked later.

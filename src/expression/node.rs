@@ -18,6 +18,8 @@ pub(super) struct Program {
     pub(super) reads_bins: bool,
     /// Whether it reads anything else of the record.
     pub(super) reads_facts: bool,
+    /// Whether it reads what is not settled when a version is written: what changes with time, and sizes.
+    pub(super) is_volatile: bool,
     /// Whether a list or map in it holds what cannot be stored: wildcard, infinity, illegal keys.
     pub(super) holds_lookups: bool,
 }
@@ -128,6 +130,19 @@ pub(super) enum Fact {
     IsTombstone,
     MemorySize,
     RecordSize,
+}
+
+impl Fact {
+    pub(super) const fn is_volatile(self) -> bool {
+        matches!(
+            self,
+            Self::SinceUpdate
+                | Self::TimeToLive
+                | Self::DeviceSize
+                | Self::MemorySize
+                | Self::RecordSize
+        )
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

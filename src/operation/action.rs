@@ -97,7 +97,6 @@ impl Operation {
     }
 
     /// An operation that is a call as a client sent it.
-    #[cfg(any(feature = "server", fuzzing))]
     pub(crate) fn encoded_call(
         bin: &str,
         system: CallSystem,
@@ -128,7 +127,6 @@ impl Operation {
     }
 
     /// The same as a client sent it: a list of the expression and its flags.
-    #[cfg(feature = "server")]
     pub(crate) fn encoded_expression(bin: &str, writes: bool, payload: &[u8]) -> Self {
         let evaluation = Evaluation::parse(payload);
         Self::on_bin(bin, Action::Evaluate { writes, evaluation })

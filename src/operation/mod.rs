@@ -36,7 +36,6 @@ pub(crate) use bin_value::check_bin_value;
 pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
 pub(crate) use read::SingleRead;
-#[cfg(feature = "server")]
 pub(crate) use results::ResultSink;
 #[cfg(feature = "server")]
 pub(crate) use scalar::End;

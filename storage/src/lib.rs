@@ -46,7 +46,9 @@ pub use log::durability::Durability;
 pub use log::entry::{EntryView, Lsn};
 pub use maintenance::MaintenanceReport;
 pub use namespace::Namespace;
-pub use options::{Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage};
+pub use options::{
+    ExpiryObserver, Opening, OpeningProgress, OpeningStep, Options, ReadMode, Storage,
+};
 pub use recovery::verify::{Damage, Verification};
-pub use sets::{SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
+pub use sets::{CATALOG_BYTES_MAX, SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};

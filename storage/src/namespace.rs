@@ -146,7 +146,7 @@ impl Namespace {
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
     pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        let lsn = self.core.apply_group(changes)?;
+        let lsn = self.core.apply_group(changes, |_| {})?;
         lsn.map_or(Ok(()), |lsn| self.core.settle(lsn))?;
         Ok(lsn)
     }
@@ -157,7 +157,63 @@ impl Namespace {
     /// # Errors
     /// Nothing was changed.
     pub fn apply_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
-        self.core.apply_group(changes)
+        self.core.apply_group(changes, |_| {})
+    }
+
+    /// Does as [`Namespace::apply_group`] does, and calls `done` with whether anything was changed before any of the records is
+    /// unlocked.
+    ///
+    /// # Errors
+    /// Nothing was changed.
+    pub fn apply_group_then(
+        &self,
+        changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        done: impl FnOnce(bool),
+    ) -> Result<Option<Lsn>> {
+        self.core.apply_group(changes, done)
+    }
+
+    /// Waits until a write is as durable as the namespace promises: what [`RecordLock::put`] does after
+    /// [`RecordLock::apply`].
+    ///
+    /// # Errors
+    /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed: the write is in place, and may not be durable.
+    pub fn settle(&self, lsn: Lsn) -> Result<()> {
+        self.core.settle(lsn)
+    }
+
+    /// The digests of the records of a partition (0..4096) that are there, or that somebody has locked and may be about to
+    /// create. Whoever then locks each of them has met every record that was written by a writer who had locked it
+    /// before this call.
+    #[must_use]
+    pub fn digests_and_locked(&self, partition: usize) -> Vec<Digest> {
+        let guard = epoch::pin();
+        let mut locked = self.core.index.lock_partition(partition);
+        let mut digests = locked.held().digests();
+        let slots = locked.iter().filter(|(_, slot)| !slot.tombstone);
+        let entries = slots.filter_map(|(_, slot)| self.core.log.entry(slot.location, &guard));
+        digests.extend(entries.map(|entry| entry.view().digest()));
+        drop(locked);
+        digests.sort_unstable();
+        digests.dedup();
+        digests
+    }
+
+    /// What the program that uses the namespace keeps in its metadata; empty at first.
+    #[must_use]
+    pub fn catalog(&self) -> Vec<u8> {
+        self.core.sets.catalog()
+    }
+
+    /// Keeps `catalog` in the namespace's metadata instead of what is there. Durable with the next sync.
+    ///
+    /// # Errors
+    /// [`Error::BadOption`](crate::Error::BadOption) beyond [`CATALOG_BYTES_MAX`](crate::CATALOG_BYTES_MAX); those of a write. Nothing was changed.
+    pub fn set_catalog(&self, catalog: &[u8]) -> Result<()> {
+        self.core
+            .sets
+            .set_catalog(catalog, |metadata| self.core.store_metadata(&metadata))?;
+        self.core.settle(self.last_lsn())
     }
 
     /// Returns the number of the latest write, or of one that is being made: once it is durable, so is every write that

@@ -5,6 +5,8 @@ use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX};
 use crate::error::{Error, Result};
 use crate::location::DEVICES_MAX;
 use crate::log::durability::Durability;
+use crate::log::entry::EntryView;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -81,6 +83,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Told how opening and closing get on.
     pub progress: OpeningProgress,
+    /// Shown each record whose time is over before it is removed.
+    pub expiring: ExpiryObserver,
 }
 
 impl Options {
@@ -115,6 +119,7 @@ impl Options {
             background: true,
             clock: Arc::new(SystemClock),
             progress: OpeningProgress::default(),
+            expiring: ExpiryObserver::default(),
         }
     }
 
@@ -217,6 +222,41 @@ impl fmt::Debug for OpeningProgress {
             "OpeningProgress(..)"
         } else {
             "OpeningProgress(none)"
+        })
+    }
+}
+
+type Observe = dyn Fn(&EntryView<'_>) + Send + Sync;
+
+/// A callback that is shown each record whose time is over, while it is locked, before it is removed. Does nothing by
+/// default. It must be short, and must not use the namespace.
+#[derive(Clone, Default)]
+pub struct ExpiryObserver(Option<Arc<Observe>>);
+
+impl ExpiryObserver {
+    /// Shows the records to `callback`.
+    #[must_use]
+    pub fn new(callback: impl Fn(&EntryView<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(callback)))
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub(crate) fn show(&self, entry: &EntryView<'_>) {
+        if let Some(callback) = &self.0 {
+            callback(entry);
+        }
+    }
+}
+
+impl fmt::Debug for ExpiryObserver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_set() {
+            "ExpiryObserver(..)"
+        } else {
+            "ExpiryObserver(none)"
         })
     }
 }

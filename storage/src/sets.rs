@@ -2,12 +2,13 @@
 //!
 //! Stored as one metadata entry of the log, written anew at each change:
 //! ```text
-//! u8 version (2) | truncation of the namespace | truncation of records without a set
+//! u8 version (3) | truncation of the namespace | truncation of records without a set
 //! u16 sets | per set, from number 1: u8 name length, name, truncation
+//! u32 length, catalog: what the program that uses the namespace keeps there
 //! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
-//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 1 had a
-//! time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
+//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 2 had no
+//! catalog. Version 1 had a time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
 
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
@@ -25,7 +26,10 @@ pub const SETS_MAX: usize = 2;
 /// Bytes in the name of a set.
 pub const SET_NAME_BYTES_MAX: usize = 63;
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+
+/// The most bytes of a catalog: 1 MiB.
+pub const CATALOG_BYTES_MAX: usize = 1 << 20;
 
 /// What has been truncated of a set, or of the namespace.
 #[derive(Debug, Default)]
@@ -128,6 +132,7 @@ struct SetState {
 struct Names {
     by_name: HashMap<String, u16>,
     in_order: Vec<String>,
+    catalog: Vec<u8>,
 }
 
 /// See the module.
@@ -341,7 +346,35 @@ impl Sets {
             bytes.extend(name.as_bytes());
             bytes.extend(stored(&state.truncation));
         }
+        bytes.extend((names.catalog.len() as u32).to_le_bytes());
+        bytes.extend(&names.catalog);
         bytes
+    }
+
+    pub(crate) fn catalog(&self) -> Vec<u8> {
+        self.names.lock().catalog.clone()
+    }
+
+    /// Keeps another catalog: `persist` must have stored the metadata before it is seen.
+    pub(crate) fn set_catalog(
+        &self,
+        catalog: &[u8],
+        persist: impl FnOnce(Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        if catalog.len() > CATALOG_BYTES_MAX {
+            return Err(Error::BadOption {
+                option: "catalog",
+                value: format!("{} bytes", catalog.len()),
+                rule: "at most 1 MiB",
+            });
+        }
+        let mut names = self.names.lock();
+        let before = std::mem::replace(&mut names.catalog, catalog.to_vec());
+        let persisted = persist(self.encode(&names, None));
+        if persisted.is_err() {
+            names.catalog = before;
+        }
+        persisted
     }
 
     pub(crate) fn encoded(&self) -> Vec<u8> {
@@ -378,6 +411,11 @@ impl Sets {
             restore(&state.truncation, &mut reader)?;
             names.by_name.insert(name.clone(), number);
             names.in_order.push(name);
+        }
+        if version >= 3 {
+            let length = reader.u32().ok_or(short)?;
+            let catalog = reader.take(length as usize).ok_or(short)?;
+            names.catalog = catalog.to_vec();
         }
         self.last_number
             .store(names.in_order.len() as u16, Ordering::Release);
@@ -454,6 +492,14 @@ mod tests {
         assert!(again.hides(2, Lsn(49), 1233) && !again.hides(2, Lsn(49), 1234));
         assert!(!again.hides(2, Lsn(50), 0), "written after the truncation");
         assert!(again.hides(1, Lsn(39), u64::MAX) && !again.hides(1, Lsn(40), 0));
+        assert!(again.catalog().is_empty());
+        again.set_catalog(b"indexes", keep).unwrap();
+        let refused = again.set_catalog(&vec![0; CATALOG_BYTES_MAX + 1], keep);
+        assert!(matches!(refused, Err(Error::BadOption { .. })));
+        let third = Sets::new();
+        third.restore(&stored.borrow()).unwrap();
+        assert_eq!(third.catalog(), b"indexes");
+        assert_eq!(third.number_of("posts"), Some(2));
     }
 
     #[test]

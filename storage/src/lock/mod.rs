@@ -99,6 +99,12 @@ impl HeldLocks {
         Acquire::Queued(waiter)
     }
 
+    /// Returns the digests of the records that are locked.
+    pub(crate) fn digests(&self) -> Vec<Digest> {
+        let more = self.more.iter().flat_map(|more| more.held.iter());
+        self.first.iter().chain(more).copied().collect()
+    }
+
     /// Takes the lock if it is free. For background passes, which come back later instead.
     pub(crate) fn try_acquire(&mut self, digest: &Digest) -> bool {
         if self.is_held(digest) {

@@ -17,7 +17,7 @@ use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
-use crate::index::Slot;
+use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::Appended;
@@ -76,6 +76,8 @@ pub struct RecordLock<'n> {
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
     seen: Option<Slot>,
     held: bool,
+    /// Whether the lock outlives a change that is published.
+    keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: usize,
     /// The record had an image, or none was needed, when it was locked.
@@ -155,6 +157,26 @@ impl<'n> RecordLock<'n> {
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
     #[inline]
     pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
+        self.apply_change(change)
+    }
+
+    /// Does as [`RecordLock::apply`] does, and calls `done` with whether anything was changed before the record is unlocked:
+    /// for what has to follow the record's versions one by one.
+    ///
+    /// # Errors
+    /// As for [`RecordLock::apply`].
+    pub fn apply_then(
+        mut self,
+        change: &Change<'_>,
+        done: impl FnOnce(bool),
+    ) -> Result<Option<Lsn>> {
+        self.keeps = true;
+        let applied = self.apply_change(change);
+        done(matches!(applied, Ok(Some(_))));
+        applied
+    }
+
+    fn apply_change(&mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         match change {
             Change::Put(version) => self.apply_put(version).map(Some),
             Change::Delete(now_ms) => self.apply_delete(*now_ms),
@@ -328,12 +350,7 @@ impl<'n> RecordLock<'n> {
             partition.replace(at, slot);
             (old, slot)
         });
-        let next = partition.held().release(&self.digest);
-        self.held = false;
-        drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.release(partition);
         let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
             core.log.release(appended.location, appended.units);
@@ -484,12 +501,7 @@ impl<'n> RecordLock<'n> {
                 None
             }
         };
-        let next = partition.held().release(&self.digest);
-        self.held = false;
-        drop(partition);
-        if let Some(waiter) = next {
-            waiter.notify();
-        }
+        self.release(partition);
         if hidden {
             // The entry stays as it is, since a group may need it to be whole; the truncation hides it.
             core.retire_uncounted(&slot, &self.guard);
@@ -510,6 +522,20 @@ impl<'n> RecordLock<'n> {
         }
         if let Some(old) = superseded {
             core.retire(&old, &self.guard);
+        }
+    }
+
+    /// Unlocks the record, whose partition is locked, unless the lock is to outlive the change.
+    #[inline]
+    fn release(&mut self, mut partition: PartitionGuard<'_>) {
+        if self.keeps {
+            return;
+        }
+        let next = partition.held().release(&self.digest);
+        self.held = false;
+        drop(partition);
+        if let Some(waiter) = next {
+            waiter.notify();
         }
     }
 

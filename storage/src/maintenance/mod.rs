@@ -125,6 +125,12 @@ impl Core {
                     continue;
                 };
                 if lock.void_time().is_some_and(over) {
+                    // A record that is damaged has nothing to be shown.
+                    if self.options.expiring.is_set()
+                        && let Ok(Some(entry)) = lock.entry()
+                    {
+                        self.options.expiring.show(&entry);
+                    }
                     lock.bury(now_ms)?;
                     expired += 1;
                 }

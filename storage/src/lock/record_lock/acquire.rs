@@ -207,6 +207,7 @@ impl<'n> RecordLock<'n> {
             guard,
             seen: None,
             held: true,
+            keeps: false,
             queued_behind: 0,
             entry: OnceCell::new(),
             had_image: true,

@@ -20,35 +20,53 @@ struct AppendedGroup {
 impl Core {
     /// Applies changes to several locked records: after a crash or a power failure all of them are there, or none.
     /// Readers may see them appear one after the other. Does not wait for durability.
+    ///
+    /// `done` is called with whether anything was changed before any of the records is unlocked.
     pub(crate) fn apply_group(
         &self,
         mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        done: impl FnOnce(bool),
     ) -> Result<Option<Lsn>> {
+        let applied = self.append_patiently(&mut changes);
+        if let Ok(Some(group)) = &applied {
+            self.publish_group(&mut changes, group);
+        }
+        done(matches!(applied, Ok(Some(_))));
+        // It stands behind the members, so it has the highest number.
+        Ok(applied?.map(|group| group.commit.lsn))
+    }
+
+    fn append_patiently(
+        &self,
+        changes: &mut [(RecordLock<'_>, Change<'_>)],
+    ) -> Result<Option<AppendedGroup>> {
         let mut patience = Patience::default();
-        let group = loop {
+        loop {
             self.check_open()?;
             if changes.is_empty() {
                 return Ok(None);
             }
-            match self.append_group(&changes) {
+            match self.append_group(changes) {
                 Err(full @ Error::StopWrites { .. }) => {
                     let mut locks: Vec<_> = changes.iter_mut().map(|(lock, _)| lock).collect();
                     if !patience.wait(self, &mut locks) {
                         return Err(full);
                     }
                 }
-                appended => break appended?,
+                appended => return appended.map(Some),
             }
-        };
+        }
+    }
+
+    fn publish_group(&self, changes: &mut [(RecordLock<'_>, Change<'_>)], group: &AppendedGroup) {
         self.any_groups.store(true, Ordering::SeqCst);
         self.groups
             .lock()
             .add(group.number, group.commit, group.members.len() as u32);
-        for ((mut lock, change), entry) in changes.into_iter().zip(&group.members) {
-            lock.publish(&change, entry);
+        for ((lock, change), entry) in changes.iter_mut().zip(&group.members) {
+            lock.keeps = true;
+            lock.publish(change, entry);
         }
-        // It stands behind the members, so it has the highest number.
-        Ok(Some(group.commit.lsn))
     }
 
     /// Appends the members of a group and its commit entry. An error leaves nothing that counts.

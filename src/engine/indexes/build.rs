@@ -1,0 +1,283 @@
+//! Filling an index from the records that there are.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use spikelet_storage::{Digest, PARTITIONS};
+
+use super::super::core::{Core, expired};
+use super::index::{Index, IndexState};
+use super::{Indexes, catalog};
+use crate::index::{EntryList, IndexDefinition};
+use crate::record::RecordView;
+use crate::{Error, Result};
+
+/// An index that is being filled from the records that there are, by a thread of its own. Dropping it changes nothing: the
+/// thread goes on.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::query::IndexDefinition;
+/// let users = spikelet::Store::in_memory()?.set("users")?;
+/// users.put("alice", [("city", "Graz")])?;
+/// let build = users.build_index(IndexDefinition::new("by_city", ["city"]))?;
+/// let (done, of) = build.progress();
+/// assert!(done <= of);
+/// build.wait()?;
+/// assert_eq!(users.query("by_city")?.eq("Graz").count()?, 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct IndexBuild {
+    core: Arc<Core>,
+    /// `None`: there was nothing to build.
+    index: Option<Arc<Index>>,
+    cancelled: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl IndexBuild {
+    /// How many partitions are done, and of how many.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        match &self.index {
+            Some(index) => index.progress(),
+            None => (PARTITIONS as u64, PARTITIONS as u64),
+        }
+    }
+
+    /// Whether it has come to its end, good or bad.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// What has ended it: [`Error::NotUnique`], a key that is too long, [`Error::IndexMemory`], [`Error::Forbidden`] if it was
+    /// cancelled, a record that is damaged. The index is dropped then.
+    pub fn wait(mut self) -> Result<()> {
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(built)) => built,
+            Some(Err(_)) => Err(Error::Forbidden(
+                "the build of the index has panicked: drop the index and create it again".into(),
+            )),
+        }
+    }
+
+    /// Ends it, and drops the index.
+    ///
+    /// # Errors
+    /// If the end cannot be noted. An index that is complete by now stays.
+    pub fn cancel(self) -> Result<()> {
+        self.cancelled.store(true, Ordering::Relaxed);
+        let core = Arc::clone(&self.core);
+        let index = self.index.clone();
+        match self.wait() {
+            Err(Error::Forbidden(_)) => Ok(()),
+            Err(error)
+                if index.is_some_and(|index| {
+                    core.indexes.by_name(&index.definition.name).is_some()
+                }) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Core {
+    /// Declares an index and begins to build it.
+    pub(in crate::engine) fn build_index(
+        self: &Arc<Self>,
+        set: Option<&str>,
+        definition: IndexDefinition,
+    ) -> Result<IndexBuild> {
+        let index = self.declare(set, definition)?;
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let mut build = IndexBuild {
+            core: Arc::clone(self),
+            index: index.clone(),
+            cancelled: Arc::clone(&cancelled),
+            thread: None,
+        };
+        if let Some(index) = index {
+            let core = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("spikelet-index".into());
+            let spawned = thread.spawn(move || core.fill_or_drop(&index, &cancelled));
+            build.thread = Some(spawned.map_err(|error| {
+                Error::Forbidden(format!("no thread to build an index: {error}").into())
+            })?);
+        }
+        Ok(build)
+    }
+
+    fn fill_or_drop(&self, index: &Index, cancelled: &AtomicBool) -> Result<()> {
+        let filled = (0..PARTITIONS).try_for_each(|partition| {
+            if cancelled.load(Ordering::Relaxed) || index.state() == IndexState::Dropped {
+                return Err(Error::Forbidden(
+                    "the build of the index was cancelled".into(),
+                ));
+            }
+            self.fill_partition(index, partition)?;
+            index.note_built();
+            Ok(())
+        });
+        match filled {
+            Ok(()) => {
+                if index.state() == IndexState::Building {
+                    index.set_state(IndexState::Ready);
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // A store that is closed meanwhile keeps the declaration: the next opening builds it.
+                match self.drop_index(&index.definition.name) {
+                    Ok(()) | Err(Error::IndexNotFound(_)) => {}
+                    Err(_) => index.set_state(IndexState::Dropped),
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds the entries of a partition's records, each of them locked.
+    fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
+        for digest in self.storage.digests_and_locked(partition) {
+            self.fill_record(index, &digest)?;
+        }
+        Ok(())
+    }
+
+    fn fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {
+        let lock = loop {
+            match self.storage.lock(digest, None) {
+                // Those who wait for the record are served first.
+                Err(spikelet_storage::Error::KeyBusy { .. }) => std::thread::yield_now(),
+                lock => break lock?,
+            }
+        };
+        let now_ms = self.clock.now_ms();
+        let entry = match lock.entry() {
+            // It says so when it is read, and is in no index until it is written anew.
+            Err(error) if error.is_damage() => {
+                index.note_unreadable();
+                return Ok(());
+            }
+            entry => entry?,
+        };
+        let live = entry.filter(|entry| !expired(entry, now_ms) && index.is_of(entry.set_id()));
+        let Some(live) = live else {
+            return Ok(());
+        };
+        let set_name = self.set_name_for(index, live.set_id());
+        let facts = self.facts(&live, &set_name, now_ms);
+        let mut entries = EntryList::default();
+        index.entries_of(RecordView::parse(live.payload())?, &facts, &mut entries)?;
+        for entry in entries.iter() {
+            self.insert_entry(index, entry, &mut EntryList::default())?;
+        }
+        Ok(())
+    }
+
+    /// Builds the indexes that were declared before, at opening: nobody writes yet.
+    pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
+        let declared = catalog::decode(&self.storage.catalog())?;
+        if declared.is_empty() {
+            return Ok(());
+        }
+        let restore = |declared: catalog::Declared| {
+            let set = declared.set.as_deref();
+            let set_id = set.and_then(|set| self.storage.set_id(set));
+            Ok(Arc::new(Index::new(declared.definition, set, set_id)?))
+        };
+        let list: Result<Vec<Arc<Index>>> = declared.into_iter().map(restore).collect();
+        self.indexes.replace(list?);
+        let all = self.indexes.all();
+        let next = AtomicUsize::new(0);
+        let failed: Mutex<Option<Error>> = Mutex::new(None);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let fill = || {
+            while failed.lock().is_none() {
+                let partition = next.fetch_add(1, Ordering::Relaxed);
+                if partition >= PARTITIONS {
+                    return;
+                }
+                if let Err(error) = self.restore_partition(&all, partition) {
+                    failed.lock().get_or_insert(error);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..threads).for_each(|_| {
+                scope.spawn(fill);
+            });
+            fill();
+        });
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        all.iter()
+            .for_each(|index| index.set_state(IndexState::Ready));
+        Ok(())
+    }
+
+    fn restore_partition(&self, all: &[Arc<Index>], partition: usize) -> Result<()> {
+        let now_ms = self.clock.now_ms();
+        let is_wanted = |set_id| all.iter().any(|index| index.is_of(set_id));
+        let mut failed = Ok(());
+        let _ = self.storage.scan_sets(partition, is_wanted, |entry| {
+            failed = self.restore_record(all, entry, now_ms);
+            match failed {
+                Ok(()) => std::ops::ControlFlow::Continue(()),
+                Err(_) => std::ops::ControlFlow::Break(()),
+            }
+        });
+        all.iter().for_each(|index| index.note_built());
+        failed
+    }
+
+    fn restore_record(
+        &self,
+        all: &[Arc<Index>],
+        entry: spikelet_storage::Result<spikelet_storage::EntryView<'_>>,
+        now_ms: u64,
+    ) -> Result<()> {
+        // A damaged record says so when it is read, and is in no index until it is written anew.
+        let unreadable = || all.iter().for_each(|index| index.note_unreadable());
+        let Ok(entry) = entry else {
+            unreadable();
+            return Ok(());
+        };
+        if expired(&entry, now_ms) {
+            return Ok(());
+        }
+        let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
+        let facts = self.facts(&entry, &set_name, now_ms);
+        let Ok(record) = RecordView::parse(entry.payload()) else {
+            unreadable();
+            return Ok(());
+        };
+        for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
+            let mut entries = EntryList::default();
+            index.entries_of(record, &facts, &mut entries)?;
+            entries.iter().for_each(|entry| {
+                index.insert(entry);
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Indexes {
+    /// Names and statistics of all.
+    pub(in crate::engine) fn stats(&self) -> Vec<super::IndexStats> {
+        self.all().iter().map(|index| index.stats()).collect()
+    }
+}

@@ -1,0 +1,292 @@
+//! What a write changes in the indexes.
+
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use spikelet_storage::{Digest, EntryView, Truncate};
+
+use super::super::core::{Core, expired};
+use super::index::{Index, split_entry};
+use crate::expression::RecordFacts;
+use crate::index::{EntryList, EntryRange};
+#[cfg(feature = "server")]
+use crate::record::Metadata;
+use crate::record::{Key, RecordView};
+use crate::{Error, Result};
+
+/// How many entries are looked at between two looks at the index.
+const CLEANED_AT_ONCE: usize = 256;
+
+/// The entries that a write has added to indexes, and those that it is to remove once its version is published. Dropped, the
+/// added ones stay, which is no harm: a query looks at the record, and removes what does not belong to it.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct IndexChanges {
+    of_indexes: Vec<IndexChange>,
+}
+
+#[derive(Debug)]
+struct IndexChange {
+    index: Arc<Index>,
+    /// Those that were not there before.
+    added: EntryList,
+    removed: EntryList,
+}
+
+impl IndexChanges {
+    /// Whether there is nothing to do once the version is published, or was not.
+    pub(in crate::engine) fn is_empty(&self) -> bool {
+        self.of_indexes.is_empty()
+    }
+
+    /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
+    pub(in crate::engine) fn finish(self, is_published: bool) {
+        for change in &self.of_indexes {
+            let superfluous = match is_published {
+                true => &change.removed,
+                false => &change.added,
+            };
+            superfluous
+                .iter()
+                .for_each(|entry| change.index.remove(entry));
+        }
+    }
+}
+
+/// A version of a record, and what expressions see of it.
+#[derive(Clone, Copy)]
+pub(in crate::engine) struct IndexedVersion<'a> {
+    pub(in crate::engine) set_id: u16,
+    pub(in crate::engine) record: RecordView<'a>,
+    pub(in crate::engine) facts: &'a RecordFacts<'a>,
+}
+
+impl Core {
+    /// Adds the entries of a version that is about to be published to the indexes, while the record is locked. `old`: the entry
+    /// that is there, expired or not; `new`: `None` for a deletion.
+    ///
+    /// # Errors
+    /// [`Error::NotUnique`], [`Error::IndexMemory`], a key that is too long: nothing was changed.
+    pub(in crate::engine) fn change_indexes(
+        &self,
+        old: Option<&EntryView<'_>>,
+        new: Option<IndexedVersion<'_>>,
+    ) -> Result<IndexChanges> {
+        let mut changes = IndexChanges::default();
+        if !self.indexes.any() {
+            return Ok(changes);
+        }
+        let now_ms = self.clock.now_ms();
+        let old_set = old.and_then(|old| self.storage.set_name(old.set_id()));
+        let old_facts =
+            old.map(|old| self.facts(old, old_set.as_deref().unwrap_or_default(), now_ms));
+        let old = match (old, &old_facts) {
+            (Some(entry), Some(facts)) => Some(IndexedVersion {
+                set_id: entry.set_id(),
+                record: RecordView::parse(entry.payload())?,
+                facts,
+            }),
+            _ => None,
+        };
+        for index in self.indexes.all().iter() {
+            if let Err(error) = self.change_index(index, old, new, &mut changes) {
+                changes.finish(false);
+                return Err(error);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// The same for a version with the bins of the one that is there, and other times.
+    #[cfg(feature = "server")]
+    pub(in crate::engine) fn change_by_times(
+        &self,
+        entry: &EntryView<'_>,
+        metadata: Metadata,
+    ) -> Result<IndexChanges> {
+        if !self.indexes.any() {
+            return Ok(IndexChanges::default());
+        }
+        let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
+        let facts = RecordFacts {
+            metadata,
+            ..self.facts(entry, &set_name, self.clock.now_ms())
+        };
+        let version = IndexedVersion {
+            set_id: entry.set_id(),
+            record: RecordView::parse(entry.payload())?,
+            facts: &facts,
+        };
+        self.change_indexes(Some(entry), Some(version))
+    }
+
+    fn change_index(
+        &self,
+        index: &Arc<Index>,
+        old: Option<IndexedVersion<'_>>,
+        new: Option<IndexedVersion<'_>>,
+        changes: &mut IndexChanges,
+    ) -> Result<()> {
+        let of_index = |version: &IndexedVersion<'_>| index.is_of(version.set_id);
+        let (old, new) = (old.filter(of_index), new.filter(of_index));
+        if let (Some(old), Some(new)) = (&old, &new)
+            && index.is_same_in(old.record, new.record)
+        {
+            return Ok(());
+        }
+        let entries = |version: Option<IndexedVersion<'_>>| {
+            let mut entries = EntryList::default();
+            if let Some(version) = version {
+                index.entries_of(version.record, version.facts, &mut entries)?;
+            }
+            Ok::<_, Error>(entries)
+        };
+        // What is there and has no entries for being malformed has none to remove.
+        let before = entries(old).unwrap_or_default();
+        let after = entries(new)?;
+        let (mut added, mut removed) = (EntryList::default(), EntryList::default());
+        let missing = before.iter().filter(|entry| !after.contains(entry));
+        missing.for_each(|entry| removed.push(entry));
+        let mut inserted = Ok(());
+        for entry in after.iter().filter(|entry| !before.contains(entry)) {
+            inserted = self.insert_entry(index, entry, &mut added);
+            if inserted.is_err() {
+                break;
+            }
+        }
+        if !(added.is_empty() && removed.is_empty()) {
+            changes.of_indexes.push(IndexChange {
+                index: Arc::clone(index),
+                added,
+                removed,
+            });
+        }
+        inserted
+    }
+
+    /// Adds an entry that a record is about to have.
+    pub(super) fn insert_entry(
+        &self,
+        index: &Index,
+        entry: &[u8],
+        added: &mut EntryList,
+    ) -> Result<()> {
+        self.indexes.check_memory(index)?;
+        let is_new = match index.definition.unique {
+            false => index.insert(entry),
+            true => {
+                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?
+            }
+        };
+        if is_new {
+            added.push(entry);
+        }
+        Ok(())
+    }
+
+    /// Refuses a key if the record of another entry has it. Where somebody is writing that record, so that it may get the key
+    /// or lose it, the answer is that it is busy: two writers who waited for each other would wait for ever.
+    fn check_free(&self, index: &Index, digest: &Digest, entry: &[u8]) -> Result<()> {
+        if self.has_entry(index, digest, entry)? {
+            return Err(self.not_unique(index, digest));
+        }
+        let _locked = self
+            .storage
+            .lock(digest, Some(Duration::ZERO))
+            .map_err(|_| {
+                let limit = u32::try_from(self.storage.options().max_waiters).unwrap_or(u32::MAX);
+                Error::KeyBusy {
+                    waiting: 0,
+                    limit,
+                    record: None,
+                }
+            })?;
+        match self.has_entry(index, digest, entry)? {
+            true => Err(self.not_unique(index, digest)),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a record, as readers see it, has an entry in an index.
+    pub(in crate::engine) fn has_entry(
+        &self,
+        index: &Index,
+        digest: &Digest,
+        entry: &[u8],
+    ) -> Result<bool> {
+        let now_ms = self.clock.now_ms();
+        let found = self.storage.get(digest, |stored| {
+            if expired(&stored, now_ms) || !index.is_of(stored.set_id()) {
+                return Ok(false);
+            }
+            let set_name = self.set_name_for(index, stored.set_id());
+            let facts = self.facts(&stored, &set_name, now_ms);
+            let mut entries = EntryList::default();
+            index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
+            Ok(entries.contains(entry))
+        })?;
+        found.unwrap_or(Ok(false))
+    }
+
+    fn not_unique(&self, index: &Index, other: &Digest) -> Error {
+        let key = self.storage.get(other, |entry| {
+            let key = entry.key().and_then(|stored| Key::from_stored(stored).ok());
+            key.map(|key| key.bare())
+        });
+        let key = key.ok().flatten().flatten();
+        Error::NotUnique {
+            index: index.definition.name.clone(),
+            other: key.unwrap_or_else(|| other.to_string()).into(),
+        }
+    }
+
+    /// Removes the entries of records that a truncation has removed.
+    pub(in crate::engine) fn clean_indexes(&self, what: Truncate) {
+        if !self.indexes.any() {
+            return;
+        }
+        let is_concerned = |index: &&Arc<Index>| match what {
+            Truncate::Namespace => true,
+            Truncate::Set(id) => index.is_of(id),
+        };
+        for index in self.indexes.all().iter().filter(is_concerned) {
+            self.clean_index(index);
+        }
+    }
+
+    /// Looks at every entry of an index, and removes those whose records do not have them.
+    fn clean_index(&self, index: &Index) {
+        let mut range = EntryRange::with_prefix(&[]);
+        let mut entries = EntryList::default();
+        loop {
+            entries.clear();
+            index
+                .entries
+                .copy(&range, false, CLEANED_AT_ONCE, &mut entries);
+            let Some(last) = entries.last() else {
+                return;
+            };
+            range.start = Bound::Excluded(last.into());
+            for entry in entries.iter() {
+                let (_, digest) = split_entry(entry);
+                if let Ok(false) = self.has_entry(index, &digest, entry) {
+                    self.clean_entry(index, entry);
+                }
+            }
+        }
+    }
+
+    /// Removes an entry whose record does not have it, if that is still so once the record is locked. A record that is busy is
+    /// left for later.
+    pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
+        let (_, digest) = split_entry(entry);
+        let Ok(_locked) = self.storage.lock(&digest, Some(Duration::ZERO)) else {
+            return;
+        };
+        if let Ok(false) = self.has_entry(index, &digest, entry) {
+            index.remove(entry);
+            index.counters.cleaned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}

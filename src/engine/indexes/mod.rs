@@ -1,0 +1,135 @@
+//! The secondary indexes of a namespace: which there are, and what writes change in them.
+//!
+//! * `index`: one index; `declare`: how they come and go; `changes`: what a write changes; `build`: filling one from the records that there are.
+//! * `catalog`: how declarations are kept in the namespace's metadata.
+//!
+//! What holds: while an index is in the list, every record that anybody can read has its entries in it, or a build is going to
+//! meet the record. An entry is added before its version is published and removed after, both while the record is locked; so
+//! there may be entries too many, never too few, and a query looks at each record before it returns it. A writer takes the list
+//! after it has locked the record, and a build locks every record, those included that somebody had locked when it came
+//! to their partition: no writer can be missed by both.
+
+mod build;
+mod catalog;
+mod changes;
+mod declare;
+mod index;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use spikelet_storage::EntryView;
+
+use super::entry::metadata_of;
+use crate::expression::RecordFacts;
+use crate::index::EntryList;
+use crate::record::RecordView;
+use crate::{Error, Result};
+
+pub use build::IndexBuild;
+pub(super) use changes::{IndexChanges, IndexedVersion};
+pub use index::IndexStats;
+pub(super) use index::{Index, split_entry};
+
+/// The most indexes of a namespace: Aerospike's limit.
+const INDEXES_MAX: usize = 256;
+
+type List = Arc<Vec<Arc<Index>>>;
+
+/// The indexes of a namespace.
+#[derive(Debug)]
+pub(super) struct Indexes {
+    list: RwLock<List>,
+    /// Whether there are any. Looked at by every write.
+    any: AtomicBool,
+    /// Held while indexes are declared or dropped.
+    declaring: Mutex<()>,
+    memory_bytes_max: u64,
+    in_memory: bool,
+}
+
+impl Indexes {
+    pub(super) fn new(memory_bytes_max: u64, in_memory: bool) -> Self {
+        Self {
+            list: RwLock::default(),
+            any: AtomicBool::new(false),
+            declaring: Mutex::new(()),
+            memory_bytes_max,
+            in_memory,
+        }
+    }
+
+    /// All indexes, in the order in which they were declared.
+    pub(super) fn all(&self) -> List {
+        Arc::clone(&self.list.read())
+    }
+
+    pub(super) fn by_name(&self, name: &str) -> Option<Arc<Index>> {
+        let all = self.all();
+        all.iter()
+            .find(|index| *index.definition.name == *name)
+            .cloned()
+    }
+
+    /// Whether there are any. A writer asks once it has locked its record.
+    #[inline]
+    pub(super) fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// The memory that all of them take, in bytes.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.all()
+            .iter()
+            .map(|index| index.entries.memory_bytes())
+            .sum()
+    }
+
+    /// Refuses more entries beyond the limit.
+    fn check_memory(&self, index: &Index) -> Result<()> {
+        if self.memory_bytes_max > 0 && self.memory_bytes() >= self.memory_bytes_max {
+            return Err(Error::IndexMemory {
+                index: index.definition.name.clone(),
+                limit: self.memory_bytes_max,
+            });
+        }
+        Ok(())
+    }
+
+    fn replace(&self, list: Vec<Arc<Index>>) {
+        let any = !list.is_empty();
+        *self.list.write() = Arc::new(list);
+        self.any.store(any, Ordering::Release);
+    }
+
+    /// Forgets the entries of a record that is about to be removed because its time is over. The record is locked.
+    pub(super) fn forget_expired(&self, entry: &EntryView<'_>) {
+        if !self.any() {
+            return;
+        }
+        for index in self
+            .all()
+            .iter()
+            .filter(|index| index.is_of(entry.set_id()))
+        {
+            let Ok(record) = RecordView::parse(entry.payload()) else {
+                continue;
+            };
+            let facts = RecordFacts {
+                digest: entry.digest(),
+                set_name: index.set_name(),
+                key: entry.key(),
+                metadata: metadata_of(entry),
+                now_ms: 0,
+                stored_bytes: entry.stored_bytes(),
+                in_memory: self.in_memory,
+            };
+            let mut entries = EntryList::default();
+            // What is left is removed by the query that meets it.
+            if index.entries_of(record, &facts, &mut entries).is_ok() {
+                entries.iter().for_each(|entry| index.remove(entry));
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a query asks of an index: values of the first components, and a range of the next.
+
+use std::ops::Bound;
+
+use crate::index::{
+    EntryRange, IndexDefinition, end_of_prefix, form_of, form_of_prefix, type_of_form,
+};
+use crate::value::Value;
+use crate::{Error, Result};
+
+/// In the order in which they were given.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Conditions {
+    conditions: Vec<Condition>,
+}
+
+#[derive(Clone, Debug)]
+enum Condition {
+    Equal(Value),
+    Range(Bound<Value>, Bound<Value>),
+    Prefix(Value),
+}
+
+impl Conditions {
+    pub(super) fn equal(&mut self, value: Value) {
+        self.conditions.push(Condition::Equal(value));
+    }
+
+    pub(super) fn range(&mut self, start: Bound<Value>, end: Bound<Value>) {
+        self.conditions.push(Condition::Range(start, end));
+    }
+
+    pub(super) fn prefix(&mut self, prefix: Value) {
+        self.conditions.push(Condition::Prefix(prefix));
+    }
+
+    /// Refuses conditions on a query that has no index.
+    pub(super) fn check_none(&self) -> Result<()> {
+        match self.conditions.is_empty() {
+            true => Ok(()),
+            false => Err(Error::parameter(
+                "a query over all records has no components to compare: use a filter, or query by an index",
+            )),
+        }
+    }
+
+    /// The entries that fit.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for more conditions than components, a condition behind a range, a value that is in no index, or
+    /// bounds of different types.
+    pub(super) fn entry_range(&self, definition: &IndexDefinition) -> Result<EntryRange> {
+        let refuse = |why: String| {
+            let name = definition.name();
+            Err(Error::parameter(format!("query by index {name:?}: {why}")))
+        };
+        let components = definition.components().len();
+        if self.conditions.len() > components {
+            let given = self.conditions.len();
+            return refuse(format!("{given} conditions for {components} components"));
+        }
+        let mut key = Vec::new();
+        let mut conditions = self.conditions.iter();
+        for condition in conditions.by_ref() {
+            let range = match condition {
+                Condition::Equal(value) => match form_of(value) {
+                    Some(form) => {
+                        key.extend_from_slice(&form);
+                        continue;
+                    }
+                    None => return refuse(format!("{value} is of a type that is in no index")),
+                },
+                Condition::Prefix(prefix) => match form_of_prefix(prefix) {
+                    Some(form) => EntryRange::with_prefix(&[&*key, &form].concat()),
+                    None => {
+                        return refuse(format!("{prefix} is neither text nor bytes to begin with"));
+                    }
+                },
+                Condition::Range(start, end) => match range_of(&key, start, end) {
+                    Ok(range) => range,
+                    Err(why) => return refuse(why),
+                },
+            };
+            return match conditions.next() {
+                None => Ok(range),
+                Some(_) => refuse("a condition follows a range: use a filter for it".into()),
+            };
+        }
+        Ok(EntryRange::with_prefix(&key))
+    }
+
+    /// What is asked of each component that is asked for, in words.
+    pub(super) fn describe(&self, definition: &IndexDefinition) -> Vec<String> {
+        let described = self.conditions.iter().zip(definition.components());
+        let describe = |(condition, component): (&Condition, _)| match condition {
+            Condition::Equal(value) => format!("{component} is {value}"),
+            Condition::Prefix(prefix) => format!("{component} begins with {prefix}"),
+            Condition::Range(start, end) => {
+                let from = match start {
+                    Bound::Included(value) => format!(" from {value}"),
+                    Bound::Excluded(value) => format!(" above {value}"),
+                    Bound::Unbounded => String::new(),
+                };
+                let to = match end {
+                    Bound::Included(value) => format!(" to {value}"),
+                    Bound::Excluded(value) => format!(" below {value}"),
+                    Bound::Unbounded => String::new(),
+                };
+                format!("{component}{from}{to}")
+            }
+        };
+        described.map(describe).collect()
+    }
+}
+
+/// The entries behind `key` whose next component lies between the bounds.
+fn range_of(
+    key: &[u8],
+    start: &Bound<Value>,
+    end: &Bound<Value>,
+) -> std::result::Result<EntryRange, String> {
+    let form = |value: &Value| {
+        form_of(value).ok_or_else(|| format!("{value} is of a type that is in no index"))
+    };
+    let forms = |bound: &Bound<Value>| match bound {
+        Bound::Included(value) | Bound::Excluded(value) => form(value).map(Some),
+        Bound::Unbounded => Ok(None),
+    };
+    let (first, last) = (forms(start)?, forms(end)?);
+    let kinds = [&first, &last].map(|form| form.as_deref().and_then(type_of_form));
+    let kind = match kinds {
+        [Some(first), Some(last)] if first != last => {
+            return Err("the bounds of a range are of different types".into());
+        }
+        [Some(kind), _] | [None, Some(kind)] => kind,
+        [None, None] => return Ok(EntryRange::with_prefix(key)),
+    };
+    let join = |form: &[u8]| [key, form].concat();
+    // All entries with a value begin with its form, and no form begins with another.
+    let from = match (&first, start) {
+        (Some(form), Bound::Excluded(_)) => match end_of_prefix(&join(form)) {
+            Bound::Excluded(behind) => Bound::Included(behind),
+            other => other,
+        },
+        (Some(form), _) => Bound::Included(join(form).into()),
+        (None, _) => Bound::Included(join(kind).into()),
+    };
+    let to = match (&last, end) {
+        (Some(form), Bound::Included(_)) => end_of_prefix(&join(form)),
+        (Some(form), _) => Bound::Excluded(join(form).into()),
+        (None, _) => end_of_prefix(&join(kind)),
+    };
+    Ok(EntryRange {
+        start: from,
+        end: to,
+    })
+}

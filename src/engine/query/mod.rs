@@ -1,0 +1,326 @@
+//! Queries: records of a set by a secondary index, or all of them, page by page.
+//!
+//! * `conditions`: what is asked of an index, as a range of entries.
+//! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `page`: what a query returns; `cursor`: where a page has ended, as text.
+
+mod conditions;
+mod cursor;
+mod page;
+mod run;
+
+use std::ops::{ControlFlow, RangeBounds};
+use std::sync::Arc;
+
+use super::core::{Core, ScannedRecord};
+use super::indexes::Index;
+use crate::expression::Expression;
+use crate::record::{Key, Record};
+use crate::value::Value;
+use crate::{Error, Result};
+use conditions::Conditions;
+pub use cursor::Cursor;
+pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
+
+/// A query by a secondary index ([`Set::query`](crate::Set::query)), or over all records of a set
+/// ([`Set::query_all`](crate::Set::query_all)).
+///
+/// Conditions go to the components of the index in their order: [`Query::eq`] for the first ones, then at most one range of
+/// the next. What they leave stands in the order of the index, or in the order of digests without one.
+///
+/// A query reads what is there when it meets it. It returns no record that does not fit, and misses none that fitted all the
+/// time; of a record that is written meanwhile it sees one version or the other. Nothing is held between pages, and no more
+/// than a page is held in memory.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::query::{Cursor, IndexDefinition};
+/// let posts = spikelet::Store::in_memory()?.set("posts")?;
+/// posts.create_index(IndexDefinition::new("by_author", ["author", "day"]))?;
+/// for day in 1..=5 {
+///     posts.put(day, spikelet::bins! { "author" => "ada", "day" => day })?;
+/// }
+/// // The latest two, then the next two, by a cursor that may have been with a client meanwhile.
+/// let latest = posts.query("by_author")?.eq("ada").descending().limit(2);
+/// let page = latest.clone().keys()?;
+/// let token = page.cursor().expect("there are more").to_string();
+/// let next = latest.after(&token.parse()?).records()?.into_records()?;
+/// let days: Vec<_> = next.iter().map(|found| found.record.get("day").unwrap()).collect();
+/// assert_eq!(days, [3.into(), 2.into()]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a query does nothing before it is asked for keys, records, or a count"]
+pub struct Query {
+    core: Arc<Core>,
+    source: Source,
+    /// `None`: of all sets.
+    set_id: Option<u16>,
+    conditions: Conditions,
+    filter: Option<Expression>,
+    descending: bool,
+    limit: usize,
+    after: Option<Cursor>,
+}
+
+/// Where records are found.
+#[derive(Clone, Debug)]
+enum Source {
+    Index(Arc<Index>),
+    /// The primary index, in the order of digests.
+    Primary,
+    /// A set in which nothing was ever written.
+    Nothing,
+}
+
+impl Query {
+    /// `set_id`: `Some(None)` for a set that does not exist, `None` for all sets.
+    pub(super) fn by_index(
+        core: &Arc<Core>,
+        name: &str,
+        set_id: Option<Option<u16>>,
+        filter: Option<&Expression>,
+    ) -> Result<Self> {
+        let index = core.readable_index(name)?;
+        let is_of_set = match set_id {
+            None => true,
+            Some(None) => index.set.is_none(),
+            Some(Some(id)) => index.is_of(id),
+        };
+        match (is_of_set, set_id) {
+            (false, _) => Err(Error::IndexNotFound(name.into())),
+            (true, Some(None)) => Ok(Self::new(core, Source::Nothing, None, filter)),
+            (true, set_id) => Ok(Self::new(
+                core,
+                Source::Index(index),
+                set_id.flatten(),
+                filter,
+            )),
+        }
+    }
+
+    /// `set_id`: as for [`Query::by_index`].
+    pub(super) fn over_all(
+        core: &Arc<Core>,
+        set_id: Option<Option<u16>>,
+        filter: Option<&Expression>,
+    ) -> Self {
+        match set_id {
+            Some(None) => Self::new(core, Source::Nothing, None, filter),
+            set_id => Self::new(core, Source::Primary, set_id.flatten(), filter),
+        }
+    }
+
+    fn new(
+        core: &Arc<Core>,
+        source: Source,
+        set_id: Option<u16>,
+        filter: Option<&Expression>,
+    ) -> Self {
+        Self {
+            core: Arc::clone(core),
+            source,
+            set_id,
+            conditions: Conditions::default(),
+            filter: filter.cloned(),
+            descending: false,
+            limit: usize::MAX,
+            after: None,
+        }
+    }
+
+    /// The next component of the key is this value.
+    pub fn eq(mut self, value: impl Into<Value>) -> Self {
+        self.conditions.equal(value.into());
+        self
+    }
+
+    /// The next component is a value of this range, of the same type as its bounds. A range without bounds leaves it as it is.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// # let posts = spikelet::Store::in_memory()?.set("posts")?;
+    /// # posts.create_index(spikelet::query::IndexDefinition::new("by_day", ["day"]))?;
+    /// # posts.put(1, [("day", 3)])?;
+    /// assert_eq!(posts.query("by_day")?.range(1..5).count()?, 1);
+    /// assert_eq!(posts.query("by_day")?.range(1..3).count()?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range<V: Into<Value> + Clone>(mut self, range: impl RangeBounds<V>) -> Self {
+        let value = |bound: &V| bound.clone().into();
+        self.conditions
+            .range(range.start_bound().map(value), range.end_bound().map(value));
+        self
+    }
+
+    /// The next component is this value or a greater one of its type.
+    pub fn at_least(self, value: impl Into<Value>) -> Self {
+        self.range(value.into()..)
+    }
+
+    /// The next component is this value or a smaller one of its type.
+    pub fn at_most(self, value: impl Into<Value>) -> Self {
+        self.range(..=value.into())
+    }
+
+    /// The next component is text, or bytes, that begin with these.
+    pub fn begins_with(mut self, prefix: impl Into<Value>) -> Self {
+        self.conditions.prefix(prefix.into());
+        self
+    }
+
+    /// Returns only records for which this expression holds, whatever the set's filter says.
+    pub fn filter(mut self, filter: impl Into<Expression>) -> Self {
+        self.filter = Some(filter.into());
+        self
+    }
+
+    /// Goes from the end of the order to its beginning. By an index only.
+    pub const fn descending(mut self) -> Self {
+        self.descending = true;
+        self
+    }
+
+    /// Returns at most so many records. Without it, all of them: keep an eye on memory.
+    pub const fn limit(mut self, records: usize) -> Self {
+        self.limit = records;
+        self
+    }
+
+    /// Goes on where a page of the same query has ended.
+    pub fn after(mut self, cursor: &Cursor) -> Self {
+        self.after = Some(cursor.clone());
+        self
+    }
+
+    /// The keys of the records. Looks at the records, and copies nothing else of them.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for conditions that do not fit the index, a malformed filter, or a cursor of another query. A record
+    /// that is damaged is an error in its place on the page.
+    pub fn keys(&self) -> Result<Page<QueriedKey>> {
+        self.page(|record| {
+            Ok(QueriedKey {
+                digest: record.digest,
+                key: record.key().map(Key::into_owned),
+            })
+        })
+    }
+
+    /// The records with all their bins.
+    ///
+    /// # Errors
+    /// As for [`Query::keys`].
+    pub fn records(&self) -> Result<Page<QueriedRecord>> {
+        self.page(|record| {
+            Ok(QueriedRecord {
+                digest: record.digest,
+                record: record.to_record()?,
+            })
+        })
+    }
+
+    /// The records with those of these bins that they have.
+    ///
+    /// # Errors
+    /// As for [`Query::keys`].
+    pub fn bins(&self, bins: &[&str]) -> Result<Page<QueriedRecord>> {
+        self.page(|record| {
+            Ok(QueriedRecord {
+                digest: record.digest,
+                record: Record::new(
+                    record.metadata,
+                    record.stored_key(),
+                    &record.view.select(bins),
+                )?,
+            })
+        })
+    }
+
+    /// How many records there are, up to the limit. Looks at each of them.
+    ///
+    /// # Errors
+    /// As for [`Query::keys`], and that of the first record that is damaged.
+    pub fn count(&self) -> Result<u64> {
+        let mut count = 0;
+        let ended = self.for_each(|record| match record {
+            Ok(_) => {
+                count += 1;
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        })?;
+        match ended {
+            ControlFlow::Continue(()) => Ok(count),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    /// Lends the records to `each`, up to the limit, until it breaks off; returns what it breaks off with. Damaged records come
+    /// as errors in their places. Keep `each` short: space cannot be used again while it runs.
+    ///
+    /// # Errors
+    /// As for [`Query::keys`].
+    pub fn for_each<B>(
+        &self,
+        mut each: impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>> {
+        let mut left = self.limit;
+        if left == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let ended = self.run(&mut |place, record| {
+            left -= usize::from(place.is_some());
+            match each(record) {
+                ControlFlow::Break(broken) => ControlFlow::Break(Some(broken)),
+                ControlFlow::Continue(()) if left == 0 => ControlFlow::Break(None),
+                ControlFlow::Continue(()) => ControlFlow::Continue(()),
+            }
+        })?;
+        Ok(match ended {
+            ControlFlow::Break(Some(broken)) => ControlFlow::Break(broken),
+            _ => ControlFlow::Continue(()),
+        })
+    }
+
+    /// What the query will look at: for a person, and for tests that count.
+    ///
+    /// # Errors
+    /// As for [`Query::keys`].
+    pub fn explain(&self) -> Result<Explanation> {
+        self.filter
+            .as_ref()
+            .map_or(Ok(()), |filter| filter.check())?;
+        let (index, entries, components) = match &self.source {
+            Source::Index(index) => {
+                let range = self.conditions.entry_range(&index.definition)?;
+                let entries = index
+                    .entries
+                    .count(&self.rest_of(range, &index.definition)?);
+                let name = index.definition.name.clone();
+                (
+                    Some(name),
+                    entries,
+                    self.conditions.describe(&index.definition),
+                )
+            }
+            Source::Primary => {
+                self.conditions.check_none()?;
+                let entries = match self.set_id {
+                    Some(id) => self.core.storage.set_usage(id).0,
+                    None => self.core.storage.sets().iter().map(|set| set.records).sum(),
+                };
+                (None, entries, Vec::new())
+            }
+            Source::Nothing => (None, 0, Vec::new()),
+        };
+        Ok(Explanation {
+            index,
+            conditions: components,
+            is_filtered: self.filter.is_some(),
+            entries,
+        })
+    }
+}

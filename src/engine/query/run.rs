@@ -1,0 +1,319 @@
+//! A query under way.
+
+use std::ops::{Bound, ControlFlow};
+use std::sync::atomic::Ordering;
+
+use spikelet_storage::{Digest, EntryView, PARTITIONS};
+
+use super::super::core::{ScannedRecord, expired, scanned};
+use super::super::indexes::{Index, split_entry};
+use super::{Cursor, Page, Query, Source};
+use crate::index::{EntryList, EntryRange, IndexDefinition};
+use crate::record::RecordView;
+use crate::{Error, Result};
+
+/// How many entries are copied out at first: about what a page has.
+const ENTRIES_AT_FIRST: usize = 64;
+/// How many at most, for queries that go on.
+const ENTRIES_AT_ONCE: usize = 1024;
+
+/// Where a record was found, and the record. A damaged one whose digest is lost has no place.
+type Each<'e, B> = &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
+
+/// What an entry is to the record that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// The record is shown at this entry.
+    Shown,
+    /// It is shown at another one of the range, which comes before.
+    Elsewhere,
+    /// The record has no such entry.
+    Absent,
+}
+
+/// What an entry is worth.
+enum Judged<'a> {
+    /// A record that fits.
+    Found(Result<ScannedRecord<'a>>),
+    /// It fits, and is not asked for: filtered out, of another set, or it stands at another of its entries.
+    PassedOver,
+    /// The record does not have the entry.
+    Stale,
+}
+
+impl Query {
+    /// One page.
+    pub(super) fn page<T>(
+        &self,
+        take: impl Fn(&ScannedRecord<'_>) -> Result<T>,
+    ) -> Result<Page<T>> {
+        let (mut found, mut placed, mut last) = (Vec::new(), 0, Vec::new());
+        if self.limit > 0 {
+            let _: ControlFlow<()> = self.run(&mut |place, record| {
+                found.push(record.and_then(|record| take(&record)));
+                let Some(place) = place else {
+                    return ControlFlow::Continue(());
+                };
+                placed += 1;
+                if placed < self.limit {
+                    return ControlFlow::Continue(());
+                }
+                last.extend_from_slice(place);
+                ControlFlow::Break(())
+            })?;
+        }
+        let cursor = match last.is_empty() {
+            true => None,
+            false => self.cursor_behind(&last)?,
+        };
+        Ok(Page { found, cursor })
+    }
+
+    /// The cursor behind a place; `None` if nothing can come behind it.
+    fn cursor_behind(&self, place: &[u8]) -> Result<Option<Cursor>> {
+        let cursor = Cursor::new(&self.identity(), place);
+        if let Source::Index(index) = &self.source {
+            let query = Self {
+                after: Some(cursor.clone()),
+                ..self.clone()
+            };
+            let range = self.conditions.entry_range(&index.definition)?;
+            let rest = query.rest_of(range, &index.definition)?;
+            let mut next = EntryList::default();
+            index.entries.copy(&rest, self.descending, 1, &mut next);
+            if next.is_empty() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(cursor))
+    }
+
+    /// What tells cursors of this query from others: index and order.
+    fn identity(&self) -> String {
+        let order = if self.descending {
+            "descending"
+        } else {
+            "ascending"
+        };
+        match &self.source {
+            Source::Index(index) => format!("{order} {:?}", index.definition),
+            Source::Primary | Source::Nothing => format!("{order} primary"),
+        }
+    }
+
+    /// What is left of a range behind the cursor.
+    pub(super) fn rest_of(&self, mut range: EntryRange, _: &IndexDefinition) -> Result<EntryRange> {
+        if let Some(cursor) = &self.after {
+            let place = cursor.place(&self.identity())?;
+            match self.descending {
+                // A cursor of the same index whose place lies before the range begins at the range.
+                false if behind_start(&range, place) => {
+                    range.start = Bound::Excluded(place.into());
+                }
+                true if before_end(&range, place) => range.end = Bound::Excluded(place.into()),
+                _ => {}
+            }
+        }
+        Ok(range)
+    }
+
+    /// Shows the records in order, and where each was found, until `each` breaks off.
+    pub(super) fn run<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
+        self.filter
+            .as_ref()
+            .map_or(Ok(()), |filter| filter.filter().map(drop))?;
+        match &self.source {
+            Source::Index(index) => self.run_by_index(index, each),
+            Source::Primary => self.run_over_all(each),
+            Source::Nothing => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
+        let whole = self.conditions.entry_range(&index.definition)?;
+        let mut rest = self.rest_of(whole.clone(), &index.definition)?;
+        index.counters.queries.fetch_add(1, Ordering::Relaxed);
+        let mut at_once = self.limit.clamp(1, ENTRIES_AT_FIRST);
+        let (mut entries, mut digests, mut stale) = (EntryList::default(), Vec::new(), Vec::new());
+        loop {
+            entries.clear();
+            index
+                .entries
+                .copy(&rest, self.descending, at_once, &mut entries);
+            let Some(last) = entries.last() else {
+                return Ok(ControlFlow::Continue(()));
+            };
+            match self.descending {
+                false => rest.start = Bound::Excluded(last.into()),
+                true => rest.end = Bound::Excluded(last.into()),
+            }
+            digests.clear();
+            digests.extend(entries.iter().map(|entry| split_entry(entry).1));
+            let mut ended = ControlFlow::Continue(());
+            let now_ms = self.core.clock.now_ms();
+            self.core.storage.get_batch(&digests, |at, found| {
+                let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
+                    return;
+                };
+                let found = match found {
+                    Ok(None) => Judged::Stale,
+                    Ok(Some(stored)) => self.judge(index, &whole, entry, &stored, now_ms),
+                    Err(error) => Judged::Found(Err(error.into())),
+                };
+                match found {
+                    Judged::Found(record) => ended = each(Some(entry), record),
+                    Judged::PassedOver => {}
+                    Judged::Stale => stale.push(at),
+                }
+            });
+            // After the readers' section, since it locks records.
+            for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
+                self.core.clean_entry(index, entry);
+            }
+            if ended.is_break() || entries.len() < at_once {
+                return Ok(ended);
+            }
+            at_once = (at_once * 2).min(ENTRIES_AT_ONCE);
+        }
+    }
+
+    /// Looks at the record of an entry.
+    fn judge<'a>(
+        &self,
+        index: &Index,
+        range: &EntryRange,
+        entry: &[u8],
+        stored: &EntryView<'a>,
+        now_ms: u64,
+    ) -> Judged<'a> {
+        if expired(stored, now_ms) {
+            return Judged::PassedOver;
+        }
+        if !index.is_of(stored.set_id()) {
+            return Judged::Stale;
+        }
+        match self.standing(index, range, entry, stored, now_ms) {
+            Ok(Standing::Shown) => {}
+            Ok(Standing::Elsewhere) => return Judged::PassedOver,
+            Ok(Standing::Absent) => return Judged::Stale,
+            Err(error) => return Judged::Found(Err(error)),
+        }
+        if self.set_id.is_some_and(|id| id != stored.set_id()) {
+            return Judged::PassedOver;
+        }
+        self.filtered(stored, now_ms)
+    }
+
+    fn filtered<'a>(&self, stored: &EntryView<'a>, now_ms: u64) -> Judged<'a> {
+        let checked = self
+            .core
+            .check_filter(self.filter.as_ref(), stored, "", now_ms);
+        match checked.and_then(|()| scanned(stored)) {
+            Err(Error::FilteredOut { .. }) => Judged::PassedOver,
+            record => Judged::Found(record),
+        }
+    }
+
+    /// What an entry is to a record.
+    fn standing(
+        &self,
+        index: &Index,
+        range: &EntryRange,
+        entry: &[u8],
+        stored: &EntryView<'_>,
+        now_ms: u64,
+    ) -> Result<Standing> {
+        let set_name = self.core.set_name_for(index, stored.set_id());
+        let facts = self.core.facts(stored, &set_name, now_ms);
+        let mut entries = EntryList::default();
+        index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
+        if !entries.contains(entry) {
+            return Ok(Standing::Absent);
+        }
+        let mut asked_for = entries.iter().filter(|entry| range.contains(entry));
+        let shown = match self.descending {
+            false => asked_for.next(),
+            true => asked_for.last(),
+        };
+        Ok(match shown == Some(entry) {
+            true => Standing::Shown,
+            false => Standing::Elsewhere,
+        })
+    }
+
+    /// All records of the set, in the order of their digests.
+    fn run_over_all<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
+        self.conditions.check_none()?;
+        if self.descending {
+            return Err(Error::parameter(
+                "a query over all records goes in the order of digests only: leave out descending, or query by an index",
+            ));
+        }
+        let after = self.digest_after()?;
+        let first = after.map_or(0, |after| after.partition());
+        for partition in first..PARTITIONS {
+            let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
+            let mut damaged = Vec::new();
+            let mut digests = self
+                .core
+                .digests_in(partition, is_wanted, |error| damaged.push(error));
+            match after.filter(|after| after.partition() == partition) {
+                // Damaged ones were on the page that has begun the partition.
+                Some(after) => digests.retain(|digest| after < *digest),
+                None => {
+                    for error in damaged {
+                        if let ControlFlow::Break(broken) = each(None, Err(error)) {
+                            return Ok(ControlFlow::Break(broken));
+                        }
+                    }
+                }
+            }
+            let mut ended = ControlFlow::Continue(());
+            let now_ms = self.core.clock.now_ms();
+            self.core.storage.get_batch(&digests, |at, found| {
+                let (Some(digest), ControlFlow::Continue(())) = (digests.get(at), &ended) else {
+                    return;
+                };
+                let judged = match found {
+                    Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
+                    Ok(_) => Judged::PassedOver,
+                    Err(error) => Judged::Found(Err(error.into())),
+                };
+                if let Judged::Found(record) = judged {
+                    ended = each(Some(digest.as_bytes()), record);
+                }
+            });
+            if ended.is_break() {
+                return Ok(ended);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn digest_after(&self) -> Result<Option<Digest>> {
+        let Some(cursor) = &self.after else {
+            return Ok(None);
+        };
+        let place = cursor.place(&self.identity())?;
+        match place.first_chunk() {
+            Some(digest) if place.len() == Digest::LEN => Ok(Some(Digest::new(*digest))),
+            _ => Err(Error::parameter("the cursor names no record: begin anew")),
+        }
+    }
+}
+
+/// Whether a place lies behind the beginning of a range.
+fn behind_start(range: &EntryRange, place: &[u8]) -> bool {
+    match &range.start {
+        Bound::Included(start) | Bound::Excluded(start) => **start <= *place,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether a place lies before the end of a range.
+fn before_end(range: &EntryRange, place: &[u8]) -> bool {
+    match &range.end {
+        Bound::Included(end) | Bound::Excluded(end) => *place <= **end,
+        Bound::Unbounded => true,
+    }
+}

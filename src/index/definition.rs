@@ -1,0 +1,338 @@
+//! What an index is of.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::key::IndexType;
+use crate::call::{self, Context};
+use crate::expression::Expression;
+use crate::record::BinName;
+use crate::{Error, Result, base64};
+
+/// The most components of a key.
+const COMPONENTS_MAX: usize = 8;
+
+/// The most bytes in the name of an index: Aerospike's limit.
+const NAME_BYTES_MAX: usize = 255;
+
+/// What of a component's value is in the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IndexPart {
+    /// The value itself.
+    #[default]
+    Whole,
+    /// The elements of a list.
+    Elements,
+    /// The keys of a map.
+    Keys,
+    /// The values of a map.
+    Values,
+}
+
+/// Where the value of a component is found in a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum IndexSource {
+    /// In a bin, or in what an encoded path of contexts leads to in it; the path is empty for the bin itself.
+    Bin {
+        name: Box<str>,
+        #[serde(default, with = "base64_bytes")]
+        path: Box<[u8]>,
+    },
+    /// It is the value of an expression, in its encoded form.
+    #[serde(with = "base64_bytes")]
+    Expression(Box<[u8]>),
+}
+
+/// One component of an index's key: a bin, what a path leads to in it, or the value of an expression.
+///
+/// A bin's name converts into the component that is its whole value, of any type that can be in an index: truth values,
+/// integers, doubles, text and bytes ([`IndexType`]).
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::query::{IndexComponent, IndexDefinition};
+/// use spikelet::operations::ctx;
+/// let posts = spikelet::Store::in_memory()?.set("posts")?;
+/// posts.create_index(IndexDefinition::new("by_tag", [IndexComponent::bin("tags").elements()]))?;
+/// let city = IndexComponent::bin("author").at([ctx::map_key("city")]);
+/// posts.create_index(IndexDefinition::new("by_city", [city, "posted".into()]))?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexComponent {
+    pub(crate) source: IndexSource,
+    #[serde(default)]
+    pub(crate) part: IndexPart,
+    /// `None`: of each type that can be in an index.
+    #[serde(default)]
+    pub(crate) kind: Option<IndexType>,
+    /// Why it cannot be: a context or an expression without an encoded form.
+    #[serde(skip)]
+    refusal: Option<Box<str>>,
+}
+
+impl IndexComponent {
+    /// The value of a bin.
+    #[must_use]
+    pub fn bin(name: &str) -> Self {
+        Self::of(IndexSource::Bin {
+            name: name.into(),
+            path: Box::default(),
+        })
+    }
+
+    /// The value of an expression. A record for which it is unknown is not in the index. It may ask for nothing that
+    /// changes without a write, such as the time since the last update.
+    #[must_use]
+    pub fn expression(expression: impl Into<Expression>) -> Self {
+        match expression.into().to_bytes() {
+            Ok(bytes) => Self::of(IndexSource::Expression(bytes.into())),
+            Err(error) => Self {
+                refusal: Some(error.to_string().into()),
+                ..Self::of(IndexSource::Expression(Box::default()))
+            },
+        }
+    }
+
+    /// What contexts lead to in the bin, instead of the bin's whole value. A record in which they lead nowhere is not in the
+    /// index.
+    #[must_use]
+    pub fn at(mut self, contexts: impl IntoIterator<Item = Context>) -> Self {
+        let contexts: Vec<Context> = contexts.into_iter().collect();
+        match (&mut self.source, call::encode_path(&contexts, 0)) {
+            (_, Ok(_)) if contexts.is_empty() => {}
+            (IndexSource::Bin { path, .. }, Ok(encoded)) => *path = encoded.into(),
+            (IndexSource::Bin { .. }, Err(_)) => {
+                self.refusal = Some("a value in its contexts cannot be encoded".into());
+            }
+            (IndexSource::Expression(_), _) => {
+                self.refusal = Some("contexts lead into bins, not into expressions".into());
+            }
+        }
+        self
+    }
+
+    /// The elements of a list instead of its whole value: an entry for each of them. A value that is no list is not in the
+    /// index.
+    #[must_use]
+    pub fn elements(self) -> Self {
+        self.part(IndexPart::Elements)
+    }
+
+    /// The keys of a map: an entry for each of them.
+    #[must_use]
+    pub fn map_keys(self) -> Self {
+        self.part(IndexPart::Keys)
+    }
+
+    /// The values of a map: an entry for each of them.
+    #[must_use]
+    pub fn map_values(self) -> Self {
+        self.part(IndexPart::Values)
+    }
+
+    /// Only values of this type; others are not in the index.
+    #[must_use]
+    pub const fn of_type(mut self, kind: IndexType) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    const fn of(source: IndexSource) -> Self {
+        Self {
+            source,
+            part: IndexPart::Whole,
+            kind: None,
+            refusal: None,
+        }
+    }
+
+    const fn part(mut self, part: IndexPart) -> Self {
+        self.part = part;
+        self
+    }
+
+    /// Whether a record may have several entries by it.
+    pub(crate) fn has_many(&self) -> bool {
+        self.part != IndexPart::Whole
+    }
+
+    fn check(&self) -> std::result::Result<(), String> {
+        if let Some(refusal) = &self.refusal {
+            return Err(refusal.to_string());
+        }
+        match &self.source {
+            IndexSource::Bin { name, .. } => {
+                BinName::new(name).map_err(|error| error.to_string())?;
+            }
+            IndexSource::Expression(bytes) => {
+                let expression =
+                    Expression::from_bytes(bytes).map_err(|error| error.to_string())?;
+                match expression.is_volatile() {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        let why = "its expression asks for the time to live, the time since the last update, or a size, and these change without a write";
+                        return Err(why.into());
+                    }
+                    Err(error) => return Err(error.to_string()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shows the bin, or the expression, and what of its value is in the index.
+impl fmt::Display for IndexComponent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            IndexPart::Whole => {}
+            IndexPart::Elements => f.write_str("element of ")?,
+            IndexPart::Keys => f.write_str("key of ")?,
+            IndexPart::Values => f.write_str("value of ")?,
+        }
+        match &self.source {
+            IndexSource::Bin { name, path } if path.is_empty() => f.write_str(name),
+            IndexSource::Bin { name, .. } => write!(f, "what the contexts lead to in {name}"),
+            IndexSource::Expression(bytes) => write!(f, "expression {}", base64::encode(bytes)),
+        }
+    }
+}
+
+impl From<&str> for IndexComponent {
+    fn from(bin: &str) -> Self {
+        Self::bin(bin)
+    }
+}
+
+/// What an index is called and what it is of: one component of a record or several, in the order by which entries stand.
+///
+/// A record that lacks a component is not in the index.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IndexDefinition {
+    pub(crate) name: Box<str>,
+    pub(crate) components: Vec<IndexComponent>,
+    #[serde(default)]
+    pub(crate) unique: bool,
+    #[serde(default)]
+    pub(crate) value_bytes_max: Option<u32>,
+}
+
+impl IndexDefinition {
+    /// An index of this name over these components. Queries ask for equality on the first ones, and for a range of the next.
+    #[must_use]
+    pub fn new<C: Into<IndexComponent>>(
+        name: &str,
+        components: impl IntoIterator<Item = C>,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            components: components.into_iter().map(Into::into).collect(),
+            unique: false,
+            value_bytes_max: None,
+        }
+    }
+
+    /// Whether no two records may have the same key: a write that would give a record the key of another is refused with
+    /// [`Error::NotUnique`]. Default: false.
+    #[must_use]
+    pub const fn unique(mut self, unique: bool) -> Self {
+        self.unique = unique;
+        self
+    }
+
+    /// Leaves text and bytes that are longer than so many bytes out of the index, instead of refusing the write. Queries do
+    /// not find such records by it.
+    #[must_use]
+    pub const fn ignoring_longer_than(mut self, bytes: u32) -> Self {
+        self.value_bytes_max = Some(bytes);
+        self
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The components of the key, in their order.
+    #[must_use]
+    pub fn components(&self) -> &[IndexComponent] {
+        &self.components
+    }
+
+    /// Whether no two records may have the same key.
+    #[must_use]
+    pub const fn is_unique(&self) -> bool {
+        self.unique
+    }
+
+    /// # Errors
+    /// [`Error::Parameter`].
+    pub(crate) fn check(&self) -> Result<()> {
+        let refuse = |why: String| {
+            let name = &self.name;
+            Err(Error::parameter(format!("index {name:?}: {why}")))
+        };
+        let named = 1..=NAME_BYTES_MAX;
+        if !named.contains(&self.name.len())
+            || self
+                .name
+                .contains(|sign: char| sign.is_control() || ":;,=".contains(sign))
+        {
+            return refuse(format!(
+                "a name has 1 to {NAME_BYTES_MAX} bytes and none of : ; , ="
+            ));
+        }
+        if !(1..=COMPONENTS_MAX).contains(&self.components.len()) {
+            let count = self.components.len();
+            return refuse(format!(
+                "{count} components, and an index has 1 to {COMPONENTS_MAX}"
+            ));
+        }
+        let many = self
+            .components
+            .iter()
+            .filter(|component| component.has_many());
+        if many.count() > 1 {
+            return refuse(
+                "two components run over a collection: one may, or declare two indexes".into(),
+            );
+        }
+        for (at, component) in self.components.iter().enumerate() {
+            if let Err(why) = component.check() {
+                return refuse(format!("component {at}: {why}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes as Base64.
+mod base64_bytes {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::base64;
+
+    #[expect(clippy::borrowed_box, reason = "the form that serde calls")]
+    pub(super) fn serialize<S: Serializer>(
+        bytes: &Box<[u8]>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&base64::encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Box<[u8]>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let bytes = base64::decode(text.as_bytes());
+        bytes
+            .map(Into::into)
+            .ok_or_else(|| D::Error::custom("not Base64"))
+    }
+}

@@ -1,0 +1,286 @@
+//! The entries of a record in an index.
+
+use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
+use super::key::{self, IndexType};
+use super::ordered::EntryList;
+use crate::call::{self, CallSystem};
+use crate::expression::RecordFacts;
+use crate::operation::{Checked, Mode, Operation, ResultSink};
+use crate::record::{BinName, RecordView};
+use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_int};
+use crate::value::{Container, ParticleType, element_to_stored};
+use crate::{Error, Result};
+
+/// The longest entry: a key with its digest.
+pub(crate) const ENTRY_BYTES_MAX: usize = 16 << 10;
+
+/// A call below a path.
+const BELOW: i64 = 0xff;
+/// "The value" as what a call returns.
+const RETURN_VALUE: i64 = 7;
+/// An expression that cannot be evaluated is nil.
+const EVAL_NO_FAIL: i64 = 16;
+
+/// How the entries of records are found.
+#[derive(Debug)]
+pub(crate) struct EntryReader {
+    components: Vec<ComponentReader>,
+    value_bytes_max: usize,
+}
+
+#[derive(Debug)]
+struct ComponentReader {
+    component: IndexComponent,
+    bin: Option<BinName>,
+    /// What reads the value, if it is not that of a bin.
+    read: Option<Operation>,
+}
+
+impl EntryReader {
+    /// # Errors
+    /// [`Error::Parameter`] for a path that cannot be read.
+    pub(crate) fn new(definition: &IndexDefinition) -> Result<Self> {
+        let reader = |component: &IndexComponent| {
+            let bin = match &component.source {
+                IndexSource::Bin { name, .. } => Some(BinName::new(name)?),
+                IndexSource::Expression(_) => None,
+            };
+            Ok(ComponentReader {
+                component: component.clone(),
+                bin,
+                read: read_operation(&component.source)?,
+            })
+        };
+        let components: Result<Vec<_>> = definition.components.iter().map(reader).collect();
+        Ok(Self {
+            components: components?,
+            value_bytes_max: definition
+                .value_bytes_max
+                .map_or(usize::MAX, |bytes| bytes as usize),
+        })
+    }
+
+    /// Whether entries depend on an expression.
+    pub(crate) fn has_expression(&self) -> bool {
+        self.components
+            .iter()
+            .any(|component| component.bin.is_none())
+    }
+
+    /// Whether entries depend on nothing but bins, and these are the same in two records. Costs a look at their names.
+    pub(crate) fn is_same(&self, old: RecordView<'_>, new: RecordView<'_>) -> bool {
+        self.components.iter().all(|component| {
+            component.bin.is_some_and(|bin| {
+                let (old, new) = (old.find(bin.as_bytes()), new.find(bin.as_bytes()));
+                old.map(|bin| bin.bytes) == new.map(|bin| bin.bytes)
+            })
+        })
+    }
+
+    /// Appends the entries of a record to `out`, in order, none of them twice. `name`: of the index, for messages.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a key that is too long; what evaluating an expression fails with.
+    pub(crate) fn entries(
+        &self,
+        name: &str,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        out: &mut EntryList,
+    ) -> Result<()> {
+        let mut keys = vec![Vec::new()];
+        for component in &self.components {
+            let forms = component.forms(record, facts, self.value_bytes_max)?;
+            keys = match forms.iter().next() {
+                None => return Ok(()),
+                Some(form) if forms.len() == 1 => {
+                    keys.iter_mut().for_each(|key| key.extend_from_slice(form));
+                    keys
+                }
+                Some(_) => {
+                    let joined = keys
+                        .iter()
+                        .flat_map(|key| forms.iter().map(move |form| [key, form].concat()));
+                    joined.collect()
+                }
+            };
+        }
+        let digest = facts.digest.as_bytes();
+        keys.sort_unstable();
+        keys.dedup();
+        for key in &keys {
+            let bytes = key.len() + digest.len();
+            if bytes > ENTRY_BYTES_MAX {
+                return Err(Error::parameter(format!(
+                    "index {name:?}: a key of {} bytes, the limit is {}: store a shorter value, or declare the index with ignoring_longer_than",
+                    key.len(),
+                    ENTRY_BYTES_MAX - digest.len()
+                )));
+            }
+            out.push_with(|out| {
+                out.extend_from_slice(key);
+                out.extend_from_slice(digest);
+            });
+        }
+        Ok(())
+    }
+}
+
+impl ComponentReader {
+    fn forms(
+        &self,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        value_bytes_max: usize,
+    ) -> Result<EntryList> {
+        let mut sink = FormSink {
+            component: &self.component,
+            value_bytes_max,
+            forms: EntryList::default(),
+        };
+        match (&self.read, self.bin) {
+            (Some(read), _) => {
+                let read = std::slice::from_ref(read);
+                let checked = Checked::new(read, Mode::empty())?;
+                // Where a path leads nowhere, or through what is no collection, there is no value.
+                let _ = checked.seeing(facts).read_into(record, &mut sink);
+            }
+            (None, Some(bin)) => {
+                if let Some(bin) = record.find(bin.as_bytes()) {
+                    sink.take(bin.kind, bin.value);
+                }
+            }
+            (None, None) => {}
+        }
+        Ok(sink.forms)
+    }
+}
+
+/// Takes the value of a component.
+struct FormSink<'c> {
+    component: &'c IndexComponent,
+    value_bytes_max: usize,
+    forms: EntryList,
+}
+
+impl FormSink<'_> {
+    fn take(&mut self, kind: ParticleType, stored: &[u8]) {
+        let part = self.component.part;
+        let container = match (part, kind) {
+            (IndexPart::Whole, _) => {
+                self.add(kind, stored);
+                return;
+            }
+            (IndexPart::Elements, ParticleType::List) => Container::list(stored),
+            (IndexPart::Keys | IndexPart::Values, ParticleType::Map) => Container::map(stored),
+            _ => return,
+        };
+        let Ok(container) = container else {
+            return;
+        };
+        let mut reader = Reader::new(container.content);
+        for _ in 0..container.count {
+            let Ok(mut element) = reader.element() else {
+                return;
+            };
+            if part != IndexPart::Elements {
+                let Ok(value) = reader.element() else {
+                    return;
+                };
+                if part == IndexPart::Values {
+                    element = value;
+                }
+            }
+            if let Ok((kind, stored)) = element_to_stored(element) {
+                self.add(kind, &stored);
+            }
+        }
+    }
+
+    fn add(&mut self, kind: ParticleType, stored: &[u8]) {
+        let Some(found) = IndexType::of(kind) else {
+            return;
+        };
+        let is_wanted = self.component.kind.is_none_or(|wanted| wanted == found);
+        if !is_wanted || stored.len() > self.value_bytes_max {
+            return;
+        }
+        self.forms.push_with(|out| {
+            // The type was looked at.
+            key::write_stored(kind, stored, out);
+        });
+    }
+}
+
+impl ResultSink for FormSink<'_> {
+    fn add(&mut self, _: usize, _: &BinName, reply: call::Reply<'_>) -> Result<()> {
+        let (kind, stored) = reply.into_stored()?;
+        self.take(kind, &stored);
+        Ok(())
+    }
+}
+
+/// What reads the value of a component: nothing for that of a bin.
+fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
+    match source {
+        IndexSource::Bin { path, .. } if path.is_empty() => Ok(None),
+        IndexSource::Bin { name, path } => {
+            let call = call_of_path(path)
+                .ok_or_else(|| Error::parameter("an index's path of contexts cannot be read"))?;
+            let system = CallSystem::Collections;
+            Ok(Some(Operation::encoded_call(name, system, false, call)))
+        }
+        IndexSource::Expression(expression) => {
+            let mut payload = Vec::with_capacity(expression.len() + 2);
+            write_array_header(&mut payload, 2);
+            payload.extend_from_slice(expression);
+            write_int(&mut payload, EVAL_NO_FAIL);
+            Ok(Some(Operation::encoded_expression("", false, &payload)))
+        }
+    }
+}
+
+/// The call that returns the value to which a path of contexts leads: the last context becomes a read of one element, below
+/// the path of those before it.
+pub(crate) fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
+    let mut reader = Reader::new(path);
+    let Token::Array(count @ 2..) = reader.token().ok()? else {
+        return None;
+    };
+    if !count.is_multiple_of(2) {
+        return None;
+    }
+    let before = reader.rest();
+    for _ in 0..count - 2 {
+        reader.element().ok()?;
+    }
+    let before = before.get(..before.len() - reader.rest().len())?;
+    let kind = front_int(reader.element().ok()?)?;
+    let value = reader.element().ok()?;
+    // By index, rank, key, value, in a list (0x10) or a map (0x20).
+    let operation = match kind {
+        0x10 => 19,
+        0x11 => 21,
+        0x13 => 20,
+        0x20 => 98,
+        0x21 => 100,
+        0x22 => 97,
+        0x23 => 99,
+        _ => return None,
+    };
+    if !reader.rest().is_empty() {
+        return None;
+    }
+    let mut call = Vec::with_capacity(path.len() + 8);
+    if count > 2 {
+        write_array_header(&mut call, 3);
+        write_int(&mut call, BELOW);
+        write_array_header(&mut call, count - 2);
+        call.extend_from_slice(before);
+    }
+    write_array_header(&mut call, 3);
+    write_int(&mut call, operation);
+    write_int(&mut call, RETURN_VALUE);
+    call.extend_from_slice(value);
+    Some(call)
+}

@@ -1,0 +1,189 @@
+//! The form of values in an index: byte strings whose order is that of the values.
+//!
+//! | value | bytes |
+//! |---|---|
+//! | bool | 2, then 0 or 1 |
+//! | integer | 3, then 8 bytes, big-endian, with the sign bit turned round |
+//! | string | 4, then the bytes, escaped, then 0 |
+//! | blob | 7, then the bytes, escaped, then 0 |
+//! | double | 8, then 8 bytes, big-endian: all bits turned round of a negative one, the sign bit of others |
+//!
+//! Escaped: 0 is written as 1 1, and 1 as 1 2. The numbers of the types stand in the order of values
+//! (semantics.md#order-of-values). Both zeros of doubles are one value. An entry is its components, one behind the other,
+//! then the digest.
+
+use crate::value::{ParticleType, Value, ValueRef};
+
+const BOOL: u8 = 2;
+const INTEGER: u8 = 3;
+const STRING: u8 = 4;
+const BLOB: u8 = 7;
+const FLOAT: u8 = 8;
+
+const END: u8 = 0;
+const ESCAPE: u8 = 1;
+
+/// A type of values that can be in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IndexType {
+    /// Truth values.
+    Bool,
+    /// Integers of 64 bits.
+    Integer,
+    /// Text.
+    String,
+    /// Bytes.
+    Blob,
+    /// Doubles.
+    Float,
+}
+
+impl IndexType {
+    /// The type of a stored value; `None` if values of this type are in no index.
+    pub(crate) const fn of(kind: ParticleType) -> Option<Self> {
+        Some(match kind {
+            ParticleType::Bool => Self::Bool,
+            ParticleType::Integer => Self::Integer,
+            ParticleType::String => Self::String,
+            ParticleType::Blob => Self::Blob,
+            ParticleType::Float => Self::Float,
+            _ => return None,
+        })
+    }
+}
+
+/// Appends the form of a value. False, and nothing is appended: values of its type are in no index.
+pub(crate) fn write_value(value: ValueRef<'_>, out: &mut Vec<u8>) -> bool {
+    match value {
+        ValueRef::Bool(value) => out.extend_from_slice(&[BOOL, u8::from(value)]),
+        ValueRef::Int(value) => write_int(value, out),
+        ValueRef::Float(value) => {
+            out.push(FLOAT);
+            out.extend_from_slice(&float_bits(value).to_be_bytes());
+        }
+        ValueRef::String(text) => write_bytes(STRING, text.as_bytes(), out),
+        ValueRef::Blob(bytes) => write_bytes(BLOB, bytes, out),
+        _ => return false,
+    }
+    true
+}
+
+/// The form of a value that is looked for; `None`: values of its type are in no index.
+pub(crate) fn form_of(value: &Value) -> Option<Vec<u8>> {
+    let mut form = Vec::new();
+    let value = match value {
+        Value::Bool(value) => ValueRef::Bool(*value),
+        Value::Int(value) => ValueRef::Int(*value),
+        Value::Float(value) => ValueRef::Float(*value),
+        Value::String(text) => ValueRef::String(text),
+        Value::Blob(bytes) => ValueRef::Blob(bytes),
+        _ => return None,
+    };
+    write_value(value, &mut form).then_some(form)
+}
+
+/// Appends the form of a stored value, whose text need not be UTF-8. False: values of its type are in no index.
+pub(crate) fn write_stored(kind: ParticleType, stored: &[u8], out: &mut Vec<u8>) -> bool {
+    match kind {
+        ParticleType::String => write_bytes(STRING, stored, out),
+        ParticleType::Blob => write_bytes(BLOB, stored, out),
+        ParticleType::Bool | ParticleType::Integer | ParticleType::Float => {
+            let value = ValueRef::stored(kind, stored);
+            return value.is_ok_and(|value| write_value(value, out));
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// What all texts, or blobs, that begin with `prefix` begin with in an index; `None` for other values.
+pub(crate) fn form_of_prefix(prefix: &Value) -> Option<Vec<u8>> {
+    let mut form = match prefix {
+        Value::String(_) | Value::Blob(_) => form_of(prefix)?,
+        _ => return None,
+    };
+    form.pop();
+    Some(form)
+}
+
+/// What all values of the type of this form begin with.
+pub(crate) fn type_of_form(form: &[u8]) -> Option<&[u8]> {
+    form.get(..1)
+}
+
+fn write_int(value: i64, out: &mut Vec<u8>) {
+    out.push(INTEGER);
+    let bits = value.cast_unsigned() ^ 1 << 63;
+    out.extend_from_slice(&bits.to_be_bytes());
+}
+
+/// The order of these bits is that of doubles, NaN above all.
+fn float_bits(value: f64) -> u64 {
+    let value = match value {
+        _ if value == 0.0 => 0.0,
+        _ if value.is_nan() => f64::NAN.abs(),
+        value => value,
+    };
+    let bits = value.to_bits();
+    match bits >> 63 {
+        0 => bits ^ 1 << 63,
+        _ => !bits,
+    }
+}
+
+fn write_bytes(number: u8, mut bytes: &[u8], out: &mut Vec<u8>) {
+    out.reserve(bytes.len() + 2);
+    out.push(number);
+    while let Some(at) = bytes.iter().position(|byte| *byte <= ESCAPE) {
+        let (plain, rest) = bytes.split_at(at);
+        out.extend_from_slice(plain);
+        if let [escaped, behind @ ..] = rest {
+            out.extend_from_slice(&[ESCAPE, escaped + 1]);
+            bytes = behind;
+        }
+    }
+    out.extend_from_slice(bytes);
+    out.push(END);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scalar() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            any::<bool>().prop_map(Value::Bool),
+            any::<i64>().prop_map(Value::Int),
+            (-3_i64..3).prop_map(Value::Int),
+            any::<f64>().prop_map(Value::Float),
+            "[\u{0}\u{1}\u{2}a]{0,4}".prop_map(Value::String),
+            prop::collection::vec(0_u8..4, 0..4).prop_map(Value::Blob),
+        ]
+    }
+
+    fn encoded(value: &Value) -> Vec<u8> {
+        let mut out = Vec::new();
+        crate::value::encode(value, crate::value::Purpose::Lookup, &mut out).unwrap();
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn forms_stand_in_the_order_of_values(one in scalar(), other in scalar()) {
+            let order = crate::value::order::compare_total(&encoded(&one), &encoded(&other));
+            let (one, other) = (form_of(&one).unwrap(), form_of(&other).unwrap());
+            prop_assert_eq!(one.cmp(&other), order);
+            // No form begins with another one, so components can stand behind each other.
+            prop_assert!(one == other || !one.starts_with(&other));
+        }
+
+        #[test]
+        fn texts_with_a_prefix_have_its_form(prefix in "[\u{0}\u{1}ab]{0,3}", text in "[\u{0}\u{1}ab]{0,4}") {
+            let begins = form_of(&text.as_str().into()).unwrap()
+                .starts_with(&form_of_prefix(&prefix.as_str().into()).unwrap());
+            prop_assert_eq!(begins, text.starts_with(&prefix));
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A leaf of the ordered entries: some kilobytes of byte strings in order, with their common prefix kept once.
+
+/// A leaf that has grown beyond this is split, if it has several entries.
+pub(super) const LEAF_BYTES_MAX: usize = 4096;
+/// A leaf that has shrunk below this is joined with a neighbour, where both fit.
+pub(super) const LEAF_BYTES_MIN: usize = LEAF_BYTES_MAX / 4;
+
+/// Memory is taken in steps of this: doubling would leave a quarter of it unused.
+const GROWTH_BYTES: usize = 512;
+const GROWTH_ENTRIES: usize = 16;
+
+/// Entries in order, none of them twice.
+#[derive(Debug, Default)]
+pub(super) struct Leaf {
+    /// The common prefix, then of each entry what follows it.
+    bytes: Vec<u8>,
+    /// Where each entry ends in `bytes`. Two entries of [`super::ENTRY_BYTES_MAX`] fit.
+    ends: Vec<u16>,
+    prefix: usize,
+}
+
+impl Leaf {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// What the entries take, without room to grow.
+    pub(super) fn content_bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(self.ends.as_slice())
+    }
+
+    /// The memory that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity() + self.ends.capacity() * size_of::<u16>()
+    }
+
+    pub(super) fn is_too_long(&self) -> bool {
+        self.content_bytes() > LEAF_BYTES_MAX && self.len() > 1
+    }
+
+    fn prefix(&self) -> &[u8] {
+        self.bytes.get(..self.prefix).unwrap_or_default()
+    }
+
+    fn end(&self, at: usize) -> usize {
+        self.ends
+            .get(at)
+            .map_or(self.bytes.len(), |end| *end as usize)
+    }
+
+    fn start(&self, at: usize) -> usize {
+        match at.checked_sub(1) {
+            Some(before) => self.end(before),
+            None => self.prefix,
+        }
+    }
+
+    fn suffix(&self, at: usize) -> &[u8] {
+        self.bytes
+            .get(self.start(at)..self.end(at))
+            .unwrap_or_default()
+    }
+
+    /// Appends an entry to `out`.
+    pub(super) fn write(&self, at: usize, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.prefix());
+        out.extend_from_slice(self.suffix(at));
+    }
+
+    fn entry(&self, at: usize) -> Vec<u8> {
+        let mut entry = Vec::with_capacity(self.prefix + self.suffix(at).len());
+        self.write(at, &mut entry);
+        entry
+    }
+
+    /// The position of the first entry that is not below `bytes`, and whether it is `bytes`.
+    pub(super) fn seek(&self, bytes: &[u8]) -> (usize, bool) {
+        let Some(wanted) = bytes.strip_prefix(self.prefix()) else {
+            return match bytes < self.prefix() {
+                true => (0, false),
+                false => (self.len(), false),
+            };
+        };
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.suffix(middle).cmp(wanted) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return (middle, true),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        (low, false)
+    }
+
+    /// Puts an entry in its place. False: it is there already.
+    pub(super) fn insert(&mut self, entry: &[u8]) -> bool {
+        if self.ends.is_empty() {
+            *self = Self::of([entry].into_iter(), entry.len());
+            return true;
+        }
+        let common = common_prefix(self.prefix(), entry);
+        if common < self.prefix {
+            let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
+            *self = Self::of(entries.iter().map(Vec::as_slice), common);
+        }
+        let (at, is_there) = self.seek(entry);
+        if is_there {
+            return false;
+        }
+        let suffix = entry.get(self.prefix..).unwrap_or_default();
+        let start = self.start(at);
+        if self.bytes.capacity() - self.bytes.len() < suffix.len() {
+            self.bytes.reserve_exact(suffix.len() + GROWTH_BYTES);
+        }
+        if self.ends.capacity() == self.ends.len() {
+            self.ends.reserve_exact(GROWTH_ENTRIES);
+        }
+        self.bytes.splice(start..start, suffix.iter().copied());
+        let added = suffix.len() as u16;
+        self.ends.insert(at, start as u16);
+        self.ends.iter_mut().skip(at).for_each(|end| *end += added);
+        true
+    }
+
+    /// Takes an entry out. False: it is not there.
+    pub(super) fn remove(&mut self, entry: &[u8]) -> bool {
+        let (at, is_there) = self.seek(entry);
+        if !is_there {
+            return false;
+        }
+        let (start, end) = (self.start(at), self.end(at));
+        self.bytes.drain(start..end);
+        self.ends.remove(at);
+        let removed = (end - start) as u16;
+        self.ends
+            .iter_mut()
+            .skip(at)
+            .for_each(|end| *end -= removed);
+        true
+    }
+
+    /// Leaves the lower half of the bytes here, and returns the upper half and where it begins: the shortest bytes that
+    /// are above all that stays and not above what goes. At least two entries.
+    pub(super) fn split(&mut self) -> (Box<[u8]>, Self) {
+        let middle_bytes = self.prefix + (self.bytes.len() - self.prefix) / 2;
+        let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
+        let below = self
+            .ends
+            .partition_point(|end| (*end as usize) <= middle_bytes);
+        let (lower, upper) = entries.split_at(below.clamp(1, entries.len() - 1));
+        let separator = match (lower.last(), upper.first()) {
+            (Some(last), Some(first)) => {
+                let common = common_prefix(last, first);
+                first.get(..=common).unwrap_or(first).into()
+            }
+            _ => Box::default(),
+        };
+        let upper = Self::of_sorted(upper);
+        *self = Self::of_sorted(lower);
+        (separator, upper)
+    }
+
+    /// Adds all entries of a leaf that lies behind this one.
+    pub(super) fn append(&mut self, behind: &Self) {
+        let mut entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
+        entries.extend((0..behind.len()).map(|at| behind.entry(at)));
+        *self = Self::of_sorted(&entries);
+    }
+
+    fn of_sorted(entries: &[Vec<u8>]) -> Self {
+        let prefix = match (entries.first(), entries.last()) {
+            (Some(first), Some(last)) => common_prefix(first, last),
+            _ => 0,
+        };
+        Self::of(entries.iter().map(Vec::as_slice), prefix)
+    }
+
+    /// Of entries in order that have `prefix` bytes in common.
+    fn of<'e>(entries: impl Iterator<Item = &'e [u8]> + Clone, prefix: usize) -> Self {
+        let suffixes: usize = entries.clone().map(|entry| entry.len() - prefix).sum();
+        let count = entries.clone().count();
+        let mut leaf = Self {
+            bytes: Vec::with_capacity(prefix + suffixes),
+            ends: Vec::with_capacity(count),
+            prefix,
+        };
+        for entry in entries {
+            let (common, suffix) = entry.split_at(prefix);
+            if leaf.ends.is_empty() {
+                leaf.bytes.extend_from_slice(common);
+            }
+            leaf.bytes.extend_from_slice(suffix);
+            leaf.ends.push(leaf.bytes.len() as u16);
+        }
+        leaf
+    }
+}
+
+/// How many bytes two entries have in common at their beginnings.
+fn common_prefix(one: &[u8], other: &[u8]) -> usize {
+    one.iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn entries_of(leaf: &Leaf) -> Vec<Vec<u8>> {
+        (0..leaf.len()).map(|at| leaf.entry(at)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_leaf_is_a_set_in_order(
+            edits in prop::collection::vec((any::<bool>(), prop::collection::vec(0_u8..3, 0..6)), 0..120),
+            probe in prop::collection::vec(0_u8..3, 0..6),
+        ) {
+            let (mut leaf, mut model) = (Leaf::default(), BTreeSet::new());
+            for (inserts, entry) in edits {
+                if inserts {
+                    prop_assert_eq!(leaf.insert(&entry), model.insert(entry));
+                } else {
+                    prop_assert_eq!(leaf.remove(&entry), model.remove(&entry));
+                }
+                prop_assert_eq!(entries_of(&leaf), model.iter().cloned().collect::<Vec<_>>());
+            }
+            let below = model.range(..probe.clone()).count();
+            prop_assert_eq!(leaf.seek(&probe), (below, model.contains(&probe)));
+            if leaf.len() > 1 {
+                let (separator, upper) = leaf.split();
+                let (lower, upper_entries) = (entries_of(&leaf), entries_of(&upper));
+                prop_assert!(lower.last().unwrap()[..] < separator[..]);
+                prop_assert!(separator[..] <= upper_entries[0][..]);
+                leaf.append(&upper);
+                prop_assert_eq!(entries_of(&leaf), model.into_iter().collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! Byte strings in order, for many threads: a directory of leaves, each under a lock of its own.
+//!
+//! Whoever edits a leaf or reads from it holds the directory's lock for reading; only splitting and joining leaves takes it
+//! for writing, once in some fifty edits. No lock is held while a record is looked at.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Range;
+use std::ops::Bound;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
+
+/// By the lowest entry that may be in each leaf; that of the first is empty.
+type Leaves = BTreeMap<Box<[u8]>, RwLock<Leaf>>;
+
+/// What the directory takes for a leaf besides the leaf and its bound: its share of a B-tree that is two thirds full.
+const DIRECTORY_BYTES: i64 = 3 * size_of::<(Box<[u8]>, RwLock<()>)>() as i64 / 2;
+
+/// Entries in order, none of them twice.
+#[derive(Debug)]
+pub(crate) struct OrderedEntries {
+    leaves: RwLock<Leaves>,
+    entries: AtomicU64,
+    memory_bytes: AtomicI64,
+}
+
+/// A part of the order: from the first bound to the second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryRange {
+    pub(crate) start: Bound<Box<[u8]>>,
+    pub(crate) end: Bound<Box<[u8]>>,
+}
+
+/// Copies of entries, one behind the other.
+#[derive(Debug, Default)]
+pub(crate) struct EntryList {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl EntryRange {
+    /// Everything that begins with these bytes.
+    pub(crate) fn with_prefix(prefix: &[u8]) -> Self {
+        Self {
+            start: Bound::Included(prefix.into()),
+            end: end_of_prefix(prefix),
+        }
+    }
+
+    /// Whether an entry lies in it.
+    pub(crate) fn contains(&self, entry: &[u8]) -> bool {
+        let is_behind_start = match &self.start {
+            Bound::Included(start) => **start <= *entry,
+            Bound::Excluded(start) => **start < *entry,
+            Bound::Unbounded => true,
+        };
+        let is_before_end = match &self.end {
+            Bound::Included(end) => *entry <= **end,
+            Bound::Excluded(end) => *entry < **end,
+            Bound::Unbounded => true,
+        };
+        is_behind_start && is_before_end
+    }
+
+    /// Whether nothing can lie in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+            (Bound::Included(start), Bound::Included(end)) => start > end,
+            (
+                Bound::Included(start) | Bound::Excluded(start),
+                Bound::Included(end) | Bound::Excluded(end),
+            ) => start >= end,
+        }
+    }
+}
+
+/// Behind everything that begins with these bytes.
+pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if let Some(next) = last.checked_add(1) {
+            end.push(next);
+            return Bound::Excluded(end.into());
+        }
+    }
+    Bound::Unbounded
+}
+
+impl EntryList {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    pub(crate) fn get(&self, at: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(at)?;
+        let start = at.checked_sub(1).and_then(|before| self.ends.get(before));
+        self.bytes.get(start.copied().unwrap_or(0)..end)
+    }
+
+    pub(crate) fn last(&self) -> Option<&[u8]> {
+        self.get(self.len().checked_sub(1)?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.len()).filter_map(|at| self.get(at))
+    }
+
+    /// Appends a copy of an entry.
+    pub(crate) fn push(&mut self, entry: &[u8]) {
+        self.push_with(|bytes| bytes.extend_from_slice(entry));
+    }
+
+    /// Appends an entry that `write` puts together.
+    pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        self.ends.push(self.bytes.len());
+    }
+
+    pub(crate) fn contains(&self, entry: &[u8]) -> bool {
+        self.iter().any(|known| known == entry)
+    }
+}
+
+/// The leaf in which an entry is, or would be.
+fn leaf_of<'l>(leaves: &'l Leaves, entry: &[u8]) -> Option<(&'l [u8], &'l RwLock<Leaf>)> {
+    let up_to = (Bound::Unbounded, Bound::Included(entry));
+    let (bound, leaf) = leaves.range::<[u8], _>(up_to).next_back()?;
+    Some((bound, leaf))
+}
+
+impl OrderedEntries {
+    pub(crate) fn new() -> Self {
+        let first = (Box::default(), RwLock::default());
+        Self {
+            leaves: RwLock::new(BTreeMap::from([first])),
+            entries: AtomicU64::new(0),
+            memory_bytes: AtomicI64::new(0),
+        }
+    }
+
+    /// How many entries there are. Exact while nobody writes.
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// The memory that they take, in bytes, without what the allocator adds.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let bytes = self.memory_bytes.load(Ordering::Relaxed);
+        u64::try_from(bytes).unwrap_or(0)
+    }
+
+    /// Adds an entry. False: it is there already.
+    pub(crate) fn insert(&self, entry: &[u8]) -> bool {
+        let (inserted, is_too_long) = {
+            let leaves = self.leaves.read();
+            let Some((_, leaf)) = leaf_of(&leaves, entry) else {
+                return false;
+            };
+            let mut leaf = leaf.write();
+            let before = leaf.memory_bytes();
+            let inserted = leaf.insert(entry);
+            self.count_memory(before, leaf.memory_bytes());
+            (inserted, leaf.is_too_long())
+        };
+        if inserted {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+        if is_too_long {
+            self.split(entry);
+        }
+        inserted
+    }
+
+    /// Removes an entry. False: it is not there.
+    pub(crate) fn remove(&self, entry: &[u8]) -> bool {
+        let is_too_short = {
+            let leaves = self.leaves.read();
+            let Some((_, leaf)) = leaf_of(&leaves, entry) else {
+                return false;
+            };
+            let mut leaf = leaf.write();
+            let before = leaf.content_bytes();
+            if !leaf.remove(entry) {
+                return false;
+            }
+            // Once: leaves between full ones would try at each removal.
+            leaf.len() == 0 || before >= LEAF_BYTES_MIN && leaf.content_bytes() < LEAF_BYTES_MIN
+        };
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+        if is_too_short {
+            self.join(entry);
+        }
+        true
+    }
+
+    fn count_memory(&self, before: usize, after: usize) {
+        if before != after {
+            let change = after as i64 - before as i64;
+            self.memory_bytes.fetch_add(change, Ordering::Relaxed);
+        }
+    }
+
+    fn split(&self, entry: &[u8]) {
+        let mut leaves = self.leaves.write();
+        let Some((_, leaf)) = leaf_of(&leaves, entry) else {
+            return;
+        };
+        let (bound, upper) = {
+            let mut leaf = leaf.write();
+            // Somebody else may have split it.
+            if !leaf.is_too_long() {
+                return;
+            }
+            let before = leaf.memory_bytes();
+            let (bound, upper) = leaf.split();
+            let after = leaf.memory_bytes() + upper.memory_bytes();
+            self.count_memory(before, after + bound.len());
+            (bound, upper)
+        };
+        self.memory_bytes
+            .fetch_add(DIRECTORY_BYTES, Ordering::Relaxed);
+        leaves.insert(bound, RwLock::new(upper));
+    }
+
+    /// Joins the leaf of an entry with the one behind it, or takes it away if it is empty.
+    fn join(&self, entry: &[u8]) {
+        let mut leaves = self.leaves.write();
+        let Some((bound, leaf)) = leaf_of(&leaves, entry) else {
+            return;
+        };
+        let bound: Box<[u8]> = bound.into();
+        let taken_away = if leaf.read().len() == 0 && !bound.is_empty() {
+            bound
+        } else {
+            let behind = (Bound::Excluded(&*bound), Bound::Unbounded);
+            let Some((next_bound, next)) = leaves.range::<[u8], _>(behind).next() else {
+                return;
+            };
+            let (mut leaf, next) = (leaf.write(), next.read());
+            // Not so full that the next entry would split it.
+            if leaf.content_bytes() + next.content_bytes() > LEAF_BYTES_MAX * 3 / 4 {
+                return;
+            }
+            let before = leaf.memory_bytes();
+            leaf.append(&next);
+            self.count_memory(before, leaf.memory_bytes());
+            next_bound.clone()
+        };
+        if let Some(gone) = leaves.remove(&taken_away) {
+            let bytes = gone.into_inner().memory_bytes() + taken_away.len();
+            self.count_memory(bytes, 0);
+            self.memory_bytes
+                .fetch_sub(DIRECTORY_BYTES, Ordering::Relaxed);
+        }
+    }
+
+    /// Appends copies of the first entries of a range to `out`, `most` at most, in order or from the end.
+    pub(crate) fn copy(
+        &self,
+        range: &EntryRange,
+        descending: bool,
+        most: usize,
+        out: &mut EntryList,
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let leaves = self.leaves.read();
+        let mut left = most;
+        let mut copy = |leaf: &RwLock<Leaf>| {
+            let leaf = leaf.read();
+            let (first, behind) = positions(&leaf, range);
+            let wanted = left.min(behind - first);
+            left -= wanted;
+            if descending {
+                let wanted = behind - wanted..behind;
+                wanted
+                    .rev()
+                    .for_each(|at| out.push_with(|bytes| leaf.write(at, bytes)));
+            } else {
+                let wanted = first..first + wanted;
+                wanted.for_each(|at| out.push_with(|bytes| leaf.write(at, bytes)));
+            }
+            left > 0
+        };
+        let mut touched = leaves_of(&leaves, range);
+        if descending {
+            while touched.next_back().is_some_and(|(_, leaf)| copy(leaf)) {}
+        } else {
+            while touched.next().is_some_and(|(_, leaf)| copy(leaf)) {}
+        }
+    }
+
+    /// How many entries lie in a range. Costs a look at each leaf that it touches, some fifty entries each.
+    pub(crate) fn count(&self, range: &EntryRange) -> u64 {
+        if range.is_empty() {
+            return 0;
+        }
+        let leaves = self.leaves.read();
+        let count = |(_, leaf): (_, &RwLock<Leaf>)| {
+            let (first, behind) = positions(&leaf.read(), range);
+            (behind - first) as u64
+        };
+        leaves_of(&leaves, range).map(count).sum()
+    }
+}
+
+/// The leaves that a range touches.
+fn leaves_of<'l>(leaves: &'l Leaves, range: &EntryRange) -> Range<'l, Box<[u8]>, RwLock<Leaf>> {
+    let first = match &range.start {
+        Bound::Included(start) | Bound::Excluded(start) => leaf_of(leaves, start),
+        Bound::Unbounded => None,
+    };
+    let from = first.map_or(Bound::Unbounded, |(bound, _)| Bound::Included(bound));
+    let to = match &range.end {
+        Bound::Included(end) => Bound::Included(&**end),
+        Bound::Excluded(end) => Bound::Excluded(&**end),
+        Bound::Unbounded => Bound::Unbounded,
+    };
+    match (from, to) {
+        // The leaf that begins where the range ends holds nothing of it; its predecessor does.
+        (Bound::Included(from), Bound::Excluded(to)) if from >= to => {
+            leaves.range::<[u8], _>((Bound::Included(from), Bound::Included(from)))
+        }
+        bounds => leaves.range::<[u8], _>(bounds),
+    }
+}
+
+/// Where a range begins in a leaf, and where it is over.
+fn positions(leaf: &Leaf, range: &EntryRange) -> (usize, usize) {
+    let first = match &range.start {
+        Bound::Included(start) => leaf.seek(start).0,
+        Bound::Excluded(start) => {
+            let (at, is_there) = leaf.seek(start);
+            at + usize::from(is_there)
+        }
+        Bound::Unbounded => 0,
+    };
+    let behind = match &range.end {
+        Bound::Excluded(end) => leaf.seek(end).0,
+        Bound::Included(end) => {
+            let (at, is_there) = leaf.seek(end);
+            at + usize::from(is_there)
+        }
+        Bound::Unbounded => leaf.len(),
+    };
+    (first, behind.max(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn bound(kind: u8, bytes: Vec<u8>) -> Bound<Box<[u8]>> {
+        match kind {
+            0 => Bound::Unbounded,
+            1 => Bound::Included(bytes.into()),
+            _ => Bound::Excluded(bytes.into()),
+        }
+    }
+
+    /// Long enough that a leaf holds a few.
+    fn entry(seed: &[u8]) -> Vec<u8> {
+        [seed, &[7; 300]].concat()
+    }
+
+    proptest! {
+        #[test]
+        fn leaves_are_one_order(
+            edits in prop::collection::vec((0_u8..4, prop::collection::vec(0_u8..6, 0..4)), 0..400),
+            ranges in prop::collection::vec(
+                (0_u8..3, prop::collection::vec(0_u8..6, 0..3), 0_u8..3, prop::collection::vec(0_u8..6, 0..3)), 8),
+            most in 0_usize..40,
+        ) {
+            let (entries, mut model) = (OrderedEntries::new(), BTreeSet::new());
+            for (kind, seed) in edits {
+                let entry = entry(&seed);
+                if kind > 0 {
+                    prop_assert_eq!(entries.insert(&entry), model.insert(entry));
+                } else {
+                    prop_assert_eq!(entries.remove(&entry), model.remove(&entry));
+                }
+            }
+            prop_assert_eq!(entries.len(), model.len() as u64);
+            for (start_kind, start, end_kind, end) in ranges {
+                let range = EntryRange { start: bound(start_kind, start), end: bound(end_kind, end) };
+                let wanted: Vec<&Vec<u8>> = model.iter().filter(|entry| range.contains(entry)).collect();
+                prop_assert_eq!(entries.count(&range), wanted.len() as u64);
+                let mut found = EntryList::default();
+                entries.copy(&range, false, most, &mut found);
+                prop_assert!(found.iter().eq(wanted.iter().take(most).map(|entry| entry.as_slice())));
+                found.clear();
+                entries.copy(&range, true, most, &mut found);
+                prop_assert!(found.iter().eq(wanted.iter().rev().take(most).map(|entry| entry.as_slice())));
+            }
+            for entry in &model {
+                prop_assert!(entries.remove(entry));
+            }
+            prop_assert_eq!(entries.len(), 0);
+            prop_assert!(entries.leaves.read().len() <= 2);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Queries and builds while others write.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use spikelet::query::IndexDefinition;
+use spikelet::{Key, Store};
+
+use crate::namespace;
+
+/// Records below this are left alone by writers that move the others to and fro.
+const RESTING: i64 = 100;
+
+/// Runs `readers` while two threads move records between groups, and create and delete some.
+fn beside_writers(store: &Store, readers: impl FnOnce()) {
+    let things = store.set("things").unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..2 {
+            let (things, is_over) = (&things, &is_over);
+            scope.spawn(move || {
+                let mut round = writer;
+                while !is_over.load(Ordering::Relaxed) {
+                    let id = RESTING + round % 200;
+                    match round % 5 {
+                        0 => drop(things.delete(id).unwrap()),
+                        _ => drop(things.put(id, [("group", round % 3)]).unwrap()),
+                    }
+                    round += 7;
+                }
+            });
+        }
+        readers();
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
+fn filled() -> Store {
+    let store = Store::in_memory().unwrap();
+    let things = store.set("things").unwrap();
+    for id in 0..RESTING {
+        things.put(id, [("group", 1)]).unwrap();
+    }
+    store
+}
+
+fn assert_complete(store: &Store) {
+    let query = store.set("things").unwrap().query("by_group").unwrap();
+    let (mut query, mut seen) = (query.eq(1).limit(9), std::collections::HashSet::new());
+    loop {
+        let page = query.records().unwrap();
+        for found in page.iter() {
+            let record = &found.as_ref().unwrap().record;
+            assert_eq!(record.get("group"), Some(1.into()), "does not fit");
+            match record.key() {
+                Some(Key::Integer(id)) if id < RESTING => assert!(seen.insert(id), "twice"),
+                _ => {}
+            }
+        }
+        match page.cursor() {
+            Some(cursor) => query = query.after(cursor),
+            None => break,
+        }
+    }
+    assert_eq!(seen.len(), RESTING as usize, "one was missed");
+}
+
+#[test]
+fn pages_miss_nothing_that_rests_and_return_nothing_that_does_not_fit() {
+    let store = filled();
+    let things = store.set("things").unwrap();
+    things
+        .create_index(IndexDefinition::new("by_group", ["group"]))
+        .unwrap();
+    beside_writers(&store, || (0..300).for_each(|_| assert_complete(&store)));
+    assert_exact(&store);
+}
+
+#[test]
+fn an_index_that_is_built_beside_writers_is_complete() {
+    let store = filled();
+    let things = store.set("things").unwrap();
+    beside_writers(&store, || {
+        for _ in 0..20 {
+            things
+                .create_index(IndexDefinition::new("by_group", ["group"]))
+                .unwrap();
+            assert_complete(&store);
+            things.drop_index("by_group").unwrap();
+        }
+        things
+            .create_index(IndexDefinition::new("by_group", ["group"]))
+            .unwrap();
+    });
+    assert_exact(&store);
+}
+
+/// Every record has its entry, and there are no others.
+fn assert_exact(store: &Store) {
+    let things = store.set("things").unwrap();
+    let entries = namespace(store).indexes().remove(0).entries;
+    assert_eq!(entries, things.len());
+    let by_group = things.query("by_group").unwrap();
+    assert_eq!(by_group.count().unwrap(), things.len());
+    for group in 0..3 {
+        let scanned = things.query_all().filter(spikelet::expressions::eq(
+            spikelet::expressions::int_bin("group"),
+            group,
+        ));
+        let indexed = by_group.clone().eq(group);
+        assert_eq!(indexed.count().unwrap(), scanned.count().unwrap());
+    }
+}

@@ -1,0 +1,366 @@
+//! What indexes are of, and what becomes of them when records and stores come and go.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spikelet::expressions::{int_bin, num_mod, ttl};
+use spikelet::operations::{add, ctx, lists, maps};
+use spikelet::query::{Cursor, IndexComponent, IndexDefinition, IndexType};
+use spikelet::storage::ManualClock;
+use spikelet::{
+    Error, Expiration, ListPolicy, MapPolicy, NamespaceConfig, RetryPolicy, ShardedList, Store,
+    Value, WritePolicy, bins,
+};
+
+use crate::{keys, namespace};
+
+#[test]
+fn components_narrow_and_order() {
+    let people = Store::in_memory().unwrap().set("people").unwrap();
+    let definition = IndexDefinition::new("by_city", ["city", "born"]);
+    people.create_index(definition).unwrap();
+    for (name, city, born) in [
+        ("ada", "London", 1815),
+        ("alan", "London", 1912),
+        ("erwin", "Vienna", 1887),
+        ("mary", "London", 1797),
+    ] {
+        let bins = bins! { "city" => city, "born" => born };
+        people.put(name, bins).unwrap();
+    }
+    people.put("nobody", bins! { "city" => "London" }).unwrap();
+    let london = people.query("by_city").unwrap().eq("London");
+    assert_eq!(keys(&london), ["mary".into(), "ada".into(), "alan".into()]);
+    let backwards = keys(&london.clone().descending());
+    assert_eq!(backwards, ["alan".into(), "ada".into(), "mary".into()]);
+    let late = keys(&london.clone().at_least(1815));
+    assert_eq!(late, ["ada".into(), "alan".into()]);
+    assert_eq!(keys(&london.clone().range(1798..1912)), ["ada".into()]);
+    let early = keys(&london.clone().at_most(1815));
+    assert_eq!(early, ["mary".into(), "ada".into()]);
+    assert_eq!(keys(&london.clone().at_least("x")), []);
+    let begins = people.query("by_city").unwrap().begins_with("V");
+    assert_eq!(keys(&begins), ["erwin".into()]);
+    assert_eq!(people.query("by_city").unwrap().count().unwrap(), 4);
+    let explained = london.at_least(1815).explain().unwrap();
+    assert_eq!(
+        explained.conditions,
+        ["city is \"London\"", "born from 1815"]
+    );
+    assert_eq!((explained.entries, explained.is_filtered), (2, false));
+}
+
+#[test]
+fn a_write_moves_its_record_and_a_delete_takes_it_away() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    users
+        .create_index(IndexDefinition::new("by_visits", ["visits"]))
+        .unwrap();
+    users.put("alice", [("visits", 1)]).unwrap();
+    users.operate("alice", &[add("visits", 4)]).unwrap();
+    let by_visits = || users.query("by_visits").unwrap();
+    let visits = |count: i64| by_visits().eq(count).count().unwrap();
+    assert_eq!((visits(1), visits(5)), (0, 1));
+    users.put("alice", [("visits", "many")]).unwrap();
+    assert_eq!((visits(5), by_visits().eq("many").count().unwrap()), (0, 1));
+    users.delete("alice").unwrap();
+    let stats = namespace(&store).indexes().remove(0);
+    assert_eq!((stats.entries, stats.added, stats.removed), (0, 3, 3));
+}
+
+#[test]
+fn collections_paths_and_expressions_are_indexed() {
+    let posts = Store::in_memory().unwrap().set("posts").unwrap();
+    let by_tag = IndexDefinition::new("by_tag", [IndexComponent::bin("tags").elements()]);
+    let author = IndexComponent::bin("meta").at([ctx::map_key("author")]);
+    let by_author = IndexDefinition::new("by_author", [author]);
+    let votes = IndexComponent::bin("votes").map_values();
+    let by_vote = IndexDefinition::new("by_vote", [votes.of_type(IndexType::Integer)]);
+    let parity = IndexComponent::expression(num_mod(int_bin("number"), 2));
+    let by_parity = IndexDefinition::new("by_parity", [parity, "number".into()]);
+    for definition in [by_tag, by_author, by_vote, by_parity] {
+        posts.create_index(definition).unwrap();
+    }
+    for (number, tags) in [(1, ["a", "b"]), (2, ["b", "c"]), (3, ["b", "b"])] {
+        let tags: Vec<Value> = tags.iter().map(|tag| (*tag).into()).collect();
+        let write = [
+            spikelet::operations::put("number", number),
+            spikelet::operations::put("tags", tags),
+            maps::put(&MapPolicy::default(), "meta", "author", "ada"),
+            maps::put(&MapPolicy::default(), "votes", "bob", number * 10),
+            maps::put(&MapPolicy::default(), "votes", "eve", "none"),
+        ];
+        posts.operate(number, &write).unwrap();
+    }
+    let query = |name| posts.query(name).unwrap();
+    assert_eq!(keys(&query("by_tag").eq("b")).len(), 3);
+    assert_eq!(keys(&query("by_tag").eq("c")), [2.into()]);
+    // Each record once, at the first of its elements.
+    let all = keys(&query("by_tag"));
+    assert_eq!(all.first(), Some(&1.into()));
+    assert_eq!(all.len(), 3);
+    assert_eq!(keys(&query("by_tag").descending()).len(), 3);
+    assert_eq!(query("by_author").eq("ada").count().unwrap(), 3);
+    assert_eq!(keys(&query("by_vote").range(15..)), [2.into(), 3.into()]);
+    assert_eq!(keys(&query("by_parity").eq(1)), [1.into(), 3.into()]);
+    let edit = lists::append(&ListPolicy::default(), "tags", "c");
+    posts.operate(1, &[edit]).unwrap();
+    assert_eq!(query("by_tag").eq("c").count().unwrap(), 2);
+}
+
+#[test]
+fn a_page_ends_where_the_next_begins_also_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut seen = Vec::new();
+    let mut cursor: Option<String> = None;
+    for round in 0.. {
+        let store = Store::open(dir.path()).unwrap();
+        let users = store.set("users").unwrap();
+        if round == 0 {
+            for id in 0..25 {
+                users.put(id, [("group", id % 2)]).unwrap();
+            }
+            let by_group = IndexDefinition::new("by_group", ["group"]);
+            users.create_index(by_group).unwrap();
+        }
+        let mut query = users.query("by_group").unwrap().eq(1).limit(5);
+        if let Some(cursor) = &cursor {
+            query = query.after(&cursor.parse::<Cursor>().unwrap());
+        }
+        let page = query.keys().unwrap();
+        cursor = page.cursor().map(ToString::to_string);
+        seen.extend(page.into_records().unwrap());
+        // Half of the openings read the log, the others the snapshot.
+        if round % 2 == 0 {
+            store.close().unwrap();
+        }
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 12);
+    let distinct: std::collections::HashSet<_> = seen.iter().collect();
+    assert_eq!(distinct.len(), 12);
+}
+
+#[test]
+fn what_has_gone_is_not_found_and_leaves_nothing_behind() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let mut config = NamespaceConfig::new("test");
+    config.background = false;
+    let store = Store::builder()
+        .namespace(config)
+        .clock(clock.clone())
+        .open()
+        .unwrap();
+    let sessions = store.set("sessions").unwrap();
+    let by_user = IndexDefinition::new("by_user", ["user"]);
+    sessions.create_index(by_user).unwrap();
+    let minute = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(60)));
+    for id in 0..10 {
+        sessions.put_with(&minute, id, [("user", "ada")]).unwrap();
+    }
+    sessions.put(10, [("user", "ada")]).unwrap();
+    let count = || {
+        sessions
+            .query("by_user")
+            .unwrap()
+            .eq("ada")
+            .count()
+            .unwrap()
+    };
+    let entries = || namespace(&store).indexes().remove(0).entries;
+    assert_eq!((count(), entries()), (11, 11));
+    clock.advance_ms(62_000);
+    assert_eq!(count(), 1);
+    namespace(&store).maintain().unwrap();
+    assert_eq!((count(), entries()), (1, 1));
+    sessions.truncate(None).unwrap();
+    assert_eq!((count(), entries()), (0, 0));
+}
+
+#[test]
+fn a_unique_index_refuses_a_second_record() {
+    let users = Store::in_memory().unwrap().set("users").unwrap();
+    let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+    users.create_index(by_mail).unwrap();
+    users.put("ada", [("mail", "a@b.c")]).unwrap();
+    let refused = users.put("eve", [("mail", "a@b.c")]).unwrap_err();
+    assert!(matches!(&refused, Error::NotUnique { other, .. } if **other == *"ada"));
+    assert!(!users.exists("eve").unwrap());
+    // The same record may be written again, and what it gives up is free.
+    users.put("ada", [("mail", "a@b.c")]).unwrap();
+    users.put("ada", [("mail", "ada@b.c")]).unwrap();
+    users.put("eve", [("mail", "a@b.c")]).unwrap();
+    let twice = IndexDefinition::new("by_name", ["name"]).unique(true);
+    for name in ["x", "y"] {
+        users.put(name, [("name", "same")]).unwrap();
+    }
+    assert!(matches!(
+        users.create_index(twice),
+        Err(Error::NotUnique { .. })
+    ));
+    assert!(matches!(
+        users.query("by_name"),
+        Err(Error::IndexNotFound(_))
+    ));
+}
+
+#[test]
+fn threads_that_race_for_a_unique_key_leave_one_record_with_it() {
+    let users = Store::in_memory().unwrap().set("users").unwrap();
+    let by_mail = IndexDefinition::new("by_mail", ["mail"]).unique(true);
+    users.create_index(by_mail).unwrap();
+    for round in 0..200 {
+        let won = std::thread::scope(|scope| {
+            let threads = [0, 1, 2].map(|id| {
+                let users = &users;
+                scope.spawn(move || {
+                    let put = || users.put(id, [("mail", round)]);
+                    RetryPolicy::default().retry(put).is_ok()
+                })
+            });
+            threads.map(|thread| thread.join().unwrap())
+        });
+        assert!(won.iter().filter(|won| **won).count() == 1, "round {round}");
+        assert_eq!(
+            users.query("by_mail").unwrap().eq(round).count().unwrap(),
+            1
+        );
+        users.truncate(None).unwrap();
+    }
+}
+
+#[test]
+fn declarations_outlive_the_process_and_can_be_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let definition = || IndexDefinition::new("by_age", ["age"]);
+    {
+        let store = Store::open(dir.path()).unwrap();
+        let users = store.set("users").unwrap();
+        users.put("ada", [("age", 36)]).unwrap();
+        users.create_index(definition()).unwrap();
+        users.create_index(definition()).unwrap();
+        let other = IndexDefinition::new("by_age", ["name"]);
+        assert!(matches!(
+            users.create_index(other),
+            Err(Error::IndexExists(_))
+        ));
+    }
+    {
+        let store = Store::open(dir.path()).unwrap();
+        let users = store.set("users").unwrap();
+        assert_eq!(keys(&users.query("by_age").unwrap().eq(36)), ["ada".into()]);
+        let (set, found) = namespace(&store).index_definition("by_age").unwrap();
+        assert_eq!((set.as_deref(), found), (Some("users"), definition()));
+        assert!(store.set("other").unwrap().query("by_age").is_err());
+        users.drop_index("by_age").unwrap();
+        assert!(matches!(
+            users.drop_index("by_age"),
+            Err(Error::IndexNotFound(_))
+        ));
+    }
+    let store = Store::open(dir.path()).unwrap();
+    assert!(namespace(&store).indexes().is_empty());
+}
+
+#[test]
+fn shards_of_a_collection_are_no_records_of_an_index() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    users
+        .create_index(IndexDefinition::new("by_name", ["name"]))
+        .unwrap();
+    let all = IndexDefinition::new(
+        "by_followers",
+        [IndexComponent::bin("followers").elements()],
+    );
+    users.create_index(all).unwrap();
+    users.put("ada", [("name", "Ada")]).unwrap();
+    let followers = ShardedList::new(&store, "users", "ada", "followers").unwrap();
+    for id in 0..40 {
+        followers.add(id).unwrap();
+    }
+    followers.shards().activate(4).unwrap();
+    assert_eq!(
+        keys(&users.query("by_name").unwrap().eq("Ada")),
+        ["ada".into()]
+    );
+    assert_eq!(users.query("by_name").unwrap().count().unwrap(), 1);
+    assert_eq!(
+        users.query("by_followers").unwrap().eq(7).count().unwrap(),
+        0
+    );
+    followers.shards().deactivate().unwrap();
+    let by_follower = users.query("by_followers").unwrap().eq(7);
+    assert_eq!(keys(&by_follower), ["ada".into()]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_says_why() {
+    let users = Store::in_memory().unwrap().set("users").unwrap();
+    let refused = |definition| match users.create_index(definition) {
+        Err(Error::Parameter(why)) => why.into_owned(),
+        other => panic!("{other:?}"),
+    };
+    let none: [&str; 0] = [];
+    assert!(refused(IndexDefinition::new("i", none)).contains("0 components"));
+    assert!(refused(IndexDefinition::new("", ["a"])).contains("1 to 255 bytes"));
+    assert!(refused(IndexDefinition::new("i", ["a name of more than 15"])).contains("bin name"));
+    let live = IndexComponent::expression(ttl());
+    assert!(refused(IndexDefinition::new("i", [live])).contains("without a write"));
+    let many = || IndexComponent::bin("a").elements();
+    assert!(refused(IndexDefinition::new("i", [many(), many()])).contains("two components"));
+
+    users
+        .create_index(IndexDefinition::new("by_a", ["a"]))
+        .unwrap();
+    let long = "x".repeat(20_000);
+    let refused = users.put("u", [("a", &*long)]).unwrap_err();
+    assert!(refused.to_string().contains("limit is 16364"), "{refused}");
+    assert!(!users.exists("u").unwrap());
+    let query = || users.query("by_a").unwrap();
+    let list = Value::List(vec![1.into()].into());
+    for wrong in [
+        query().eq(1).eq(2),
+        query().eq(list),
+        query().range(Value::from(1)..Value::from("x")),
+        query().begins_with(7),
+        users.query_all().eq(1),
+        users.query_all().descending(),
+    ] {
+        assert!(
+            matches!(wrong.keys(), Err(Error::Parameter(_))),
+            "{wrong:?}"
+        );
+    }
+    assert!(users.query("by_b").is_err());
+    users.put(1, [("a", 1)]).unwrap();
+    users.put(2, [("a", 2)]).unwrap();
+    let cursor = query().limit(1).keys().unwrap().cursor().unwrap().clone();
+    assert!(query().descending().after(&cursor).keys().is_err());
+    assert!(users.query_all().after(&cursor).keys().is_err());
+    assert_eq!(keys(&query().after(&cursor)), [2.into()]);
+}
+
+#[test]
+fn memory_has_a_limit() {
+    let config = NamespaceConfig::new("test").index_bytes_max(20_000);
+    let store = Store::builder().namespace(config).open().unwrap();
+    let users = store.set("users").unwrap();
+    users
+        .create_index(IndexDefinition::new("by_a", ["a"]))
+        .unwrap();
+    let refused = (0..10_000).find_map(|id| users.put(id, [("a", id)]).err());
+    assert!(matches!(
+        refused,
+        Some(Error::IndexMemory { limit: 20_000, .. })
+    ));
+    let count = users.len();
+    assert_eq!(users.query("by_a").unwrap().count().unwrap(), count);
+    assert!((300..2_000).contains(&count), "{count}");
+    // What needs no new entry goes on.
+    users.put(0, bins! { "a" => 0, "b" => 1 }).unwrap();
+    users.delete(1).unwrap();
+}

@@ -1,0 +1,20 @@
+//! Secondary indexes and queries by them.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod beside_writers;
+mod indexes;
+mod model;
+
+use spikelet::query::Query;
+use spikelet::{Key, Namespace, Store};
+
+/// The user keys that a query has found, in its order.
+fn keys(query: &Query) -> Vec<Key<'static>> {
+    let found = query.keys().unwrap().into_records().unwrap();
+    found.into_iter().map(|found| found.key.unwrap()).collect()
+}
+
+fn namespace(store: &Store) -> Namespace {
+    store.namespace("test").unwrap()
+}
