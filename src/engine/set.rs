@@ -296,15 +296,18 @@ impl Set {
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
         let found = self.core.namespace.storage.get(digest, |entry| {
-            Ok(match self.checked(filter, key, entry)? {
-                Some(entry) => Some(read(entry)?),
-                None => None,
-            })
+            match self.checked(filter, key, entry) {
+                Ok(Some(entry)) => read(entry).map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            }
         });
-        found
-            .map_err(Error::from)
-            .and_then(|found| found.unwrap_or(Ok(None)))
-            .map_err(|error| self.about(key, error))
+        match found {
+            Ok(Some(Ok(read))) => Ok(read),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(self.about(key, error)),
+            Err(error) => Err(self.about(key, error.into())),
+        }
     }
 
     /// The error with the record that it is about.

@@ -77,8 +77,9 @@ impl Namespace {
 
     /// Has the memory fetched that a write of this digest will touch first: for a record that is about to be locked.
     /// [`Namespace::get_batch`] reads many.
+    #[inline]
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch_to_write(digest, &epoch::pin());
+        self.core.index.prefetch_to_write(digest);
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
