@@ -505,7 +505,8 @@ impl Error {
                 StorageError::NoSpace { .. } | StorageError::Device(DeviceError::Full { .. }) => 8,
                 StorageError::ReadOnly { .. }
                 | StorageError::Forked { .. }
-                | StorageError::Closed { .. } => 22,
+                | StorageError::Closed { .. }
+                | StorageError::OpenedForReading { .. } => 22,
                 _ => 1,
             },
         }

@@ -15,6 +15,16 @@ where
     })
 }
 
+/// Returns the `N` bytes at `at` where they lie; both are constants of the layout.
+#[inline]
+pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
+    let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
+    found.unwrap_or_else(|| {
+        debug_assert!(false, "{N} bytes at {at} of {}", bytes.len());
+        const { &[0; N] }
+    })
+}
+
 /// Copies `value` to `at`; both are constants of the layout.
 pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes

@@ -47,7 +47,9 @@ pub(crate) struct Core {
     pub(crate) defrag: Mutex<Defrag>,
     /// What was written before this opening.
     pub(crate) earlier_traffic: Traffic,
+    /// Whether writes are refused: since a close, or from the start in a namespace opened for reading.
     pub(crate) closed: AtomicBool,
+    pub(crate) opened_for_reading: bool,
     /// Whether the close has succeeded. Held during it, and by what must not run beside it.
     pub(crate) close_done: Mutex<bool>,
 }
@@ -93,9 +95,12 @@ impl Core {
     #[cold]
     fn not_open(&self) -> Error {
         let namespace = self.name.clone();
-        match self.fork.is_child() {
-            true => Error::Forked { namespace },
-            false => Error::Closed { namespace },
+        if self.fork.is_child() {
+            Error::Forked { namespace }
+        } else if self.opened_for_reading {
+            Error::OpenedForReading { namespace }
+        } else {
+            Error::Closed { namespace }
         }
     }
 

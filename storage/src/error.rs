@@ -145,9 +145,18 @@ pub enum Error {
         reason: String,
     },
 
-    /// The namespace has been closed, or was opened for reading.
-    #[error("namespace {namespace} takes no writes: it is closed, or was opened for reading")]
+    /// A handle has closed the namespace.
+    #[error("namespace {namespace} takes no writes, since it was closed: open the store again")]
     Closed {
+        /// The namespace.
+        namespace: String,
+    },
+
+    /// The namespace was opened for reading.
+    #[error(
+        "namespace {namespace} takes no writes, since it was opened for reading: open the store for writing"
+    )]
+    OpenedForReading {
         /// The namespace.
         namespace: String,
     },

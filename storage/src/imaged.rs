@@ -87,41 +87,45 @@ impl Core {
         }
     }
 
-    /// The entries that a slot's version consists of, the whole record first.
-    pub(crate) fn parts_of_slot(&self, slot: &Slot, guard: &Guard) -> Vec<Part> {
-        let alone = || {
-            vec![Part {
-                location: slot.location,
-                units: slot.size_units,
-            }]
-        };
+    /// Returns the entries that a slot's version consists of, the whole record first. `slot`: found in the index under this
+    /// guard. `None`: its chain cannot be read, since an entry of it is damaged.
+    pub(crate) fn parts_of_slot(&self, slot: &Slot, guard: &Guard) -> Option<Vec<Part>> {
         if let Some(number) = Images::number_of(slot.location) {
-            let Some(image) = self.log.images().get(number, guard) else {
-                return Vec::new();
-            };
+            let image = self.log.images().get(number, guard);
+            debug_assert!(image.is_some(), "image {number} of the index is gone");
+            let image = image?;
             return match image.read() {
-                Some(content) => content.content().parts.clone(),
-                None => parts_of(self.log.volumes(), image.newest(), guard).unwrap_or_default(),
+                Some(content) => Some(content.content().parts.clone()),
+                // Somebody edits it: the chain in the log tells the same.
+                None => parts_of(self.log.volumes(), image.newest(), guard),
             };
         }
-        if !self.any_deltas.load(Ordering::Relaxed) {
-            return alone();
+        let is_delta = self.any_deltas.load(Ordering::Relaxed)
+            && self
+                .log
+                .entry(slot.location, guard)
+                .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
+        if is_delta {
+            return parts_of(self.log.volumes(), slot.location, guard);
         }
-        let is_delta = self
-            .log
-            .entry(slot.location, guard)
-            .is_some_and(|entry| entry.view().kind_is(Kind::Delta));
-        match is_delta {
-            true => parts_of(self.log.volumes(), slot.location, guard).unwrap_or_else(alone),
-            false => alone(),
-        }
+        Some(vec![Part {
+            location: slot.location,
+            units: slot.size_units,
+        }])
     }
 
-    /// What the slot would be if images were not kept: its location is that of an entry. With the parts of its chain, if it
-    /// has one.
-    pub(crate) fn stored_slot(&self, slot: &Slot, guard: &Guard) -> (Slot, Option<Vec<Part>>) {
-        let parts = self.parts_of_slot(slot, guard);
-        match parts.last() {
+    /// Returns what the slot would be if images were not kept, its location that of an entry, and the parts of its chain if it
+    /// has one that can be read. `None`: the location of its entry is not known, since the chain of its image cannot be read.
+    pub(crate) fn stored_slot(
+        &self,
+        slot: &Slot,
+        guard: &Guard,
+    ) -> Option<(Slot, Option<Vec<Part>>)> {
+        let Some(parts) = self.parts_of_slot(slot, guard) else {
+            let is_entry = Images::number_of(slot.location).is_none();
+            return is_entry.then_some((*slot, None));
+        };
+        Some(match parts.last() {
             Some(newest) if parts.len() > 1 => {
                 let stored = Slot {
                     location: newest.location,
@@ -131,6 +135,6 @@ impl Core {
                 (stored, Some(parts))
             }
             _ => (*slot, None),
-        }
+        })
     }
 }

@@ -18,7 +18,8 @@ impl Core {
         self.retire_uncounted(superseded, guard);
     }
 
-    /// The same, for who has counted already.
+    /// Takes an entry out of the counts of its block alone. Of a chain that cannot be read nothing is taken but the newest
+    /// entry, if the slot names it: a block that counts too much stays longer than it must, and never goes too early.
     pub(crate) fn retire_uncounted(&self, superseded: &Slot, guard: &Guard) {
         // Groups and chains are rare: without them nobody needs to look at what is superseded.
         let any_deltas = self.any_deltas.load(Ordering::Relaxed);
@@ -26,7 +27,15 @@ impl Core {
             self.log.release(superseded.location, superseded.size_units);
             return;
         }
-        let parts = self.parts_of_slot(superseded, guard);
+        let image = Images::number_of(superseded.location);
+        let parts = match (self.parts_of_slot(superseded, guard), image) {
+            (Some(parts), _) => parts,
+            (None, Some(_)) => Vec::new(),
+            (None, None) => {
+                self.log.release(superseded.location, superseded.size_units);
+                return;
+            }
+        };
         // Deltas are never members of groups.
         if let Some(whole) = parts
             .first()
@@ -40,7 +49,7 @@ impl Core {
         for part in parts {
             self.log.release(part.location, part.units);
         }
-        if let Some(number) = Images::number_of(superseded.location) {
+        if let Some(number) = image {
             self.log.images().remove(number, guard);
         }
     }

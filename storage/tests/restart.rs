@@ -283,9 +283,9 @@ fn opening_to_read_changes_nothing() {
         assert_eq!(get(&namespace, &digest(2)).unwrap(), None);
         assert!(matches!(
             put(&namespace, &digest(1), b"no"),
-            Err(Error::Closed { .. })
+            Err(Error::OpenedForReading { .. })
         ));
-        assert!(matches!(namespace.maintain(), Err(Error::Closed { .. })));
+        assert!(matches!(namespace.maintain(), Err(Error::OpenedForReading { .. })));
         namespace.close().unwrap();
         drop(namespace);
         let verified = Namespace::verify(&options(files(dir.path(), 1), BLOCKS)).unwrap();

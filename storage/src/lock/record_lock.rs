@@ -400,10 +400,9 @@ impl<'n> RecordLock<'n> {
         if is_edited {
             return old.location;
         }
-        let mut parts = self.core.parts_of_slot(old, &self.guard);
-        if parts.is_empty() {
+        let Some(mut parts) = self.core.parts_of_slot(old, &self.guard) else {
             return appended.location;
-        }
+        };
         parts.push(part);
         let mut body = Vec::with_capacity(body_bytes);
         if let Some(key) = version.key {

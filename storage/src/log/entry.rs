@@ -15,7 +15,7 @@
 //! All integers are little-endian. The head check is written last, so a header that a killed process left behind
 //! always has its whole body.
 
-use crate::bytes::take_varint;
+use crate::bytes::{chunk, take_varint};
 use crate::digest::Digest;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::bit_repair::before_one_flip;
@@ -354,7 +354,7 @@ impl<'a> EntryView<'a> {
     /// The digest where it lies.
     #[inline]
     pub(crate) fn digest_bytes(&self) -> &'a [u8; Digest::LEN] {
-        self.raw[24..44].first_chunk().unwrap_or(&[0; Digest::LEN])
+        chunk(self.raw, 24)
     }
 
     #[inline]
@@ -437,7 +437,8 @@ impl<'a> EntryView<'a> {
         self.body
     }
 
-    /// Key and payload, as they are stored; without the group.
+    /// Key and payload, as they are stored; without the group. Empty in an entry that is shorter than its flags say: its
+    /// checks do not hold, which whoever uses its body looks at.
     pub(crate) fn record_body(&self) -> &'a [u8] {
         let skip = if self.flags() & FLAG_GROUPED == 0 {
             0
@@ -447,6 +448,7 @@ impl<'a> EntryView<'a> {
         self.body.get(skip..).unwrap_or_default()
     }
 
+    /// Splits the body into key and payload: both empty where [`EntryView::record_body`] is.
     #[inline]
     fn split(&self) -> (&'a [u8], &'a [u8]) {
         let rest = self.record_body();

@@ -153,7 +153,10 @@ impl CopiedEntry {
         let bytes = self.words.as_flattened();
         match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
             Some((raw, rest)) => EntryView::new(raw, slice(rest, ..self.body_bytes)),
-            None => EntryView::new(&[0; ENTRY_HEADER_BYTES], &[]),
+            None => {
+                debug_assert!(false, "a copy of {} bytes", bytes.len());
+                EntryView::new(&[0; ENTRY_HEADER_BYTES], &[])
+            }
         }
     }
 }

@@ -482,7 +482,8 @@ impl Core {
                 .map(|at| partition.get(at))
         };
         let is_part = slot.is_some_and(|slot| {
-            let parts = self.parts_of_slot(&slot, &guard);
+            // A chain that cannot be read cannot be folded.
+            let parts = self.parts_of_slot(&slot, &guard).unwrap_or_default();
             parts.len() > 1 && parts.iter().any(|part| part.location == location)
         });
         drop(guard);

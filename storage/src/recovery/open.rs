@@ -35,7 +35,7 @@ const LANES_A_SECTOR: usize = 16;
 const WRITERS_LEAVE: Duration = Duration::from_secs(5);
 
 impl Namespace {
-    /// Opens an existing namespace for reading: nothing on the devices changes, writes get [`Error::Closed`].
+    /// Opens an existing namespace for reading: nothing on the devices changes, writes get [`Error::OpenedForReading`].
     ///
     /// # Errors
     /// As for [`Namespace::open`].
@@ -204,6 +204,7 @@ impl Core {
             defrag: Mutex::default(),
             earlier_traffic,
             closed: AtomicBool::new(false),
+            opened_for_reading: !repair,
             close_done: Mutex::new(false),
         };
         if !opening.from_snapshot {

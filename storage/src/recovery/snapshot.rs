@@ -171,8 +171,12 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     let total = partitions.len() as u64;
     for (done, number) in (1..).zip(partitions) {
         let guard = epoch::pin();
-        let stored = |(tag, slot): (u32, Slot)| (tag, core.stored_slot(&slot, &guard).0);
-        let slots: Vec<_> = core.slots_of(number).into_iter().map(stored).collect();
+        let stored = |(tag, slot): (u32, Slot)| {
+            let stored = core.stored_slot(&slot, &guard).ok_or_else(no_entry)?;
+            Ok((tag, stored.0))
+        };
+        let slots = core.slots_of(number).into_iter().map(stored);
+        let slots = slots.collect::<std::io::Result<Vec<_>>>()?;
         out.count(number)?;
         out.count(slots.len())?;
         for (tag, slot) in slots {
@@ -192,6 +196,14 @@ pub(crate) fn write(core: &Core, dir: &Path, id: u64) -> std::io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// A slot that the snapshot cannot name: without a snapshot the next opening reads the log, and finds the damage.
+fn no_entry() -> std::io::Error {
+    std::io::Error::new(
+        std::io::ErrorKind::InvalidData,
+        "a record with an image has a damaged chain of entries",
+    )
+}
+
 /// The chains of deltas, of records that are there.
 fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
     if !core.any_deltas.load(Ordering::Relaxed) {
@@ -201,7 +213,7 @@ fn chains_of(core: &Core, partitions: &[usize]) -> Vec<Chain> {
     for number in partitions {
         let guard = epoch::pin();
         for (_, slot) in core.slots_of(*number) {
-            if let (_, Some(parts)) = core.stored_slot(&slot, &guard)
+            if let Some((_, Some(parts))) = core.stored_slot(&slot, &guard)
                 && let Some(entry) = core.log.entry(slot.location, &guard)
             {
                 let digest = entry.view().digest();

@@ -15,7 +15,10 @@ impl RecordLock<'_> {
             return Ok(0);
         };
         let parts = core.parts_of_slot(&seen, &self.guard);
-        let Some(entry) = self.entry().ok().flatten().filter(|_| parts.len() > 1) else {
+        if parts.is_none_or(|parts| parts.len() <= 1) {
+            return Ok(0);
+        }
+        let Some(entry) = self.entry().ok().flatten() else {
             return Ok(0);
         };
         let header = Header {
