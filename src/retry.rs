@@ -11,6 +11,10 @@ use crate::Result;
 /// nothing was applied then. The pauses double from one to the next up to a limit, and each is shortened by up to a half at
 /// random, so that callers who were refused together do not come back together.
 ///
+/// A [timeout](crate::Error::Timeout) is retryable, too, unless the call may have been applied. Each attempt then waits for
+/// [`WritePolicy::total_timeout`](crate::WritePolicy::total_timeout) anew (1 s by default): calls that time out every time take
+/// `max_attempts` times that, and the pauses, which is more than 10 s by default. Callers with a deadline set both.
+///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
 /// use spikelet::RetryPolicy;
