@@ -327,7 +327,7 @@ impl<R: RecordSet> Handle<R> {
             },
             Failure::NoBin(_) => Error::bin_not_found(self.bin()),
             Failure::NotApplicable(scheme) => Error::not_applicable(
-                format!("the collection of {} is {scheme}", text(root)).into(),
+                format!("the collection of {} is {scheme}{}", text(root), remedy(scheme)).into(),
             ),
             Failure::OtherForm => Error::ShardScheme {
                 found: format!("the record of {}", text(root)).into(),
@@ -344,6 +344,16 @@ impl<R: RecordSet> Handle<R> {
                 .into(),
             ),
         }
+    }
+}
+
+/// What a caller can do who asked for a split or a merge that does not apply.
+const fn remedy(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Unsharded => ": activate it first",
+        Scheme::Active { shards: 1 } => ", which cannot be merged: deactivate it to have it in one record",
+        Scheme::Active { .. } => ", and there can be no more: keep a part of it under another key",
+        _ => ": try again when that is over",
     }
 }
 

@@ -102,12 +102,13 @@ impl<'h, R: RecordSet> Shards<'h, R> {
         Ok(ShardState::of(&self.handle.root()?))
     }
 
-    /// Moves the collection into this many companions, unless it is sharded already.
+    /// Moves the collection into at least this many companions: one that has fewer is split until it has as many, one that
+    /// has more stays as it is. [`Shards::merge`] makes them fewer.
     ///
     /// # Errors
     /// Before anything is changed: [`Error::Parameter`] unless `shards` is a power of two up to 4,096,
     /// or if other programs have put NaN among elements or keys;
-    /// [`Error::IncompatibleType`] if the bin holds another type;
+    /// [`Error::IncompatibleType`] if the bin or the companions hold another type;
     /// [`Error::OpNotApplicable`] if other programs have put an element into a list more than
     /// once; [`Error::ShardKeyCollision`] if another record has the key of a companion. Then
     /// those of transitions.

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use spikelet::shard::{ShardPolicy, ShardState, ShardTransition};
+use spikelet::shard::{ShardPolicy, ShardProgress, ShardState, ShardTransition};
 use spikelet::{Error, RecordSet, Result, Set, ShardedList, Store, Value, WritePolicy, operations};
 
 use crate::common::{assert_only_husks_are_left, by_force, give_turns};
@@ -119,10 +119,11 @@ fn a_list_is_the_same_in_one_record_in_shards_and_back() {
     };
     check(0, list.shards().state().unwrap());
     check(4, list.shards().activate(4).unwrap());
-    check(4, list.shards().activate(16).unwrap());
-    check(8, list.shards().split().unwrap());
-    check(4, list.shards().merge().unwrap());
-    check(2, list.shards().merge().unwrap());
+    check(16, list.shards().activate(16).unwrap());
+    check(16, list.shards().activate(4).unwrap());
+    check(32, list.shards().split().unwrap());
+    check(16, list.shards().merge().unwrap());
+    check(8, list.shards().merge().unwrap());
     check(0, list.shards().deactivate().unwrap());
     check(1, list.shards().activate(1).unwrap());
     check(2, list.shards().split().unwrap());
@@ -423,10 +424,43 @@ fn a_number_of_shards_that_is_no_power_of_two_is_refused() {
     for shards in [0, 3, 35, 8_192] {
         assert_eq!(list.shards().activate(shards).unwrap_err().result_code(), 4);
     }
-    assert_eq!(list.shards().split().unwrap_err().result_code(), 26);
-    assert_eq!(list.shards().merge().unwrap_err().result_code(), 26);
+}
+
+#[test]
+fn a_split_or_merge_that_does_not_apply_says_what_does() {
+    let list = list_of(&Store::in_memory().unwrap());
+    let refused = |refused: Result<ShardState>, remedy: &str| {
+        let error = refused.unwrap_err();
+        assert_eq!(error.result_code(), 26);
+        assert!(error.to_string().ends_with(remedy), "{error}");
+    };
+    refused(list.shards().split(), "in one record: activate it first");
+    refused(list.shards().merge(), "in one record: activate it first");
     list.shards().activate(1).unwrap();
-    assert_eq!(list.shards().merge().unwrap_err().result_code(), 26);
+    refused(
+        list.shards().merge(),
+        "deactivate it to have it in one record",
+    );
+}
+
+#[test]
+fn an_activation_splits_what_has_fewer_shards() {
+    let store = Store::in_memory().unwrap();
+    let list = filled(&store, 100);
+    list.shards().activate(2).unwrap();
+    let stop = |progress: ShardProgress| match progress.transition {
+        ShardTransition::Splitting if progress.total == 4 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let state = list.shards().on_progress(stop).activate(16).unwrap();
+    assert_eq!(
+        (state.shards, state.transition),
+        (4, Some(ShardTransition::Splitting))
+    );
+    assert_eq!(list.len().unwrap(), 100);
+    assert_eq!(list.shards().activate(16).unwrap().shards, 16);
+    assert_eq!(list.shards().activate(2).unwrap().shards, 16);
+    assert_eq!(elements(&list), ints(0, 100));
 }
 
 #[test]

@@ -188,7 +188,10 @@ impl<R: RecordSet> Handle<R> {
                     _ => Ok(()),
                 }
             }
-            (Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
+            (
+                Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate,
+                Some(route),
+            ) => {
                 let first = Place::Companion(route.keys, 0);
                 self.execute(&Request::read(first, Read::State), &mut None)
                     .map(|_| ())
