@@ -8,8 +8,7 @@ use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
 use crate::lock::hot_keys::HotKeys;
 use crate::log::Log;
-use crate::log::durability::Durability;
-use crate::log::entry::{Appended, Header, Kind, Lsn, blank_header};
+use crate::log::entry::{Appended, Header, Kind, blank_header};
 use crate::log::group::Groups;
 use crate::log::space::Purpose;
 use crate::maintenance::defrag_state::Defrag;
@@ -112,34 +111,6 @@ impl Core {
 
     pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
         self.index.lock_partition(partition).iter().collect()
-    }
-
-    /// Waits until what was published under this number is as durable as the namespace promises.
-    #[inline]
-    pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
-        match self.options.durability {
-            Durability::Commit => self.log.sync_to(lsn),
-            Durability::Process | Durability::Interval(_) => Ok(()),
-        }
-    }
-
-    /// Waits until everything up to this number is durable.
-    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<()> {
-        if lsn.0 <= self.log.syncer().durable_lsn() {
-            return Ok(());
-        }
-        // Its threads are not there, and what it syncs the parent may be writing.
-        if self.fork.is_child() {
-            return self.check_open();
-        }
-        if lsn.0 > self.log.last_lsn() {
-            return Err(Error::BadOption {
-                option: "lsn",
-                value: lsn.to_string(),
-                rule: "a number that a write of this namespace has returned",
-            });
-        }
-        self.log.sync_to(lsn)
     }
 
     /// Writes the metadata entries anew. Their predecessors live until the new ones are there.

@@ -4,12 +4,13 @@
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
 )]
 
+mod acknowledge;
 mod bytes;
 mod clock;
 mod core;
 mod device;
 mod digest;
-mod durable_wait;
+mod durability;
 mod epoch;
 mod error;
 mod image;
@@ -39,10 +40,10 @@ pub use device::{
     SimulatedDevice, State, new_device_id, read_header, read_state, write_state,
 };
 pub use digest::{Digest, PARTITIONS};
+pub use durability::Durability;
 pub use error::{Error, Result};
 pub use lock::hot_keys::{HOT_KEYS_MAX, HotKey};
 pub use lock::record_lock::{Change, NewVersion, RecordLock};
-pub use log::durability::Durability;
 pub use log::entry::{EntryView, Lsn};
 pub use maintenance::MaintenanceReport;
 pub use namespace::Namespace;

@@ -3,9 +3,9 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
+use crate::acknowledge::DurableFuture;
 use crate::core::Core;
 use crate::digest::Digest;
-use crate::durable_wait::DurableWait;
 use crate::epoch::{self, WatchedBlock};
 use crate::error::Result;
 use crate::index::Slot;
@@ -147,7 +147,7 @@ impl Namespace {
     /// Nothing was changed, except for [`Error::InDoubt`](crate::Error::InDoubt).
     pub fn commit_group(&self, changes: Vec<(RecordLock<'_>, Change<'_>)>) -> Result<Option<Lsn>> {
         let lsn = self.core.apply_group(changes, |_| {})?;
-        lsn.map_or(Ok(()), |lsn| self.core.settle(lsn))?;
+        lsn.map_or(Ok(()), |lsn| self.core.acknowledge(lsn))?;
         Ok(lsn)
     }
 
@@ -179,7 +179,7 @@ impl Namespace {
     /// # Errors
     /// [`Error::InDoubt`](crate::Error::InDoubt) if a sync failed: the write is in place, and may not be durable.
     pub fn settle(&self, lsn: Lsn) -> Result<()> {
-        self.core.settle(lsn)
+        self.core.acknowledge(lsn)
     }
 
     /// The digests of the records of a partition (0..4096) that are there, or that somebody has locked and may be about to
@@ -213,7 +213,7 @@ impl Namespace {
         self.core
             .sets
             .set_catalog(catalog, |metadata| self.core.store_metadata(&metadata))?;
-        self.core.settle(self.last_lsn())
+        self.core.acknowledge(self.last_lsn())
     }
 
     /// Returns the number of the latest write, or of one that is being made: once it is durable, so is every write that
@@ -291,7 +291,7 @@ impl Namespace {
     /// # Errors
     /// Those of [`Namespace::wait_durable`].
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + Unpin + use<> {
-        DurableWait {
+        DurableFuture {
             core: Arc::clone(&self.core),
             lsn,
             ticket: None,
@@ -353,7 +353,7 @@ impl Namespace {
                 self.core.store_metadata(&metadata)
             })?;
         let removed = self.core.remove_all_truncated();
-        self.core.settle(self.last_lsn())?;
+        self.core.acknowledge(self.last_lsn())?;
         Ok(removed)
     }
 

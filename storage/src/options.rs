@@ -2,9 +2,9 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::device::{BLOCK_BYTES, Device, HEADER_BYTES, NAMESPACE_BYTES_MAX};
+use crate::durability::Durability;
 use crate::error::{Error, Result};
 use crate::location::DEVICES_MAX;
-use crate::log::durability::Durability;
 use crate::log::entry::EntryView;
 
 use std::fmt;

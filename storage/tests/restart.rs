@@ -285,7 +285,10 @@ fn opening_to_read_changes_nothing() {
             put(&namespace, &digest(1), b"no"),
             Err(Error::OpenedForReading { .. })
         ));
-        assert!(matches!(namespace.maintain(), Err(Error::OpenedForReading { .. })));
+        assert!(matches!(
+            namespace.maintain(),
+            Err(Error::OpenedForReading { .. })
+        ));
         namespace.close().unwrap();
         drop(namespace);
         let verified = Namespace::verify(&options(files(dir.path(), 1), BLOCKS)).unwrap();

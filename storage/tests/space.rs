@@ -469,7 +469,10 @@ fn a_closed_namespace_is_not_maintained() {
     assert!(matches!(namespace.maintain(), Err(Error::Closed { .. })));
     drop(namespace);
     let (read_only, _) = Namespace::open_read_only(options(files(dir.path(), 1), BLOCKS)).unwrap();
-    assert!(matches!(read_only.maintain(), Err(Error::OpenedForReading { .. })));
+    assert!(matches!(
+        read_only.maintain(),
+        Err(Error::OpenedForReading { .. })
+    ));
     drop(read_only);
     let (namespace, opening) = Namespace::open(options(files(dir.path(), 1), BLOCKS)).unwrap();
     assert!(opening.from_snapshot);

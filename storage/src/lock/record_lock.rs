@@ -142,7 +142,7 @@ impl<'n> RecordLock<'n> {
         let core = self.core;
         let lsn = self.apply_put(version)?;
         drop(self);
-        core.settle(lsn)?;
+        core.acknowledge(lsn)?;
         Ok(lsn)
     }
 
@@ -208,7 +208,7 @@ impl<'n> RecordLock<'n> {
         let core = self.core;
         let lsn = self.apply_delete(now_ms)?;
         drop(self);
-        lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
+        lsn.map_or(Ok(()), |lsn| core.acknowledge(lsn))?;
         Ok(lsn)
     }
 

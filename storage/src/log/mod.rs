@@ -2,22 +2,22 @@
 //! index's business.
 //!
 //! Read `entry.rs`, `block.rs`, `directory.rs` (what lies on a device), `staging.rs`, `lane.rs` (how it gets there),
-//! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `durability.rs`,
-//! `states.rs`, `durable_state.rs` (syncs, and what the devices' headers say of them), in this order.
+//! `volume.rs` (how it is read), `space.rs`, `block_life.rs` (blocks opened, closed and given back), `syncer.rs`,
+//! `states.rs`, `sync_devices.rs` (syncs, and what the devices' headers say of them), in this order.
 
 pub(crate) mod bit_repair;
 pub(crate) mod block;
 mod block_life;
 pub(crate) mod chain;
 pub(crate) mod directory;
-pub(crate) mod durability;
-mod durable_state;
 pub(crate) mod entry;
 pub(crate) mod group;
 pub(crate) mod lane;
 pub(crate) mod space;
 pub(crate) mod staging;
 mod states;
+mod sync_devices;
+pub(crate) mod syncer;
 pub(crate) mod unreadable;
 pub(crate) mod volume;
 
@@ -28,12 +28,12 @@ use crate::image::{Image, Images};
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
 use crate::log::chain::content_of;
-use crate::log::durability::Syncer;
 use crate::log::entry::{Appended, ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
 use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
 use crate::log::states::States;
+use crate::log::syncer::Syncer;
 use crate::log::volume::{Entry, OwnedEntry, Volume, prefetch_body};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};

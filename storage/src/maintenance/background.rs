@@ -2,7 +2,7 @@
 
 use crate::core::Core;
 use crate::epoch;
-use crate::log::durability::{Request, Syncer};
+use crate::log::syncer::{Request, Syncer};
 use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::JoinHandle;

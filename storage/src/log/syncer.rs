@@ -1,4 +1,4 @@
-//! When an acknowledged write is on stable storage.
+//! One sync at a time for all who wait for one, and what a failed sync means.
 
 use crate::error::{Error, Result};
 use crate::log::entry::Lsn;
@@ -6,40 +6,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::task::Waker;
-use std::time::{Duration, Instant};
-
-/// What a power failure may cost. A process that is killed loses nothing acknowledged under any of them: what is
-/// acknowledged lies in a shared mapping and belongs to the operating system.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Durability {
-    /// Writes are synced every 30 s, and when defragmentation needs it. A power failure costs at most what was written
-    /// since; what is left is consistent record by record.
-    Process,
-    /// Writes are synced in the background once an interval. A power failure costs at most the last two intervals.
-    Interval(Duration),
-    /// A write is acknowledged after the sync that covers it; writers that wait at the same time share one sync.
-    Commit,
-}
-
-impl Durability {
-    /// The period of the background sync of [`Durability::Process`]: that of the kernel's own write-back of old pages.
-    pub(crate) const PROCESS_PERIOD: Duration = Duration::from_secs(30);
-
-    /// How often the background syncs; `Commit` has nothing left to do but what defragmentation moved.
-    pub(crate) const fn period(self) -> Duration {
-        match self {
-            Self::Process | Self::Commit => Self::PROCESS_PERIOD,
-            Self::Interval(period) => period,
-        }
-    }
-}
-
-impl Default for Durability {
-    fn default() -> Self {
-        Self::Interval(Duration::from_millis(100))
-    }
-}
+use std::time::Instant;
 
 #[derive(Debug, Default)]
 struct Progress {

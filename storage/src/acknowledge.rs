@@ -1,23 +1,54 @@
-//! The future that [`crate::Namespace::durable`] returns.
+//! When a write may be acknowledged: at once, after the sync that covers it, or when a future completes.
 
 use crate::core::Core;
+use crate::durability::Durability;
 use crate::error::{Error, Result};
-use crate::log::durability::{Ticket, Wait};
 use crate::log::entry::Lsn;
+use crate::log::syncer::{Ticket, Wait};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+impl Core {
+    /// Returns when what was published under this number is as durable as the namespace promises.
+    #[inline]
+    pub(crate) fn acknowledge(&self, lsn: Lsn) -> Result<()> {
+        match self.options.durability {
+            Durability::Commit => self.log.sync_to(lsn),
+            Durability::Process | Durability::Interval(_) => Ok(()),
+        }
+    }
+
+    /// Waits until everything up to this number is durable.
+    pub(crate) fn wait_durable(&self, lsn: Lsn) -> Result<()> {
+        if lsn.0 <= self.log.syncer().durable_lsn() {
+            return Ok(());
+        }
+        // Its threads are not there, and what it syncs the parent may be writing.
+        if self.fork.is_child() {
+            return self.check_open();
+        }
+        if lsn.0 > self.log.last_lsn() {
+            return Err(Error::BadOption {
+                option: "lsn",
+                value: lsn.to_string(),
+                rule: "a number that a write of this namespace has returned",
+            });
+        }
+        self.log.sync_to(lsn)
+    }
+}
+
 /// Completes when a number is durable.
 #[derive(Debug)]
-pub(crate) struct DurableWait {
+pub(crate) struct DurableFuture {
     pub(crate) core: Arc<Core>,
     pub(crate) lsn: Lsn,
     /// The place on the list of those who wait.
     pub(crate) ticket: Option<Ticket>,
 }
 
-impl Future for DurableWait {
+impl Future for DurableFuture {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
@@ -37,7 +68,7 @@ impl Future for DurableWait {
     }
 }
 
-impl Drop for DurableWait {
+impl Drop for DurableFuture {
     fn drop(&mut self) {
         // In the child of a fork nobody may ever give back the list, which a thread of the parent had locked.
         if let Some(ticket) = self.ticket

@@ -5,9 +5,9 @@ use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::log::block_life::no_device;
 use crate::log::directory::unit_of;
-use crate::log::durability::Horizon;
 use crate::log::entry::Lsn;
 use crate::log::states::{Reach, States};
+use crate::log::syncer::Horizon;
 use crate::sync::atomic::Ordering;
 
 impl Log {
