@@ -2,10 +2,11 @@
 //! `operations` and those of `expressions`. One row each: names and numbers of both, the arguments, what is selected, and
 //! what that costs.
 
-/// Calls a macro with the selections of list elements.
+/// Calls a macro with what it is to know of lists, and the selections of list elements.
 macro_rules! list_selections {
-    ($generate:ident) => {
+    ($generate:ident $($kinds:tt)*) => {
         $generate! {
+            $($kinds)*;
             get_by_index LIST_GET_BY_INDEX, remove_by_index LIST_REMOVE_BY_INDEX, Index,
             "the element at a position",
             "O(index), O(N) for its rank in a list without order; O(1) with order and index.";
@@ -61,8 +62,9 @@ macro_rules! list_selections {
 
 /// Calls a macro with the selections of map entries.
 macro_rules! map_selections {
-    ($generate:ident) => {
+    ($generate:ident $($kinds:tt)*) => {
         $generate! {
+            $($kinds)*;
             get_by_key MAP_GET_BY_KEY, remove_by_key MAP_REMOVE_BY_KEY, Key,
             "the entry of a key",
             "O(N); O(log N) with index; its rank costs O(N) more, O(log N) with an index of values.";

@@ -250,4 +250,20 @@ macro_rules! removing {
     };
 }
 
-pub(super) use {arguments_of, removing, selecting};
+/// Makes a function whose value tells of what is selected, and one whose value is the collection without it, for each row.
+macro_rules! reading_and_removing {
+    ($collection:literal $kind:ident $returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+        $(
+            selecting! {
+                $get $get_code $returns $shape
+                concat!("Selects ", $what, "; `returns` says what the value tells of them.")
+            }
+            removing! {
+                $remove $remove_code $kind $shape
+                concat!("The ", $collection, " without ", $what, ".")
+            }
+        )*
+    };
+}
+
+pub(super) use {arguments_of, reading_and_removing, removing, selecting};

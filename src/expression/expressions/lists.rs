@@ -16,7 +16,9 @@
 //! ```
 
 use super::super::{ExpType, Expression};
-use super::call::{Call, arguments_of, kind_of_many, kind_of_one, removing, selecting};
+use super::call::{
+    Call, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing, selecting,
+};
 use crate::call::Context;
 use crate::cdt::{ListPolicy, ListReturn, ListSortFlags, Returns, code, list_selections};
 
@@ -142,20 +144,4 @@ pub fn size(list: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::LIST_SIZE).read(ExpType::Int, list, contexts)
 }
 
-/// A function whose value tells of what is selected, and one whose value is the list without it, for each row.
-macro_rules! reading_and_removing {
-    ($($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
-        $(
-            selecting! {
-                $get $get_code ListReturn $shape
-                concat!("Selects ", $what, "; `returns` says what the value tells of them.")
-            }
-            removing! {
-                $remove $remove_code List $shape
-                concat!("The list without ", $what, ".")
-            }
-        )*
-    };
-}
-
-list_selections!(reading_and_removing);
+list_selections!(reading_and_removing "list" List ListReturn);

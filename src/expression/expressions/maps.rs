@@ -18,7 +18,9 @@
 //! ```
 
 use super::super::{ExpType, Expression};
-use super::call::{Call, arguments_of, kind_of_many, kind_of_one, removing, selecting};
+use super::call::{
+    Call, arguments_of, kind_of_many, kind_of_one, reading_and_removing, removing, selecting,
+};
 use crate::call::Context;
 use crate::cdt::{MapPolicy, MapReturn, Returns, code, map_selections};
 
@@ -89,20 +91,4 @@ pub fn size(map: impl Into<Expression>, contexts: &[Context]) -> Expression {
     Call::new(code::MAP_SIZE).read(ExpType::Int, map, contexts)
 }
 
-/// A function whose value tells of what is selected, and one whose value is the map without it, for each row.
-macro_rules! reading_and_removing {
-    ($($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
-        $(
-            selecting! {
-                $get $get_code MapReturn $shape
-                concat!("Selects ", $what, "; `returns` says what the value tells of them.")
-            }
-            removing! {
-                $remove $remove_code Map $shape
-                concat!("The map without ", $what, ".")
-            }
-        )*
-    };
-}
-
-map_selections!(reading_and_removing);
+map_selections!(reading_and_removing "map" Map MapReturn);

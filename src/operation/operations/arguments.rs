@@ -268,4 +268,24 @@ macro_rules! selecting {
     };
 }
 
-pub(super) use selecting;
+/// Makes a function that reads what is selected, and one that removes it, for each row. `$returns`: the type that says what a
+/// result holds.
+macro_rules! reading_and_removing {
+    ($returns:ident; $($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
+        $(
+            selecting! {
+                $get $get_code $returns $shape
+                concat!("Selects ", $what, "; `returns` says what the result holds. ", $costs)
+            }
+            selecting! {
+                $remove $remove_code $returns $shape
+                concat!(
+                    "Removes ", $what, "; `returns` says what the result holds about them, as they were before. Costs as [`",
+                    stringify!($get), "`]."
+                )
+            }
+        )*
+    };
+}
+
+pub(super) use {reading_and_removing, selecting};

@@ -32,8 +32,8 @@ pub use crate::cdt::{ListReturn, ListSortFlags};
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, collection, fixed, fixed_inverted, interval, number, selecting, sought,
-    sought_several, stored, stored_several, unread,
+    self, ALL, collection, fixed, fixed_inverted, interval, number, reading_and_removing,
+    selecting, sought, sought_several, stored, stored_several, unread,
 };
 use crate::call::CallWriter;
 use crate::call::context::ListPad;
@@ -329,23 +329,4 @@ pub fn get_range_from(bin: &str, index: i64) -> Operation {
     )
 }
 
-/// A function that reads what is selected, and one that removes it, for each row.
-macro_rules! reading_and_removing {
-    ($($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
-        $(
-            selecting! {
-                $get $get_code ListReturn $shape
-                concat!("Selects ", $what, "; `returns` says what the result holds. ", $costs)
-            }
-            selecting! {
-                $remove $remove_code ListReturn $shape
-                concat!(
-                    "Removes ", $what, "; `returns` says what the result holds about them, as they were before. Costs as [`",
-                    stringify!($get), "`]."
-                )
-            }
-        )*
-    };
-}
-
-list_selections!(reading_and_removing);
+list_selections!(reading_and_removing ListReturn);

@@ -31,8 +31,8 @@ pub use crate::cdt::MapReturn;
 
 use super::super::Operation;
 use super::arguments::{
-    self, ALL, collection, increment, interval, number, selecting, sought, sought_several,
-    stored_entries, stored_entry,
+    self, ALL, collection, increment, interval, number, reading_and_removing, selecting, sought,
+    sought_several, stored_entries, stored_entry,
 };
 use crate::call::context::create_bits;
 use crate::cdt::{Action, MapPolicy, MapWriteFlags, Number, Selector, code, map_selections};
@@ -136,23 +136,4 @@ pub fn size(bin: &str) -> Operation {
     collection(bin, code::MAP_SIZE, Ok(Action::Size))
 }
 
-/// A function that reads what is selected, and one that removes it, for each row.
-macro_rules! reading_and_removing {
-    ($($get:ident $get_code:ident, $remove:ident $remove_code:ident, $shape:ident, $what:literal, $costs:literal;)*) => {
-        $(
-            selecting! {
-                $get $get_code MapReturn $shape
-                concat!("Selects ", $what, "; `returns` says what the result holds. ", $costs)
-            }
-            selecting! {
-                $remove $remove_code MapReturn $shape
-                concat!(
-                    "Removes ", $what, "; `returns` says what the result holds about them, as they were before. Costs as [`",
-                    stringify!($get), "`]."
-                )
-            }
-        )*
-    };
-}
-
-map_selections!(reading_and_removing);
+map_selections!(reading_and_removing MapReturn);
