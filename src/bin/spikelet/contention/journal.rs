@@ -157,7 +157,7 @@ fn read_file(path: &Path) -> io::Result<(Case, Ledger)> {
             known => {
                 *sent = sent.saturating_sub(1);
                 if known == WriteState::Acknowledged as u64 {
-                    let route = Route::in_bucket(case.layout, key, id, word(2));
+                    let route = Route::noted(case.layout, key, id, word(2))?;
                     ledger.acknowledge(&case, route, id);
                     if case.settings.write == Write::Put {
                         let puts = ledger.puts.entry(route).or_default();

@@ -1,5 +1,6 @@
 //! Which record a write goes to: one function, for the simulation and for the engine.
 
+use std::io;
 use std::time::{Duration, SystemTime};
 
 use spikelet::Value;
@@ -27,11 +28,28 @@ impl Route {
     /// Returns the record of this key that the write of this number goes to at this time
     /// (milliseconds since 2010): where the sharded handles put its element.
     pub(super) fn of(layout: Layout, key: u32, id: u64, now_ms: u64) -> Self {
-        Self::in_bucket(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
+        Self::at(layout, key, id, (now_ms + EPOCH_2010_MS) / 1_000)
     }
 
-    /// Returns the record for a time in seconds since 1970, such as the beginning of its bucket.
-    pub(super) fn in_bucket(layout: Layout, key: u32, id: u64, at_s: u64) -> Self {
+    /// Returns the record for a time in seconds since 1970 that a journal holds, such as the beginning of its bucket.
+    ///
+    /// # Errors
+    /// A time after the year 9999, in layouts with time: the journal is damaged.
+    pub(super) fn noted(layout: Layout, key: u32, id: u64, at_s: u64) -> io::Result<Self> {
+        if let Layout::Timed(width, _) = layout {
+            let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at_s));
+            at.and_then(|at| width.bucket_name(at).ok())
+                .ok_or_else(|| {
+                    io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        format!("it has a write {at_s} s after 1970, which is past the year 9999: it is damaged"),
+                    )
+                })?;
+        }
+        Ok(Self::at(layout, key, id, at_s))
+    }
+
+    fn at(layout: Layout, key: u32, id: u64, at_s: u64) -> Self {
         let bucket = match layout {
             Layout::Hashed(_) => None,
             Layout::Timed(width, _) => Some((width, at_s - at_s % width.duration().as_secs())),
@@ -42,9 +60,11 @@ impl Route {
             shard: None,
         };
         let shards = layout.live_shards();
-        let of = || match shard_of(&whole.child(id), shards.into()) {
-            Ok(shard) => shard as u32,
-            Err(error) => unreachable!("write {id} has one of {shards} shards: {error}"),
+        let of = || {
+            // Numbers have a shard, and layouts are refused whose shards are no power of two.
+            let shard = shard_of(&whole.child(id), shards.into());
+            debug_assert!(shard.is_ok(), "write {id} of {shards} shards: {shard:?}");
+            shard.map_or(0, |shard| shard as u32)
         };
         let shard = (shards > 1).then(of);
         Self { shard, ..whole }
@@ -99,10 +119,10 @@ impl Route {
         if let Some((width, begins_s)) = self.bucket {
             let begins = SystemTime::UNIX_EPOCH + Duration::from_secs(begins_s);
             key.push(':');
-            match width.bucket_name(begins) {
-                Ok(name) => key.push_str(&name),
-                Err(error) => unreachable!("clocks show years of four digits: {error}"),
-            }
+            // Clocks show years of four digits, and a journal's times are checked.
+            let name = width.bucket_name(begins);
+            debug_assert!(name.is_ok(), "{name:?}");
+            key.push_str(&name.unwrap_or_else(|_| begins_s.to_string()));
         }
         if let Some(shard) = self.shard {
             key.push_str(&format!(":{shard}"));
@@ -130,6 +150,19 @@ mod tests {
         ] {
             let route = Route::of(layout.parse().unwrap(), 3, 99, at);
             assert_eq!(route.record_key(), name, "{layout}");
+        }
+    }
+
+    #[test]
+    fn a_noted_time_past_the_year_9999_is_refused() {
+        let noted = |layout: &str, at_s| Route::noted(layout.parse().unwrap(), 0, 1, at_s);
+        assert_eq!(
+            noted("hourly", 0).unwrap().record_key(),
+            "hot0:1970-01-01-00"
+        );
+        for at_s in [300_000_000_000, u64::MAX] {
+            assert!(noted("hourly", at_s).is_err());
+            assert_eq!(noted("1", at_s).unwrap().record_key(), "hot0");
         }
     }
 
