@@ -1,5 +1,5 @@
 //! Where the lists of the graph are kept: both in one record a node, or, with `--shard-at`, each in
-//! a record of its own that spreads itself once it grows too large.
+//! a record of its own that is sharded once it grows too large.
 
 use std::ops::ControlFlow;
 
@@ -73,7 +73,7 @@ pub(crate) struct RecordSummary {
 pub(crate) struct RecordCounts {
     /// Those that hold, or describe, the list of a node.
     pub(crate) roots: u64,
-    /// Those of them that have spread it over companions.
+    /// Those of them that have sharded it over companions.
     pub(crate) sharded: u64,
     /// The companions.
     pub(crate) companions: u64,

@@ -124,7 +124,7 @@ pub(crate) struct ContentionArguments {
     /// same bytes.
     #[arg(long = "virtual")]
     is_virtual: bool,
-    /// Spread each list or counter over the shards of its row at this time of the row, and draw a
+    /// Shard each list or counter over the shards of its row at this time of the row, and draw a
     /// timeline.
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, value_parser = time)]
     activate_at: Option<Duration>,

@@ -81,7 +81,7 @@ pub(crate) struct DemoArguments {
     /// How many writers may queue for one record; one more gets KEY_BUSY.
     #[arg(long, value_name = "N", default_value_t = 20)]
     max_waiters: usize,
-    /// Keep each list in a record of its own, and spread it over several once it takes more than
+    /// Keep each list in a record of its own, and shard it over several once it takes more than
     /// SIZE, 512 bytes at least: bytes, or 16KiB, 1MiB.
     #[arg(long, value_name = "SIZE", value_parser = shard_at)]
     shard_at: Option<u64>,

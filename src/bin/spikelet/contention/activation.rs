@@ -1,4 +1,4 @@
-//! Shards that come to be while a row runs: the collection begins in one record and is spread under
+//! Shards that come to be while a row runs: the collection begins in one record and is sharded under
 //! the writers' hands.
 
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct Activation {
     /// When it began.
     pub(crate) began_s: f64,
-    /// When all collections were spread.
+    /// When all collections were sharded.
     pub(crate) ended_s: f64,
     /// Over how many shards each.
     pub(crate) shards: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Activation {
     pub(crate) refused: u64,
 }
 
-/// Spreads the collection of every hot key.
+/// Activates the collection of every hot key.
 ///
 /// # Errors
 /// What the store answers, unless another caller has activated the collection first.
@@ -37,8 +37,8 @@ pub(super) fn activate(case: &Case, target: &Target, begun: Instant) -> Result<A
     let mut refused = 0;
     for collection in target.collections() {
         loop {
-            match collection.spread(shards) {
-                Ok(spread) if spread == u64::from(shards) => break,
+            match collection.activate(shards) {
+                Ok(found) if found == u64::from(shards) => break,
                 Ok(_) | Err(Error::KeyBusy { .. }) => refused += 1,
                 Err(error) => return Err(error.into()),
             }

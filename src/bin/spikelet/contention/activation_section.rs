@@ -11,7 +11,7 @@ use crate::report::{Cell, Section, Table, decimal};
 impl Run {
     pub(super) fn activation_section(&self, pictures: bool) -> Section {
         let mut section = Section::new("Activation under load").paragraph(
-            "The lists or counters begin in one record and are spread while they are written. One write in eight is looked for right \
+            "The lists or counters begin in one record and are sharded while they are written. One write in eight is looked for right \
              after its acknowledgement, and all of them at the end.",
         );
         for measured in &self.measured {

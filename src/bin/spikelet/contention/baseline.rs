@@ -170,7 +170,7 @@ pub(super) fn compare(before: &Baseline, now: &[Measurement], noise: f64) -> Vec
     changes.collect()
 }
 
-/// Judges a figure, one of so many: a change counts if it is beyond the noise, and less likely by
+/// Judges one of `figures` figures: a change counts if it is beyond the noise, and less likely by
 /// chance than the figure's part of [`FALSE_ALARMS`].
 pub(super) fn verdict(
     figure: &Figure,

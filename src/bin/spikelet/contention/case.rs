@@ -114,7 +114,7 @@ pub(crate) struct Settings {
     /// How long its writer rests before it goes on.
     pub(crate) pause: Duration,
     /// When the shards are activated, from the beginning of the row; `None`: the record begins
-    /// spread.
+    /// sharded.
     pub(crate) activate_at: Option<Duration>,
     /// Each row has a store in a directory of its own in here; `None`: in memory.
     #[serde(skip)]
@@ -164,7 +164,7 @@ impl Settings {
         }
         if self.activate_at.is_some() && self.write == Write::Put {
             return Err(
-                "--activate-at spreads lists and counters: --operation add-unique and increment are possible with it, put is not"
+                "--activate-at shards lists and counters: --operation add-unique and increment are possible with it, put is not"
                     .to_owned(),
             );
         }

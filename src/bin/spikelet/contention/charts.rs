@@ -227,7 +227,7 @@ pub(super) fn timeline(measured: &Measurement, activation: &Activation) -> Chart
         ),
         description: format!(
             "KEY_BUSY, latency, goodput and shards over the time of the row. The collection is in one record until {:.2} s, is \
-             being spread until {:.2} s, and is in {} shards from then on.",
+             being sharded until {:.2} s, and is in {} shards from then on.",
             activation.began_s, activation.ended_s, activation.shards
         ),
         x: Axis::new("seconds", Unit::Number),
@@ -281,7 +281,7 @@ pub(super) fn phases(measured: &Measurement) -> Chart {
         .map(|(phase, value)| format!("{} {} %", phase.name, crate::report::decimal(*value, 1)));
     let chart = BarChart {
         title: format!(
-            "KEY_BUSY at {}, while the collection is spread over {}",
+            "KEY_BUSY at {}, while the collection is sharded over {}",
             load(&measured.row),
             shards(&measured.row.shards)
         ),

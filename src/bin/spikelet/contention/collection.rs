@@ -61,11 +61,11 @@ impl Collection {
     }
 
     /// Activates the collection with this many shards; leaves time shards as they are. Returns over
-    /// how many it is spread then: others may be at it.
+    /// how many it is sharded then: others may do the same.
     ///
     /// # Errors
     /// What the store refuses.
-    pub(super) fn spread(&self, shards: u32) -> Result<u64> {
+    pub(super) fn activate(&self, shards: u32) -> Result<u64> {
         let shards = u64::from(shards);
         let go_on = |_| ControlFlow::Continue(());
         match self {

@@ -530,7 +530,7 @@ impl Run {
         let why = if alone {
             "all writers are in the current bucket, so time does not relieve a hot key; hash within the bucket (daily+8) does"
         } else {
-            "writers are spread by hash within the current bucket"
+            "writers are distributed by hash within the current bucket"
         };
         Some(Verdict {
             level,

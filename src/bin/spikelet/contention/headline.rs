@@ -109,7 +109,7 @@ impl Headline {
             "OK",
             Level::Good,
             format!(
-                "{} spread over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was \
+                "{} sharded over {} at {}: KEY_BUSY {} before and {} after{p99}. It took {} s, and nothing was \
                  lost.",
                 who(run, ["was", "were"]),
                 shards(&row.shards),

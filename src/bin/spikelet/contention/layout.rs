@@ -1,4 +1,4 @@
-//! How the writes to a hot key are spread over records.
+//! How the writes to a hot key are distributed over records.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether time alone spreads the writes, which leaves all writes of a moment in one
+    /// Returns whether time alone distributes the writes, which leaves all writes of a moment in one
     /// record.
     #[must_use]
     pub(crate) const fn is_time_alone(self) -> bool {

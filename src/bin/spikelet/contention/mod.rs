@@ -1,7 +1,7 @@
 //! The contention harness: writers on hot keys, and what becomes of their writes.
 //!
 //! A [`Case`] says how fast writes come (an open loop at a rate, or a closed one of some writers),
-//! over which records they are spread ([`Layout`]), and what they do ([`Settings`]). [`measure()`]
+//! over which records they are distributed ([`Layout`]), and what they do ([`Settings`]). [`measure()`]
 //! runs one case in a store of its own and returns its [`Row`]; a [`Run`] judges and reports many.
 //!
 //! * `case`, `layout`, `routing`: what is measured, and which record a write goes to.

@@ -7,7 +7,7 @@ use super::student::{Difference, difference};
 
 /// Fewer repeats say nothing of how much a figure varies.
 pub(super) const REPEATS_MIN: usize = 3;
-/// Percentiles are compared where at least so many writes lie beyond them.
+/// Percentiles are compared where at least this many writes lie beyond them.
 const BEYOND_MIN: f64 = 5.0;
 
 /// The figures of one repeat that rows are compared by.

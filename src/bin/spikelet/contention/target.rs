@@ -80,7 +80,7 @@ impl Target {
         let shards = case.layout.live_shards();
         if shards > 1 && !case.activates() {
             for collection in &target.collections {
-                collection.spread(shards)?;
+                collection.activate(shards)?;
             }
         }
         target.fill()?;

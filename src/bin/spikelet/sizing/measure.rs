@@ -52,7 +52,7 @@ pub(super) struct Companion {
     pub(super) root: String,
     /// The bin of the collection; `None`: only the root names it.
     pub(super) bin: Option<String>,
-    /// Over how many shards it is spread; of time shards, in each bucket.
+    /// Over how many records it is sharded; of time shards, in each bucket.
     pub(super) shards: u64,
     /// Whether it is one of several buckets of time.
     pub(super) in_bucket: bool,

@@ -231,7 +231,7 @@ pub(crate) struct ShardedSizing {
     pub(crate) key: String,
     /// Its bin, where the companions name it.
     pub(crate) bin: Option<String>,
-    /// Over how many shards it is spread; of time shards, in each bucket.
+    /// Over how many records it is sharded; of time shards, in each bucket.
     pub(crate) shards: u64,
     /// Whether its shards are buckets of time.
     pub(crate) by_time: bool,
@@ -380,7 +380,7 @@ pub(crate) struct ContendedRecord {
     pub(crate) digest: String,
     /// The list, map or counter that writers most likely meet in: its largest.
     pub(crate) bin: Option<String>,
-    /// Over how many shards that is spread already.
+    /// Over how many records that is sharded already.
     pub(crate) shards: Option<u64>,
     /// What helps.
     pub(crate) remedy: Remedy,

@@ -159,7 +159,7 @@ pub(crate) fn plan(numbers: &PlanNumbers) -> Result<Plan, PlanError> {
         elements: Some(entries),
         time_to_live_s_p50: None,
         remedy,
-        // Where each entry has a record, writes are spread with them.
+        // Where each entry has a record, writes are distributed with them.
         remedy_for_rate: remedy,
     };
     Ok(planned(&need, entries, entry_bytes))

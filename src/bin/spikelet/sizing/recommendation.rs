@@ -21,7 +21,7 @@ pub(crate) const COPIES: u64 = 2;
 /// The tables go on to at least this many shards, for comparison.
 const WHAT_IF_MIN: u64 = 32;
 
-/// What would be spread.
+/// What would be sharded.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Subject {
     /// A record that is mostly its list or map, or has none.

@@ -137,7 +137,7 @@ pub(super) struct CollectionStats {
 /// A sharded collection: its companions together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ShardedStats {
-    /// Over how many shards it is spread; of time shards, in each bucket.
+    /// Over how many records it is sharded; of time shards, in each bucket.
     pub(super) shards: u64,
     /// Whether its shards are buckets of time.
     pub(super) by_time: bool,

@@ -190,7 +190,7 @@ fn why_not(stats: &SetStats, remedy: Remedy) -> String {
     match remedy {
         Remedy::Nothing | Remedy::Shard => String::new(),
         Remedy::StoreElsewhere => {
-            " Most of it is no list or map, and nothing else is spread.".to_owned()
+            " Most of it is no list or map, and nothing else is sharded.".to_owned()
         }
         Remedy::SeveralRecords => format!(
             " It has {} bins, of which none takes more than {}.",

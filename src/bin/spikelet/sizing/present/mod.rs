@@ -232,7 +232,7 @@ impl Sizing {
         let mut section = Section::new("Shard advice")
             .paragraph(
                 "For the largest record of each set; where most of that is no list or map, for the largest list or map of the \
-                 set, since nothing else is spread.",
+                 set, since nothing else is sharded.",
             )
             .table(tables::advice(self));
         for set in self
@@ -258,7 +258,7 @@ impl Sizing {
 
     fn what_if(&self) -> Section {
         let mut section = Section::new("What if").paragraph(format!(
-            "What the advice is for in so many shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
+            "What the advice is for each number of shards. Lambda is how many writes fall into one hold of {HOLD_MS} ms on \
              average, P2 the chance that two or more do. Aerospike's index is for {COPIES} copies."
         ));
         let has_rows = |set: &&SetSizing| !set.what_if.is_empty();

@@ -35,7 +35,7 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Opens a file, or standard input (`-`). Gzip and zstd are told by how they begin, not by names.
+    /// Opens a file, or standard input (`-`). Gzip and zstd are recognised by their first bytes, not by names.
     pub(super) fn open(path: &Path) -> Result<Self, SizingError> {
         let failed = SizingError::read(path);
         if path.as_os_str() == STDIN {

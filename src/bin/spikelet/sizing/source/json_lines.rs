@@ -96,7 +96,7 @@ pub(super) fn read(
     })
 }
 
-/// Returns the hash by which records are told apart.
+/// Returns the hash by which records are distinguished.
 fn identity(set: &str, key: &Key<'_>) -> u64 {
     let mut bytes = set.as_bytes().to_vec();
     bytes.push(0);

@@ -86,7 +86,7 @@ fn shown(path: &Path) -> String {
 /// A JSON line is `{"set": .., "key": .., "bins": {..}}`, or any other object, which is then a
 /// record without key whose fields are bins. Both files are sized as this store would keep their
 /// records. Lines with the set and key of an earlier one are records of their own, and counted as
-/// repeated: keys are told apart by 64 bits of a hash, so memory goes with them.
+/// repeated: keys are distinguished by 64 bits of a hash, so memory grows with their number.
 ///
 /// # Errors
 /// [`SizingError`]: what is there cannot be opened, read or understood, or does not hold the set
