@@ -4,7 +4,7 @@
 //! one record, and a collection that is kept in one record only while its 99th percentile count times its average element
 //! stays within 128 KiB.
 
-use super::route;
+use super::element_hash;
 use crate::{Error, Result, Value};
 
 /// The size up to which a record is comfortable to read and to rewrite, in bytes: 128 KiB.
@@ -65,7 +65,7 @@ pub fn shard_of(element: &Value, shards: u64) -> Result<u64> {
             "{shards} shards: a sharded collection has a power of two of them"
         )));
     }
-    Ok(route::shard(route::hash_of(element)?, shards))
+    Ok(element_hash::shard(element_hash::hash_of(element)?, shards))
 }
 
 /// Returns the next power of two: the number of shards that is really made, so that a split halves every shard.

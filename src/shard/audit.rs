@@ -38,13 +38,13 @@ pub struct ShardedCollection {
     pub missing: Vec<u64>,
 }
 
-/// A companion.
+/// The record of one companion.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ShardRecord {
-    /// Its key.
+    /// The key of the record.
     pub key: Key<'static>,
-    /// Its number.
+    /// The number of the shard, from 0.
     pub shard: u64,
     /// The beginning of its bucket, or of the year or day of its page, in Unix seconds, where the collection is sharded by
     /// time.
@@ -138,7 +138,7 @@ pub fn sharded_collections<R: RecordSet>(records: &R) -> Result<Vec<ShardedColle
                 description: Description::parse(&DESCRIPTION_BINS.map(|bin| record.get(bin))).ok(),
                 elements: record
                     .bins()
-                    .map(|(name, value)| (name.to_owned(), children(&value)))
+                    .map(|(name, value)| (name.to_owned(), element_count(&value)))
                     .collect(),
                 bytes: bytes(record),
             };
@@ -344,11 +344,11 @@ fn elements(record: &Record) -> u64 {
     record
         .bins()
         .filter(|(name, _)| !own(name))
-        .map(|(_, value)| children(&value))
+        .map(|(_, value)| element_count(&value))
         .sum()
 }
 
-fn children(value: &ValueRef<'_>) -> u64 {
+fn element_count(value: &ValueRef<'_>) -> u64 {
     match value {
         ValueRef::List(list) => list.len() as u64,
         ValueRef::Map(map) => map.len() as u64,

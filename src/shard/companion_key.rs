@@ -1,6 +1,5 @@
-//! The keys of companions.
+//! The keys of companions, and of other records that belong to a root.
 
-use super::route::suffixed_key;
 use crate::Key;
 use crate::record::BinName;
 
@@ -25,6 +24,25 @@ pub(crate) fn companion_key(
         KeyForm::Plain => suffixed_key(root, &shard.to_string()),
         KeyForm::ByBin => suffixed_key(root, &format!("{}:{shard}", bin.as_str())),
     }
+}
+
+/// Returns the key of a record that belongs to a root: the key of the root, a colon, and `suffix`.
+pub(crate) fn suffixed_key(root: &Key<'_>, suffix: &str) -> Key<'static> {
+    match root {
+        Key::Integer(value) => Key::from(format!("{value}:{suffix}")),
+        Key::String(text) => Key::from(format!("{text}:{suffix}")),
+        Key::Blob(bytes) => {
+            let mut key = bytes.to_vec();
+            key.push(b':');
+            key.extend_from_slice(suffix.as_bytes());
+            Key::from(key)
+        }
+    }
+}
+
+/// Returns a key as messages show it.
+pub(crate) fn text(key: &Key<'_>) -> Box<str> {
+    key.bare().into()
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::element_hash::{hash_of, shard};
 use super::merge;
 use super::protocol::Kind;
-use super::route::{hash_of, shard};
 use crate::operations::{self, lists, maps};
 use crate::value::{ListOrder, MapOrder, Value};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
     Operation, Result,
 };
 
-/// What a bin is.
+/// The kind of collection that a bin holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Collection {
     /// An ordered list of unique elements.
@@ -44,7 +44,7 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    /// Adds something. On lists and maps, the last operation answers how many children there are then.
+    /// Adds something. On lists and maps, the last operation answers how many elements there are then.
     pub(crate) fn creating(operations: impl Into<Arc<[Operation]>>) -> Self {
         Self {
             operations: operations.into(),
@@ -104,8 +104,8 @@ impl Kind for Bin {
 
     fn part(whole: &Content, shards: u64, number: u64) -> Content {
         // What has no hash (NaN that others have put there since the content was checked) goes to the first shard, and stays.
-        let lives = |child: &Value| {
-            hash_of(child).map_or(number == 0, |hash| shard(hash, shards) == number)
+        let lives = |element: &Value| {
+            hash_of(element).map_or(number == 0, |hash| shard(hash, shards) == number)
         };
         match whole {
             Content::List(items) => {
@@ -217,7 +217,7 @@ fn kind_name(value: &Value) -> &'static str {
 }
 
 impl Content {
-    /// Whether every child has a shard, and is there once.
+    /// Checks that every element has a shard, and is there once.
     ///
     /// # Errors
     /// [`Error::Parameter`] for NaN, and what else [`hash_of`] refuses; [`Error::OpNotApplicable`] for a list in which

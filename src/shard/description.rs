@@ -25,7 +25,7 @@ pub(crate) const DESCRIPTION_BINS: [&str; 4] =
 /// How one collection is sharded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
-    /// By hash.
+    /// By the hash of its elements.
     Hash(Scheme),
     /// By time, or in a form that is not understood here: the encoded value of its entry in `subkeys`.
     Other(Box<[u8]>),
@@ -36,7 +36,7 @@ pub(crate) enum Form {
 pub(crate) struct Entry {
     pub(crate) bin: BinName,
     pub(crate) form: Form,
-    /// The collection's last transition.
+    /// The number of the collection's last transition.
     pub(crate) epoch: Epoch,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Description {
     latest: Epoch,
     /// The bin whose companions bear plain keys. It stays until no collection is sharded, so that no key changes hands.
     plain: Option<BinName>,
-    /// In the order of their bins.
+    /// The entries, sorted by bin.
     entries: Vec<Entry>,
 }
 
-/// A description as it was read, shared by all who were told. One that says nothing takes no memory.
+/// A description as it was read, shared by its readers. An empty one takes no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct SharedDescription(Option<Arc<Description>>);
 
@@ -75,7 +75,7 @@ impl Deref for SharedDescription {
 }
 
 impl Form {
-    /// The form of an entry.
+    /// Decodes the form of an entry.
     ///
     /// # Errors
     /// [`Error::Malformed`] for a value that cannot be stored.
@@ -89,7 +89,7 @@ impl Form {
         Ok(Self::Other(encoded.into()))
     }
 
-    /// Where a collection is that is sharded by hash.
+    /// Returns the scheme of a collection that is sharded by hash.
     ///
     /// # Errors
     /// [`Error::ShardScheme`] for any other form.
@@ -100,7 +100,7 @@ impl Form {
         }
     }
 
-    /// Whether the form is neither by hash nor by time.
+    /// Returns whether the form is neither by hash nor by time.
     fn is_unknown(&self) -> bool {
         match (self, self.value()) {
             (Self::Hash(_), _) => false,
@@ -109,7 +109,7 @@ impl Form {
         }
     }
 
-    /// The value of an entry.
+    /// Returns the value of an entry in `subkeys`.
     pub(crate) fn value(&self) -> Value {
         match self {
             Self::Hash(scheme) => scheme.value().unwrap_or(Value::Nil),
@@ -120,10 +120,10 @@ impl Form {
 }
 
 impl Description {
-    /// What the bins of [`DESCRIPTION_BINS`] say.
+    /// Decodes the bins of [`DESCRIPTION_BINS`].
     ///
     /// # Errors
-    /// [`Error::ShardScheme`] for what is not understood.
+    /// [`Error::ShardScheme`] for a value that no known version writes.
     pub(crate) fn parse(values: &[Option<Value>; 4]) -> Result<Self> {
         let [subkeys, epoch, plain, epochs] = values;
         let latest = match epoch {
@@ -198,33 +198,33 @@ impl Description {
         Ok(description)
     }
 
-    /// Whether no collection of the record is sharded.
+    /// Returns whether no collection of the record is sharded.
     pub(crate) const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The highest epoch that any collection of this record has had.
+    /// Returns the highest epoch that any collection of this record has had.
     pub(crate) const fn latest(&self) -> Epoch {
         self.latest
     }
 
-    /// The sharded collections, in the order of their bins.
+    /// Returns the sharded collections, sorted by bin.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// What it says of the collection in this bin; `None` if that is not sharded.
+    /// Returns the entry of the collection in this bin; `None` if that is unsharded.
     pub(crate) fn of(&self, bin: BinName) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.bin == bin)
     }
 
-    /// Whether a collection is sharded in a form that is not understood here. Nothing is sharded beside it: who knows its
+    /// Returns whether a collection is sharded in a form that is not understood here. Nothing is sharded beside it: who knows its
     /// form may expect to find it alone.
     pub(crate) fn has_unknown_forms(&self) -> bool {
         self.entries.iter().any(|entry| entry.form.is_unknown())
     }
 
-    /// How the companions of this collection are called, or will be.
+    /// Returns the form of the keys of this collection's companions, of those that will be made, too.
     pub(crate) fn keys(&self, bin: BinName) -> KeyForm {
         match self.plain {
             Some(plain) if plain != bin => KeyForm::ByBin,
@@ -232,7 +232,7 @@ impl Description {
         }
     }
 
-    /// The description once the collection in this bin has begun a transition.
+    /// Returns the description after the collection in this bin has begun a transition.
     pub(crate) fn marked(&self, bin: BinName, form: Form, epoch: Epoch) -> Self {
         let mut marked = self.without(bin);
         let at = marked.entries.partition_point(|entry| entry.bin < bin);
@@ -242,7 +242,7 @@ impl Description {
         marked
     }
 
-    /// The description once its transition has come to this; `None`: the collection is not sharded any more.
+    /// Returns the description after its transition has ended in this form; `None`: the collection is unsharded again.
     pub(crate) fn settled(&self, bin: BinName, form: Option<Form>) -> Self {
         let epoch = self.of(bin).map_or(self.latest, |entry| entry.epoch);
         match form {
@@ -260,7 +260,7 @@ impl Description {
         without
     }
 
-    /// The value of the bin `subkeys`: a list for one collection whose companions bear plain keys, else a map.
+    /// Returns the value of the bin `subkeys`: a list for one collection whose companions bear plain keys, else a map.
     fn subkeys(&self) -> Option<Value> {
         match &self.entries[..] {
             [] => None,
@@ -269,7 +269,7 @@ impl Description {
         }
     }
 
-    /// The value of the bin `subkeys_epochs`, absent where `subkeys_epoch` says as much.
+    /// Returns the value of the bin `subkeys_epochs`; `None` where `subkeys_epoch` implies it.
     fn epochs(&self) -> Option<Value> {
         match &self.entries[..] {
             [] => None,
@@ -278,14 +278,14 @@ impl Description {
         }
     }
 
-    /// Writes it in the place of whatever description there is.
+    /// Returns the operations that replace the description of a root by this one.
     pub(crate) fn write(&self) -> Vec<Operation> {
         let bins = DESCRIPTION_BINS.iter().zip(self.values());
         bins.map(|(bin, value)| put(bin, value.unwrap_or(Value::Nil)))
             .collect()
     }
 
-    /// The values of [`DESCRIPTION_BINS`].
+    /// Returns the values of [`DESCRIPTION_BINS`], in their order.
     fn values(&self) -> [Option<Value>; 4] {
         [
             self.subkeys(),
@@ -295,7 +295,7 @@ impl Description {
         ]
     }
 
-    /// What holds while the record bears this description. Every mark raises the latest epoch, and between two marks each
+    /// Returns the filter that holds while the record has this description. Every mark raises the latest epoch, and between two marks each
     /// end of a transition changes `subkeys`: the two together never come back.
     pub(crate) fn is_borne(&self) -> Expression {
         let subkeys = match self.subkeys() {

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::sync::{LazyLock, OnceLock};
 
+use super::companion_key::text;
 use super::companion_key::{KeyForm, companion_key};
 use super::companions::Companions;
 use super::content::{Act, ActReply, Bin, Collection};
 use super::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
 use super::protocol::{
-    CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
-    Token,
+    CompanionState, Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request,
+    Root, Token,
 };
-use super::route::text;
 use super::scheme::{
     Companion, Epoch, FROZEN, SHARD_OF, SUBKEYS, SUBKEYS_BIN, Scheme, ShardName, key_value,
 };
@@ -29,7 +29,7 @@ use crate::{
     Result, Value, WritePolicy,
 };
 
-/// What holds for a root none of whose collections is sharded: one for all, since it is compiled once.
+/// The filter of a root none of whose collections is sharded: shared by all handles, so that it is compiled once.
 static NONE_SHARDED: LazyLock<Expression> =
     LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
@@ -39,21 +39,21 @@ pub(crate) struct Executor {
     pub(crate) key: Key<'static>,
     pub(crate) bin: BinName,
     pub(crate) collection: Collection,
-    /// For the root while the collection is in it, and no other one of the record is sharded.
+    /// Policies for the root of an unsharded collection, while no other collection of the record is sharded.
     alone: RootPolicies,
-    /// The same, where another one may be sharded: made when the first such record is met.
+    /// Policies for the root of an unsharded collection beside which another may be sharded: made at the first such record.
     beside: OnceLock<RootPolicies>,
-    /// For everything else: these records do not expire.
+    /// The policy for every other request: these records do not expire.
     protocol: WritePolicy,
     companions: Companions<Companion>,
     companions_by_bin: Companions<Companion>,
 }
 
-/// The caller's policy, for a root that has the collection.
+/// The caller's policy, for the root of an unsharded collection.
 #[derive(Debug)]
 struct RootPolicies {
     creating: WritePolicy,
-    /// Where nothing is to be created.
+    /// For requests that create no record.
     existing: WritePolicy,
 }
 
@@ -68,20 +68,20 @@ impl RootPolicies {
     }
 }
 
-/// A request in the form that a record set takes.
+/// A request as operations on one record, for a [`RecordSet`](crate::RecordSet).
 #[derive(Clone, Debug)]
 pub(crate) struct EncodedRequest<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) policy: Cow<'a, WritePolicy>,
     pub(crate) operations: Cow<'a, [Operation]>,
-    /// How many operations come before the first whose result was asked for.
+    /// The number of operations before the first one whose result the request reads.
     edits: usize,
 }
 
-/// The bins that say what a companion is.
+/// The bins that describe a companion.
 const COMPANION_STATE: [&str; 2] = [SHARD_OF, FROZEN];
 
-/// The bins that say what a root is.
+/// The bins that describe the shards of a root.
 const ROOT_STATE: [&str; 5] = {
     let [subkeys, epoch, plain, epochs] = DESCRIPTION_BINS;
     [subkeys, epoch, plain, epochs, SHARD_OF]
@@ -120,7 +120,7 @@ impl Executor {
         &self.alone.creating
     }
 
-    /// Lets go of what is kept of companions: there are others now.
+    /// Drops the cached keys and filters of companions, which a transition has replaced.
     pub(crate) fn forget_companions(&self) {
         self.companions.forget();
         self.companions_by_bin.forget();
@@ -133,10 +133,10 @@ impl Executor {
         }
     }
 
-    pub(crate) fn key_of(&self, place: Place) -> Key<'_> {
+    pub(crate) fn key_of(&self, place: RecordRef) -> Key<'_> {
         match place {
-            Place::Root => Key::from(&self.key),
-            Place::Companion(keys, shard) => self
+            RecordRef::Root => Key::from(&self.key),
+            RecordRef::Companion(keys, shard) => self
                 .companions(keys)
                 .key(shard, || companion_key(&self.key, self.bin, keys, shard)),
         }
@@ -162,7 +162,7 @@ impl Executor {
         }
     }
 
-    /// What holds for a root that has the collection, whatever is sharded beside it.
+    /// Returns the filter of a root whose collection is unsharded, whatever is sharded beside it.
     fn is_unsharded(&self) -> Expression {
         let bin = self.bin.as_str();
         let holds = |kind: ParticleType| eq(bin_type(SUBKEYS), kind as i64);
@@ -231,12 +231,12 @@ impl Executor {
         })
     }
 
-    /// What holds for a companion that is exactly this one.
+    /// Returns the filter of a companion of this number of shards and epoch.
     fn exactly(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         eq(list_bin(SHARD_OF), self.name(keys, shard).value(companion))
     }
 
-    /// What holds for it while it may be read and written.
+    /// Returns the filter of a companion that may be read and written.
     fn open(&self, keys: KeyForm, shard: u64, companion: Companion) -> Expression {
         let thawed = not(bin_exists(FROZEN));
         and([
@@ -246,7 +246,7 @@ impl Executor {
         ])
     }
 
-    /// What holds for a companion of this collection that is older than this epoch.
+    /// Returns the filter of a companion of this collection whose epoch is lower than `epoch`.
     fn older(&self, keys: KeyForm, shard: u64, epoch: Epoch) -> Expression {
         let own = |index, kind| {
             let value = ListReturnType::Values;
@@ -271,7 +271,7 @@ impl Executor {
         and(conditions)
     }
 
-    fn filter(&self, place: Place, precondition: &Precondition) -> Option<Expression> {
+    fn filter(&self, place: RecordRef, precondition: &Precondition) -> Option<Expression> {
         let (keys, shard) = companion_of(place);
         let bears = |description: &SharedDescription| {
             let is_root = not(bin_exists(SHARD_OF));
@@ -354,8 +354,8 @@ impl Executor {
         let bin = self.bin.as_str();
         let state = match request.place {
             _ if is_known(request) => &[][..],
-            Place::Root => &ROOT_STATE,
-            Place::Companion(..) => &COMPANION_STATE,
+            RecordRef::Root => &ROOT_STATE,
+            RecordRef::Companion(..) => &COMPANION_STATE,
         };
         let content;
         let asked = match read {
@@ -420,12 +420,12 @@ impl Executor {
                     open(request).map(|(_, _, companion)| (companion, CompanionState::Live));
                 values
             }
-            Place::Root => {
+            RecordRef::Root => {
                 let rest = values.split_off(ROOT_STATE.len());
                 seen.root = self.root(values)?;
                 rest
             }
-            Place::Companion(keys, shard) => {
+            RecordRef::Companion(keys, shard) => {
                 let rest = values.split_off(COMPANION_STATE.len());
                 seen.companion = self.companion(keys, shard, &values);
                 rest
@@ -449,7 +449,7 @@ impl Executor {
         Ok(Reply::Done(seen))
     }
 
-    /// What the bins of [`ROOT_STATE`] say.
+    /// Decodes the bins of [`ROOT_STATE`].
     fn root(&self, values: Vec<Option<Value>>) -> Result<Root> {
         let Ok([subkeys, epoch, plain, epochs, shard_of]) = <[_; 5]>::try_from(values) else {
             return Ok(Root::default());
@@ -464,7 +464,7 @@ impl Executor {
         Root::of(description, self.bin)
     }
 
-    /// What the bins `shard_of` and `frozen` say.
+    /// Decodes the bins `shard_of` and `frozen`.
     fn companion(
         &self,
         keys: KeyForm,
@@ -484,25 +484,25 @@ impl Executor {
     }
 }
 
-/// How a companion is called, and its number.
-const fn companion_of(place: Place) -> (KeyForm, u64) {
+/// Returns the form of a companion's key, and its number.
+const fn companion_of(place: RecordRef) -> (KeyForm, u64) {
     match place {
-        Place::Root => (KeyForm::Plain, 0),
-        Place::Companion(keys, shard) => (keys, shard),
+        RecordRef::Root => (KeyForm::Plain, 0),
+        RecordRef::Companion(keys, shard) => (keys, shard),
     }
 }
 
-/// The companion that must be open for a request, and what it must be.
+/// Returns the companion that must be open for a request: the form of its key, its number, its shards and epoch.
 const fn open(request: &Request<Bin>) -> Option<(KeyForm, u64, Companion)> {
     match (request.place, &request.precondition) {
-        (Place::Companion(keys, shard), Precondition::Live(companion)) => {
+        (RecordRef::Companion(keys, shard), Precondition::Live(companion)) => {
             Some((keys, shard, *companion))
         }
         _ => None,
     }
 }
 
-/// Whether the precondition of a read says all that the caller wants to know of the record itself, which need not be read then.
+/// Returns whether the precondition of a read implies the state of the record, which then need not be read.
 const fn is_known(request: &Request<Bin>) -> bool {
     matches!(
         (&request.edit, &request.read, &request.precondition),

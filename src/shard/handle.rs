@@ -8,7 +8,9 @@ use std::hash::BuildHasher;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use super::address::Address;
 use super::auto_shard::AutoSharder;
+use super::companion_key::text;
 use super::content::{Act, Answer, Bin, Collection};
 use super::executor::Executor;
 use super::policy::ShardPolicy;
@@ -16,22 +18,21 @@ use super::protocol::lookup::Lookup;
 use super::protocol::view::{PATIENCE, Rejection, Source, Survey, View};
 use super::protocol::write::Write;
 use super::protocol::{
-    Done, Edit, Failure, Machine, Place, Progress, Read, Reply, Request, Root, RouteHint, Token,
+    Edit, Failure, Machine, Progress, Read, RecordRef, Reply, Request, Root, RouteHint, Token,
+    TransitionProgress,
 };
-use super::route::text;
-use super::route_memory::RouteMemory;
-use super::scheme::{Scheme, check_bin};
-use crate::record::BinName;
+use super::route_cache::RouteCache;
+use super::scheme::Scheme;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
-/// How often one call may look at the root again. Each time another transition has passed in between, or a reader has lost
-/// patience: beyond this, somebody starts transitions without end.
+/// How often one call may read the root. Each time another transition has passed in between, or a reader has begun to
+/// advance one: beyond this, somebody starts transitions without end.
 const ROOT_READS_MAX: u32 = 1_000;
 
-/// How long to wait before a record that is fought over is tried again.
+/// The pause before a step of a transition that met a busy record is repeated.
 const BUSY_PAUSE: Duration = Duration::from_micros(200);
 
-/// How often one write may shard its collection further before it is refused after all.
+/// How often one write may shard its collection further before it fails.
 const TRANSITIONS_MAX: u32 = 8;
 
 /// Tokens are positive integers.
@@ -45,8 +46,8 @@ fn random() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// A random one, with room behind it for as many machines that advance a transition as there may be within one call. A thread counts for itself:
-/// every call takes one, and few need it.
+/// Returns a random token, with room behind it for as many machines that advance a transition as there may be within one
+/// call. Each thread counts for itself: every call takes a token, and few need it.
 fn token() -> Token {
     let token =
         TOKENS.try_with(|next| next.replace(next.get().wrapping_add(ROOT_READS_MAX.into())));
@@ -60,20 +61,20 @@ pub(crate) struct Handle<R> {
     records: R,
     executor: Executor,
     /// Where the collection was at the last call.
-    memory: RouteMemory,
+    routes: RouteCache,
     auto_sharder: AutoSharder,
 }
 
-/// What a read of several records has come to.
+/// Why a read of several records failed.
 #[derive(Debug)]
 pub(crate) enum ReadFailure {
-    /// A record is not any more what the view says: make another view.
+    /// A record is no longer what the view says: another view must be made.
     Stale(Rejection),
-    /// It cannot be read.
+    /// The store refused.
     Failed(Error),
 }
 
-/// A read of several records.
+/// The result of a read of several records.
 pub(crate) type Reading<T> = std::result::Result<T, ReadFailure>;
 
 impl From<Error> for ReadFailure {
@@ -84,27 +85,17 @@ impl From<Error> for ReadFailure {
 
 impl<R: RecordSet> Handle<R> {
     /// `policy`: its existence action, generation and filter do not count.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a bin that describes shards, [`Error::BinName`].
-    pub(crate) fn new(
-        records: R,
-        key: Key<'static>,
-        bin: &str,
-        collection: Collection,
-        policy: &WritePolicy,
-    ) -> Result<Self> {
-        check_bin(bin)?;
-        let bin = BinName::new(bin)?;
-        Ok(Self {
+    pub(crate) fn new(address: Address<R>, collection: Collection, policy: &WritePolicy) -> Self {
+        let Address { records, key, bin } = address;
+        Self {
             auto_sharder: AutoSharder::new(ShardPolicy::default(), &records),
             records,
             executor: Executor::new(key, bin, collection, policy),
-            memory: RouteMemory::default(),
-        })
+            routes: RouteCache::default(),
+        }
     }
 
-    /// By this policy from now on.
+    /// Sets the policy by which the collection is sharded from now on.
     pub(crate) fn set_policy(&mut self, policy: ShardPolicy) {
         self.auto_sharder = AutoSharder::new(policy, &self.records);
     }
@@ -117,14 +108,14 @@ impl<R: RecordSet> Handle<R> {
         self.executor.bin.as_str()
     }
 
-    /// Where the collection was at the last call, unless a root has been lost since: that may have been this one.
+    /// Returns where the collection was at the last call; `Unknown` if a root was lost since, which may have been this one.
     fn remembered(&self) -> RouteHint {
-        self.memory.recall(self.records.lost_roots())
+        self.routes.recall(self.records.lost_roots())
     }
 
     /// Remembers what was learned by a call that began at this count of lost roots.
     fn remember(&self, learned: RouteHint, lost_roots: u64) {
-        if self.memory.learn(learned, lost_roots) {
+        if self.routes.learn(learned, lost_roots) {
             self.executor.forget_companions();
             if learned.route().is_none() {
                 self.auto_sharder.found_unsharded();
@@ -132,7 +123,7 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Does something with the record in which the child of this hash lives. `None`: there is no record.
+    /// Writes to the record in which the element of this hash lives. `None`: there is no record.
     ///
     /// # Errors
     /// Those of the operations, [`Error::ShardMissing`], [`Error::ShardScheme`], [`Error::ShardKeyCollision`].
@@ -157,7 +148,7 @@ impl<R: RecordSet> Handle<R> {
                         )
                         && self.follow(route, step).is_err()
                     {
-                        // The write itself is done. What is in the way is told once the record is full.
+                        // The write itself is done. What is in the way is reported once the record is full.
                         self.auto_sharder.pause(&self.records);
                     }
                     return Ok(did.answer.map(|answered| answered.values));
@@ -174,7 +165,7 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// Reads something of the record in which the child of this hash lives. `None`: there is no record.
+    /// Reads the record in which the element of this hash lives. `None`: there is no record.
     ///
     /// # Errors
     /// As for [`Handle::write`].
@@ -186,19 +177,19 @@ impl<R: RecordSet> Handle<R> {
         Ok(did.answer.map(|answered| answered.values))
     }
 
-    /// The root as it is.
+    /// Reads the root.
     ///
     /// # Errors
     /// [`Error::ShardScheme`], and those of the store.
     pub(crate) fn root(&self) -> Result<Root> {
-        match self.execute(&Request::read(Place::Root, Read::State), &mut None)? {
+        match self.execute(&Request::read(RecordRef::Root, Read::State), &mut None)? {
             Reply::Done(seen) => Ok(seen.root),
             _ => Ok(Root::default()),
         }
     }
 
-    /// Reads the whole collection by as many batches as `read` likes. It is called again with another view when one of
-    /// the records is not any more what the view says.
+    /// Reads the whole collection in the batches that `read` asks for. Calls it again with another view when one of the
+    /// records is no longer what the view says.
     ///
     /// # Errors
     /// As for [`Handle::write`].
@@ -231,7 +222,7 @@ impl<R: RecordSet> Handle<R> {
                     lost_roots = self.records.lost_roots();
                     let surveyed = self.run(Survey::new(Some(refused), token()))?;
                     (view, patience) = (surveyed.view, surveyed.patience);
-                    learned = Some(RouteHint::of(&view.root));
+                    learned = Some(view.root.route_hint());
                 }
             }
         }
@@ -246,7 +237,7 @@ impl<R: RecordSet> Handle<R> {
     fn drive<M: Machine<Bin>>(
         &self,
         mut machine: M,
-        observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
+        observe: &mut dyn FnMut(Scheme, TransitionProgress) -> ControlFlow<()>,
     ) -> Result<Option<M::Outcome>> {
         let mut busy_since = None;
         let mut observed = None;
@@ -262,7 +253,7 @@ impl<R: RecordSet> Handle<R> {
                 }
             }
             let request = machine.request();
-            if request.place == Place::Root {
+            if request.place == RecordRef::Root {
                 root_reads += 1;
                 if root_reads > ROOT_READS_MAX {
                     return Err(self.restless());
@@ -277,8 +268,8 @@ impl<R: RecordSet> Handle<R> {
         }
     }
 
-    /// One operation. A step of a transition that meets a record that is fought over is tried again until the policy's time
-    /// has passed since the call met the first such one; a caller's own write is refused at once.
+    /// Executes one request. A step of a transition that meets a busy record is repeated until the policy's timeout has
+    /// passed since the call first met one; a caller's own write is refused at once.
     fn execute(
         &self,
         request: &Request<Bin>,
@@ -323,7 +314,7 @@ impl<R: RecordSet> Handle<R> {
                 shard,
             },
             Failure::Collision(keys, shard) => Error::ShardKeyCollision {
-                key: text(&self.executor.key_of(Place::Companion(keys, shard))),
+                key: text(&self.executor.key_of(RecordRef::Companion(keys, shard))),
             },
             Failure::NoBin(_) => Error::bin_not_found(self.bin()),
             Failure::NotApplicable(scheme) => Error::not_applicable(
@@ -347,11 +338,13 @@ impl<R: RecordSet> Handle<R> {
     }
 }
 
-/// What a caller can do who asked for a split or a merge that does not apply.
+/// Returns what a caller can do whose split or merge does not apply.
 const fn remedy(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Unsharded => ": activate it first",
-        Scheme::Active { shards: 1 } => ", which cannot be merged: deactivate it to have it in one record",
+        Scheme::Active { shards: 1 } => {
+            ", which cannot be merged: deactivate it to have it in one record"
+        }
         Scheme::Active { .. } => ", and there can be no more: keep a part of it under another key",
         _ => ": try again when that is over",
     }
@@ -366,12 +359,12 @@ pub(crate) struct Pass<'a, R> {
 }
 
 impl<R: RecordSet> Pass<'_, R> {
-    /// How many records the view has.
+    /// Returns how many records the view has.
     pub(crate) fn sources(&self) -> usize {
         self.view.sources.len()
     }
 
-    /// Reads something of each of these records, in one batch. `None`: there is no record.
+    /// Reads from each of these records, in one batch. `None`: there is no record.
     ///
     /// # Errors
     /// [`ReadFailure::Stale`] if the view does not hold any more.
@@ -415,7 +408,7 @@ impl<R: RecordSet> Pass<'_, R> {
             .collect()
     }
 
-    /// The same question to every record.
+    /// Reads the same from every record of the view.
     ///
     /// # Errors
     /// As for [`Pass::ask`].

@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 
+use super::address::Address;
 use super::content::{Act, Collection, first, has_grown, number};
+use super::element_hash::hash_of;
 use super::handle::Handle;
 use super::merge;
 use super::policy::ShardPolicy;
-use super::route::hash_of;
 use super::shards::Shards;
 use super::sorted::{Lists, SortedBin};
 use super::state::ShardState;
@@ -76,9 +77,10 @@ impl<R: RecordSet> ShardedList<R> {
         bin: &str,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        let (records, key) = (store.records(set)?, key.into().into_owned());
-        let handle = Handle::new(records, key, bin, Collection::List, policy)?;
-        Ok(Self { handle })
+        let address = Address::new(store, set, key, bin)?;
+        Ok(Self {
+            handle: Handle::new(address, Collection::List, policy),
+        })
     }
 
     /// Sets when the list is sharded of its own accord. Without this call, [`ShardPolicy::default`] decides.

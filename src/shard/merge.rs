@@ -26,17 +26,17 @@ use crate::value::{Purpose, Value, encode};
 /// How many items [`all`] reads at once.
 const BATCH: u64 = 512;
 
-/// Shards that are sorted, each for itself.
+/// Shards each of which is sorted.
 pub(crate) trait SortedShards {
-    /// What they hold.
+    /// The elements of the shards.
     type Item: Sorted;
-    /// Why they cannot be read.
+    /// The error of a batch.
     type Error: From<Error>;
 
-    /// How many there are.
+    /// Returns the number of shards.
     fn shards(&self) -> usize;
 
-    /// How many elements of each of these shards are not less than `from` (`None`: all), and less than `to` (`None`:
+    /// Counts the elements of each of these shards that are not less than `from` (`None`: all), and less than `to` (`None`:
     /// all). One batch.
     fn counts(
         &mut self,
@@ -45,7 +45,7 @@ pub(crate) trait SortedShards {
         to: Option<&Value>,
     ) -> Result<Vec<u64>, Self::Error>;
 
-    /// The elements of each of these slices, in order. One batch. Fewer than asked for: there are no more.
+    /// Returns the elements of each of these slices, in order, in one batch. Fewer than asked for: there are no more.
     fn slices(&mut self, slices: &[Slice]) -> Result<Vec<Vec<Self::Item>>, Self::Error>;
 }
 
@@ -54,12 +54,12 @@ pub(crate) trait SortedShards {
 pub(crate) struct Slice {
     pub(crate) shard: usize,
     pub(crate) start: Start,
-    /// How many elements at most.
+    /// The most elements of the slice.
     pub(crate) limit: u64,
 }
 
 impl Slice {
-    /// How many elements to read from its start on: one more where the value it starts after may be there itself.
+    /// Returns how many elements to read from its start: one more where the value it starts after may be there itself.
     pub(crate) const fn to_read(&self) -> u64 {
         match self.start {
             Start::After(_) => self.limit.saturating_add(1),
@@ -67,7 +67,7 @@ impl Slice {
         }
     }
 
-    /// The slice, of what was read from its start on when `asked` elements were asked for.
+    /// Cuts the slice from what was read at its start when `asked` elements were asked for.
     ///
     /// # Errors
     /// [`Error::Malformed`] for a value that cannot be compared.
@@ -94,19 +94,19 @@ impl Slice {
     }
 }
 
-/// What a slice has come to.
+/// A slice after its elements were read.
 #[derive(Debug)]
 pub(crate) enum Cut<T> {
     Slice(Vec<T>),
-    /// So many elements are to be read from its start on: others have put what it starts after there more than once, and
-    /// that took the place of what comes behind.
+    /// More elements must be read from its start, this many: other programs have put the value that it starts after there
+    /// more than once, and the repeats took the place of what follows.
     Ask(u64),
 }
 
 /// Where a run of elements begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Start {
-    /// At this position.
+    /// At this position in the shard.
     Rank(u64),
     /// At the first element that is not less than this.
     At(Value),
@@ -124,9 +124,9 @@ impl Start {
     }
 }
 
-/// What a shard holds, sorted by a value.
+/// An element of a shard, sorted by a value: itself in a list, its key in a map.
 pub(crate) trait Sorted {
-    /// The value by which it is sorted.
+    /// Returns the value by which the element is sorted.
     fn sorted_by(&self) -> &Value;
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn is_in_order<T: Sorted>(items: &[T]) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Brings items into order.
+/// Sorts elements by their values.
 ///
 /// # Errors
 /// [`Error::Malformed`] for a value that cannot be stored.
@@ -209,7 +209,7 @@ pub(crate) fn sort<T: Sorted>(items: &mut Vec<T>) -> Result<(), Error> {
     Ok(())
 }
 
-/// A value that is there more than once, if there is one.
+/// Returns a value that is there more than once, if there is one.
 ///
 /// # Errors
 /// As for [`sort`].
@@ -224,7 +224,7 @@ pub(crate) fn repeated(values: &[Value]) -> Result<Option<&Value>, Error> {
     Ok(repeated.map(|((_, value), _)| *value))
 }
 
-/// All items in order, read in batches: `batch` reads so many behind a value (`None`: the first ones). Ends after an error.
+/// Returns all elements in order, read in batches: `batch` reads this many after a value (`None`: the first ones). Ends after an error.
 pub(crate) fn all<T: Sorted>(
     mut batch: impl FnMut(Option<&Value>, u64) -> Result<Vec<T>, Error>,
 ) -> impl Iterator<Item = Result<T, Error>> {
@@ -242,12 +242,12 @@ pub(crate) fn all<T: Sorted>(
     .flatten()
 }
 
-/// How many elements there are. One batch.
+/// Counts all elements, in one batch.
 pub(crate) fn len<S: SortedShards>(shards: &mut S) -> Result<u64, S::Error> {
     count(shards, None, None)
 }
 
-/// How many elements are not less than `from` (`None`: all), and less than `to` (`None`: all). One batch.
+/// Counts the elements that are not less than `from` (`None`: all), and less than `to` (`None`: all). One batch.
 pub(crate) fn count<S: SortedShards>(
     shards: &mut S,
     from: Option<&Value>,
@@ -257,7 +257,7 @@ pub(crate) fn count<S: SortedShards>(
     Ok(shards.counts(&all, from, to)?.iter().sum())
 }
 
-/// At most `limit` elements from a global position on. O(S log^2 N + limit) visits in O(log N) rounds of two batches,
+/// Returns at most `limit` elements from a position in the order of all shards. O(S log^2 N + limit) visits in O(log N) rounds of two batches,
 /// usually two of them.
 pub(crate) fn page<S: SortedShards>(
     shards: &mut S,
@@ -279,7 +279,7 @@ pub(crate) fn page<S: SortedShards>(
     stream::merged(shards, runs.collect(), None, skip, limit)
 }
 
-/// At most `limit` elements that are greater than `after` (`None`: from the first on). One batch as long as no shard has
+/// Returns at most `limit` elements that are greater than `after` (`None`: from the first on). One batch as long as no shard has
 /// much more than its share of them. O(S log N + limit) visits.
 pub(crate) fn page_after<S: SortedShards>(
     shards: &mut S,
@@ -290,7 +290,7 @@ pub(crate) fn page_after<S: SortedShards>(
     range(shards, from, Bound::Unbounded, limit)
 }
 
-/// At most `limit` elements between two values. As [`page_after`], and one batch more where both an end is given and
+/// Returns at most `limit` elements between two values. Costs as [`page_after`], and one batch more where both an end is given and
 /// `limit` is not small: then no shard is asked for more than it has before the end.
 pub(crate) fn range<S: SortedShards>(
     shards: &mut S,
@@ -319,17 +319,17 @@ pub(crate) fn range<S: SortedShards>(
     stream::merged(shards, runs, stream::End::of(to)?, 0, limit)
 }
 
-/// A run of elements of one shard, and for how many of them it is asked at first.
+/// A run of elements of one shard, and how many of them are read first.
 struct Run {
     start: Start,
     first: u64,
 }
 
-/// Nobody is asked for fewer elements than this, if so many are wanted.
+/// The fewest elements that a shard is asked for, unless fewer are wanted.
 const SHARE_MIN: u64 = 64;
 
-/// For how many elements each shard is asked, so that it seldom has to be asked again: hashed elements come from each
-/// shard in equal parts, but for what is usual by chance.
+/// Returns how many elements to ask each shard for so that a second batch is seldom needed: hashed elements come from all
+/// shards in nearly equal parts.
 pub(crate) fn share(limit: u64, shards: usize) -> u64 {
     let even = limit.div_ceil(shards.max(1) as u64);
     let usual = 4 * even.isqrt() + 8;

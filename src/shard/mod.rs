@@ -2,34 +2,36 @@
 //! while it is in use.
 //!
 //! [`ShardedList`], [`ShardedMap`] and [`ShardedCounter`] begin in the bin of their record and are sharded by a
-//! [`ShardPolicy`], or when [`Shards`] is told to; [`TimeShards`] keeps elements by their time, in a record for each stretch
+//! [`ShardPolicy`], or by a call of [`Shards`]; [`TimeShards`] keeps elements by their time, in a record for each stretch
 //! of it. [`sharded_collections`] finds what is sharded in a set, and what should not be there; [`arithmetic`] has the
 //! formulas that say how many shards a size and a write rate ask for. Which handle when: `docs/from-aerospike.md`.
 
 // * `arithmetic`: how many shards a size and a write rate ask for.
 // * `list`, `map`, `counter`, `time`: what can be sharded. `handle`: drives their calls. `shards`: where they are, and their
-//   transitions. `state`: what callers are told.
+//   transitions. `state`: what they report. `address`: which collection a handle is of.
 // * `protocol`: the machines that do it. `executor`: their requests as operations; `companions`: what it keeps from call to
 //   call. `content`: what is moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
 //   `auto_shard` applies it.
 // * `audit`: what is sharded, and what should not be there.
 // * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
-//   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in. `companion_key`: the
-//   keys of companions.
+//   itself. `route`: in which record an element is. `element_hash`: in which shard. `route_cache`: where a
+//   handle has found its collection last. `companion_key`: the keys of companions.
 
+mod address;
 pub mod arithmetic;
 mod audit;
 mod companion_key;
 mod companions;
 mod content;
 mod description;
+mod element_hash;
 mod executor;
 mod handle;
 mod list;
 mod protocol;
 mod route;
-mod route_memory;
+mod route_cache;
 mod scheme;
 mod shards;
 mod state;
@@ -38,6 +40,8 @@ mod auto_shard;
 mod counter;
 mod map;
 mod merge;
+#[cfg(test)]
+mod model_check;
 mod policy;
 mod sorted;
 mod time;

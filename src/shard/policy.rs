@@ -243,7 +243,7 @@ pub(crate) struct Load {
     pub(crate) count: u64,
     /// Writes a second to the whole collection, where the store does not tell who had to queue; else 0.
     pub(crate) writes_per_second: f64,
-    /// How many writes were refused with `KeyBusy` since there are so many shards.
+    /// How many writes were refused with `KeyBusy` since the number of shards last changed.
     pub(crate) busy: u64,
     /// The writes that had to queue, if there were too many for some time.
     pub(crate) queue: Option<QueueLoad>,

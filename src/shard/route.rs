@@ -1,143 +1,60 @@
-//! Computes which shard a child lives in, and derives the keys of records that belong to a root.
+//! The route to an element: in which record a collection has it, given its shards.
 
-use xxhash_rust::xxh3::xxh3_64;
+use super::companion_key::KeyForm;
+use super::element_hash::shard;
+use super::scheme::{Companion, Epoch};
 
-use crate::value::order::compare_total;
-use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
-use crate::{Error, Key, Result};
+/// Whether other collections of the record are sharded, as far as is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Neighbors {
+    /// None of them is: the cheapest precondition.
+    #[default]
+    None,
+    /// Some of them may be.
+    Sharded,
+}
 
-/// The ids of most children take no more than this, in bytes.
-const USUAL_BYTES: usize = 64;
+/// All the companions of a collection that is not in transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Route {
+    pub(crate) shards: u64,
+    pub(crate) epoch: Epoch,
+    pub(crate) keys: KeyForm,
+}
 
-/// The hash of a child's id: an element of a list, a key of a map. Values that are equal have equal hashes.
-///
-/// # Errors
-/// [`Error::Malformed`] for a value that cannot be stored.
-pub(crate) fn hash_of(child: &Value) -> Result<u64> {
-    let mut encoded = Vec::with_capacity(USUAL_BYTES);
-    match child {
-        // The usual ones are canonical as they are.
-        Value::Int(_) | Value::String(_) | Value::Blob(_) => {
-            encode(child, Purpose::Storage, &mut encoded)
-        }
-        child => encode(&canonical(child)?, Purpose::Storage, &mut encoded),
+impl Route {
+    /// Returns the number of the companion that has the elements of a hash.
+    pub(crate) const fn shard_of(self, hash: u64) -> u64 {
+        shard(hash, self.shards)
     }
-    .map_err(|error| Error::malformed("element", error))?;
-    Ok(xxh3_64(&encoded))
-}
 
-/// The shard of a hash: `shards` is a power of two.
-pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
-    hash & (shards - 1)
-}
-
-/// The key of a record that belongs to a root: a colon and this behind the root's own.
-pub(crate) fn suffixed_key(root: &Key<'_>, suffix: &str) -> Key<'static> {
-    match root {
-        Key::Integer(value) => Key::from(format!("{value}:{suffix}")),
-        Key::String(text) => Key::from(format!("{text}:{suffix}")),
-        Key::Blob(bytes) => {
-            let mut key = bytes.to_vec();
-            key.push(b':');
-            key.extend_from_slice(suffix.as_bytes());
-            Key::from(key)
+    /// Returns what each of the companions says of itself.
+    pub(crate) const fn companion(self) -> Companion {
+        Companion {
+            shards: self.shards,
+            epoch: self.epoch,
         }
     }
 }
 
-/// A key for a message.
-pub(crate) fn text(key: &Key<'_>) -> Box<str> {
-    key.bare().into()
+/// Where a call looks for a collection first: where a handle found it last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum RouteHint {
+    /// There was no record, or no call.
+    #[default]
+    Unknown,
+    /// Unsharded, in the root.
+    Unsharded(Neighbors),
+    /// Sharded, in these companions.
+    Sharded(Route),
 }
 
-/// The one form of all values that are equal to this one: zero without sign, containers without flags.
-fn canonical(value: &Value) -> Result<Value> {
-    Ok(match value {
-        Value::Float(float) if *float == 0.0 => Value::Float(0.0),
-        Value::Float(float) if float.is_nan() => {
-            return Err(Error::parameter(
-                "NaN equals every number, so it cannot be an element or a key of a sharded collection",
-            ));
-        }
-        Value::List(list) => {
-            let items = list.iter().map(canonical).collect::<Result<Vec<_>>>()?;
-            let items = match list.order() {
-                ListOrder::Unordered => items,
-                ListOrder::Ordered => sorted(items)?,
-            };
-            Value::List(List::new(items, ListOrder::Unordered))
-        }
-        Value::Map(map) => {
-            let entries = map
-                .iter()
-                .map(|(key, value)| Ok((canonical(key)?, canonical(value)?)))
-                .collect::<Result<Vec<_>>>()?;
-            Value::Map(Map::new(entries, MapOrder::Unordered))
-        }
-        other => other.clone(),
-    })
-}
-
-fn sorted(items: Vec<Value>) -> Result<Vec<Value>> {
-    let mut keyed = items
-        .into_iter()
-        .map(|item| {
-            let mut encoded = Vec::new();
-            encode(&item, Purpose::Storage, &mut encoded)
-                .map_err(|error| Error::malformed("element", error))?;
-            Ok((encoded, item))
-        })
-        .collect::<Result<Vec<_>>>()?;
-    keyed.sort_by(|(a, _), (b, _)| compare_total(a, b));
-    Ok(keyed.into_iter().map(|(_, item)| item).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_published_routes_hold() {
-        let list = Value::List(vec![Value::Int(1), "a".into()].into());
-        for (child, hash) in [
-            (Value::Int(0), 0xc44b_dff4_074e_ecdb),
-            (Value::Int(7), 0x4c5c_ca45_d0f4_811f),
-            (Value::Int(-1), 0xd6bc_ec3c_6b29_d72e),
-            (Value::Int(1_000_000), 0x1b1e_6bb2_d200_5f56),
-            ("alice".into(), 0x81f8_1737_a19f_7d4c),
-            (Value::Blob(vec![1, 2, 3]), 0x5c48_b532_2038_1def),
-            (Value::Float(1.5), 0x8ef7_7e8c_4c28_b5e8),
-            (list, 0x8f87_5e71_e0ee_1f43),
-        ] {
-            let found = hash_of(&child).unwrap();
-            assert_eq!(found, hash, "{child:?}: {found:#018x}");
-        }
-    }
-
-    #[test]
-    fn equal_values_go_to_the_same_shard() {
-        let list = |order| Value::List(List::new(vec![2.into(), 1.into()], order));
-        let pair = |a: i64, b: i64| Value::List(vec![Value::Int(a), Value::Int(b)].into());
-        let map = |order| Value::Map(Map::new(vec![(1.into(), 2.into())], order));
-        for (a, b) in [
-            (Value::Float(0.0), Value::Float(-0.0)),
-            (list(ListOrder::Ordered), pair(1, 2)),
-            (list(ListOrder::Unordered), pair(2, 1)),
-            (map(MapOrder::KeyOrdered), map(MapOrder::Unordered)),
-        ] {
-            assert_eq!(hash_of(&a).unwrap(), hash_of(&b).unwrap(), "{a:?} {b:?}");
-        }
-        for refused in [Value::Wildcard, Value::Float(f64::NAN)] {
-            assert!(hash_of(&refused).is_err(), "{refused:?}");
-        }
-    }
-
-    #[test]
-    fn a_split_sends_a_child_to_its_shard_or_to_the_other_half() {
-        for child in 0..1_000 {
-            let hash = hash_of(&Value::Int(child)).unwrap();
-            let (before, after) = (shard(hash, 8), shard(hash, 16));
-            assert!(after == before || after == before + 8);
+impl RouteHint {
+    /// Returns the companions; `None` if the collection was not in companions.
+    pub(crate) const fn route(self) -> Option<Route> {
+        match self {
+            Self::Unknown | Self::Unsharded(_) => None,
+            Self::Sharded(route) => Some(route),
         }
     }
 }

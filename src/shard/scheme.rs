@@ -69,10 +69,10 @@ impl Epoch {
     }
 }
 
-/// Where a collection is.
+/// The state of a collection: unsharded, sharded, or in a transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Scheme {
-    /// In the root.
+    /// Unsharded, in the root.
     #[default]
     Unsharded,
     /// In the root, which nobody writes any more; companions are being made.
@@ -80,9 +80,9 @@ pub(crate) enum Scheme {
         /// How many there will be.
         shards: u64,
     },
-    /// In so many companions.
+    /// In companions, and not in transition.
     Active {
-        /// How many.
+        /// How many companions there are.
         shards: u64,
     },
     /// In this many companions and, for those at the new epoch, the new ones of their pairs.
@@ -90,14 +90,14 @@ pub(crate) enum Scheme {
         /// How many there were; there will be twice as many.
         from: u64,
     },
-    /// In so many companions; those at the new epoch have absorbed the other one of their pair.
+    /// In companions; those at the new epoch have absorbed the other one of their pair.
     Merging {
         /// How many there were; there will be half as many.
         from: u64,
     },
     /// In the one companion or, once it has its bin, in the root.
     Deactivating,
-    /// About to be nowhere.
+    /// Being deleted.
     Deleting {
         /// How many companions there were.
         shards: u64,
@@ -214,7 +214,7 @@ fn shards_of(value: &Value) -> Option<u64> {
     }
 }
 
-/// What a companion is.
+/// The number of shards and the epoch that a companion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Companion {
     /// How many shards there were, or will be, at its epoch.

@@ -18,7 +18,7 @@ pub(crate) trait SortedBin: Sized {
     /// Counts the items that are not less than `from` (`None`: all), and less than `to` (`None`: all).
     fn count(bin: &str, from: Option<&Value>, to: Option<&Value>) -> Operation;
 
-    /// Reads so many items.
+    /// Reads this many items.
     fn read(bin: &str, start: &Start, limit: u64) -> Operation;
 
     /// The items that were read.
@@ -129,7 +129,7 @@ pub(crate) trait Parts {
     type Bin: SortedBin;
     type Error: From<Error>;
 
-    /// How many there are.
+    /// Returns the number of shards.
     fn parts(&self) -> usize;
 
     /// The name of the bin.

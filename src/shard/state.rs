@@ -1,6 +1,6 @@
-//! What callers are told of a collection's shards.
+//! What handles report of a collection's shards: its state, and how far a transition has come.
 
-use super::protocol::{Done, Root};
+use super::protocol::{Root, TransitionProgress};
 use super::scheme::Scheme;
 
 /// A change of shards that is under way.
@@ -15,11 +15,11 @@ pub enum ShardTransition {
     Merging,
     /// From one companion back to one record.
     Deactivating,
-    /// To nothing.
+    /// To no collection at all.
     Deleting,
 }
 
-/// Where a collection is.
+/// Whether a collection is sharded, over how many companions, and what is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardState {
@@ -61,20 +61,20 @@ const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
 pub struct ShardProgress {
     /// Which one: a call may meet others before its own.
     pub transition: ShardTransition,
-    /// Companions that are done.
+    /// How many companions the transition has passed.
     pub done: u64,
-    /// Companions in all.
+    /// How many companions the transition goes through.
     pub total: u64,
 }
 
 impl ShardProgress {
     /// `None` for what is no transition.
-    pub(crate) const fn of(scheme: Scheme, done: Done) -> Option<Self> {
+    pub(crate) const fn of(scheme: Scheme, done: TransitionProgress) -> Option<Self> {
         match under_way(scheme) {
             (_, Some(transition)) => Some(Self {
                 transition,
                 done: done.done,
-                total: done.of,
+                total: done.total,
             }),
             (_, None) => None,
         }

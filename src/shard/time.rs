@@ -30,12 +30,11 @@ use self::layout::{Layout, Part, rounded};
 use self::protocol::Protocol;
 use self::read::pair;
 use self::record_steps::RecordSteps;
+use super::address::Address;
 use super::content::Collection;
-use super::route;
-use super::scheme::check_bin;
+use super::element_hash;
 use crate::operations::lists;
 use crate::policy::MAX_TIME_TO_LIVE;
-use crate::record::BinName;
 use crate::{
     Error, Key, ListReturnType, OperateResult, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
@@ -49,7 +48,7 @@ use crate::{
 ///
 /// Equal elements of the same time, to the microsecond, are one: so a call whose outcome is not known may be repeated.
 ///
-/// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket. [`TimeShards::hashed`] spreads
+/// **Time does not relieve a hot key**: all writers of the moment meet in the current bucket. [`TimeShards::hashed`] shards
 /// each bucket over several records for that.
 ///
 /// All handles of one collection must be made with the same width, number of shards and retention. Other collections of the
@@ -115,17 +114,14 @@ impl<R: RecordSet> TimeShards<R> {
         width: TimeWidth,
         policy: &WritePolicy,
     ) -> Result<Self> {
-        check_bin(bin)?;
-        let bin = BinName::new(bin)?;
-        let layout = Layout { width, shards: 1 };
-        let (records, key) = (store.records(set)?, key.into().into_owned());
-        let steps = RecordSteps::new(records, key, bin, layout, policy);
+        let address = Address::new(store, set, key, bin)?;
+        let steps = RecordSteps::new(address, Layout { width, shards: 1 }, policy);
         Ok(Self {
             protocol: Protocol::new(steps),
         })
     }
 
-    /// Spreads each bucket over so many records, by a hash of time and element. The number is rounded up to a power of two,
+    /// Shards each bucket over several records, by a hash of time and element. The number is rounded up to a power of two,
     /// 4,096 at most. Default: 1.
     #[must_use]
     pub fn hashed(mut self, shards: u64) -> Self {
@@ -192,7 +188,7 @@ impl<R: RecordSet> TimeShards<R> {
         TimeRange::new(&self.protocol, &times)
     }
 
-    /// Returns the last `limit` elements, the newest first. O(records of the last buckets that have so many + limit): a
+    /// Returns the last `limit` elements, the newest first. O(records of the buckets that hold these elements + limit): a
     /// collection of 100,000 buckets costs as much as one of 100.
     ///
     /// # Errors
@@ -266,7 +262,7 @@ impl<R: RecordSet> TimeShards<R> {
     /// Returns the record that an element goes to.
     fn part(&self, at: Micros, pair: &Value) -> Result<Part> {
         let layout = self.protocol.steps.layout;
-        let shard = route::shard(route::hash_of(pair)?, layout.shards);
+        let shard = element_hash::shard(element_hash::hash_of(pair)?, layout.shards);
         Ok(Part::Shard(layout.width.bucket(at), shard))
     }
 

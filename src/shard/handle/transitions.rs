@@ -8,7 +8,7 @@ use crate::shard::auto_shard::NextStep;
 use crate::shard::policy::ShardReading;
 use crate::shard::protocol::start::{Goal, Start};
 use crate::shard::protocol::{
-    Done, Observation, Place, Read, Reply, Request, Root, Route, RouteHint,
+    Observation, Read, RecordRef, Reply, Request, Root, Route, TransitionProgress,
 };
 use crate::shard::scheme::{SHARD_OF, SUBKEYS, Scheme};
 use crate::shard::state::{ShardProgress, ShardState};
@@ -69,7 +69,9 @@ impl<R: RecordSet> Handle<R> {
         let calls: Vec<_> = (0..route.shards)
             .map(|shard| RecordCall {
                 policy: &policy,
-                key: self.executor.key_of(Place::Companion(route.keys, shard)),
+                key: self
+                    .executor
+                    .key_of(RecordRef::Companion(route.keys, shard)),
                 operations: &presence,
             })
             .collect();
@@ -95,7 +97,7 @@ impl<R: RecordSet> Handle<R> {
             Some(route) => start.only_at(route.epoch),
             None => start,
         })?;
-        self.remember(RouteHint::of(&root), lost_roots);
+        self.remember(root.route_hint(), lost_roots);
         Ok(())
     }
 
@@ -143,13 +145,13 @@ impl<R: RecordSet> Handle<R> {
     pub(crate) fn transition(
         &self,
         goal: Goal,
-        observe: &mut dyn FnMut(Scheme, Done) -> ControlFlow<()>,
+        observe: &mut dyn FnMut(Scheme, TransitionProgress) -> ControlFlow<()>,
     ) -> Result<Option<Root>> {
         let lost_roots = self.records.lost_roots();
         let now_us = self.records.now_ms().saturating_mul(1_000);
         let root = self.drive(Start::new(goal, now_us, token()), observe)?;
         if let Some(root) = &root {
-            self.remember(RouteHint::of(root), lost_roots);
+            self.remember(root.route_hint(), lost_roots);
         }
         Ok(root)
     }
@@ -177,9 +179,10 @@ impl<R: RecordSet> Handle<R> {
     /// Refuses to begin what could not be ended: others may have made the bin, of another type, or with elements that have
     /// no shard.
     fn check_content(&self, goal: Goal) -> Result<()> {
-        match (goal, Route::of(&self.root()?)) {
+        match (goal, self.root()?.route()) {
             (Goal::Activate(_), None) => {
-                let whole = self.execute(&Request::read(Place::Root, Read::Content), &mut None)?;
+                let whole =
+                    self.execute(&Request::read(RecordRef::Root, Read::Content), &mut None)?;
                 match whole {
                     Reply::Done(Observation {
                         content: Some(content),
@@ -188,11 +191,8 @@ impl<R: RecordSet> Handle<R> {
                     _ => Ok(()),
                 }
             }
-            (
-                Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate,
-                Some(route),
-            ) => {
-                let first = Place::Companion(route.keys, 0);
+            (Goal::Activate(_) | Goal::Split | Goal::Merge | Goal::Deactivate, Some(route)) => {
+                let first = RecordRef::Companion(route.keys, 0);
                 self.execute(&Request::read(first, Read::State), &mut None)
                     .map(|_| ())
             }
@@ -203,17 +203,16 @@ impl<R: RecordSet> Handle<R> {
     /// Refuses to bring together what one record cannot hold: begun, it could not be ended, and writers would wait for it.
     /// An eighth of the limit is left for what is added meanwhile.
     fn check_room(&self, goal: Goal) -> Result<()> {
-        let (Some(limit), Some(route)) =
-            (self.records.max_record_bytes(), Route::of(&self.root()?))
+        let (Some(limit), Some(route)) = (self.records.max_record_bytes(), self.root()?.route())
         else {
             return Ok(());
         };
         let policy = WritePolicy::default();
-        let places = (0..route.shards).map(|shard| Place::Companion(route.keys, shard));
+        let places = (0..route.shards).map(|shard| RecordRef::Companion(route.keys, shard));
         // Whatever it is: what counts is what the record takes.
         let something = [get_bin(SHARD_OF)];
         let calls: Vec<_> = places
-            .chain([Place::Root])
+            .chain([RecordRef::Root])
             .map(|place| RecordCall {
                 policy: &policy,
                 key: self.executor.key_of(place),
@@ -224,7 +223,7 @@ impl<R: RecordSet> Handle<R> {
         for operated in self.records.operate_on_each(&calls) {
             sizes.push(match operated {
                 Ok(operated) => operated.record_bytes,
-                // What is missing is told by the transition.
+                // The transition reports what is missing.
                 Err(Error::NotFound { .. }) => 0,
                 Err(error) => return Err(error),
             });

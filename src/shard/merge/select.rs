@@ -1,6 +1,6 @@
 //! Finding a global position in all shards at once.
 //!
-//! Each shard has a *cut*: so many of its elements come before the position, and the cuts add up to it. A window holds what
+//! The *cut* of a shard is how many of its elements come before the position; the cuts add up to it. A window holds what
 //! a cut may still be. A round draws one element from each window, takes one of them as the pivot, asks every shard for its
 //! rank, and knows for all windows on which side of the pivot their cut is.
 //!
@@ -50,7 +50,7 @@ pub(super) fn behind(windows: &[Window], position: u64) -> u64 {
     position.saturating_sub(before).min(total(windows))
 }
 
-/// Small windows around the cuts of a position; `None` if there are not so many elements.
+/// Small windows around the cuts of a position; `None` if there are fewer elements than that.
 pub(super) fn windows<S: SortedShards>(
     shards: &mut S,
     position: u64,

@@ -51,7 +51,7 @@ struct Calm {
     last: Option<(u64, Vec<ShardReading>)>,
     /// How many censuses in a row were quiet.
     quiet: u32,
-    /// How many it takes.
+    /// How many quiet censuses in a row a merge takes.
     needed: u32,
     merged_ms: Option<u64>,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Over so many whole seconds a rate is told: longer than a burst, short enough to act on.
+/// A rate is measured over this many whole seconds: longer than a burst, short enough to act on.
 const WINDOW_SECONDS: u64 = 10;
 
 /// The window and the second that is under way, as a power of two.

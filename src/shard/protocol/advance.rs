@@ -6,8 +6,8 @@
 
 use super::rules::{Rule, keeps};
 use super::{
-    Companion, CompanionState, Done, Edit, Failure, Kind, Machine, Place, Precondition, Progress,
-    Read, Reply, Request, Root, Token,
+    Companion, CompanionState, Edit, Failure, Kind, Machine, Precondition, Progress, Read,
+    RecordRef, Reply, Request, Root, Token, TransitionProgress,
 };
 use crate::shard::scheme::Scheme;
 
@@ -16,39 +16,39 @@ use crate::shard::scheme::Scheme;
 pub(crate) struct Advance<P> {
     root: Root,
     token: Token,
-    step: Step<P>,
+    step: AdvanceStep<P>,
 }
 
-/// The end of advancing: the transition is over, or another one is under way. The root says which.
+/// The outcome of advancing: the transition is over, or another one is under way. The root says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AdvanceEnd;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Step<P> {
-    /// Activation: room for a companion; the tokens of those before it, none for those that are made.
+enum AdvanceStep<P> {
+    /// Activation: places this companion. The tokens of those before it; `None` for those that are filled.
     Place(u64, Vec<Option<Token>>),
-    /// Somebody else has made room, or made it.
+    /// Another caller has placed this companion or filled it: reads which.
     LookPlaced(u64, Vec<Option<Token>>),
     /// The frozen collection, and whether its activation is still under way.
     ReadWhole(Vec<Option<Token>>),
-    /// One part of it.
+    /// Fills a companion with its part of the collection.
     Fill(u64, Token, P, Vec<Option<Token>>),
 
     /// Split: places the new companion of this one's pair.
     PlaceHalf(u64),
     LookHalf(u64),
-    /// This one is frozen and read.
+    /// Freezes this companion and reads its content.
     FreezeToSplit(u64, Option<Token>),
     FillHalf(u64, P, Token),
     RemoveMoved(u64, P),
 
-    /// Merge: whether this one has absorbed the other of its pair.
+    /// Merge: reads whether this companion has absorbed the other one of its pair.
     LookAbsorbed(u64, Again),
     FreezeHalf(u64, Again),
     Absorb(u64, P),
     DeleteHalf(u64),
 
-    /// Back to one record.
+    /// Deactivation: freezes the only companion.
     FreezeOnly,
     RestoreToRoot(P),
     DeleteOnly,
@@ -58,11 +58,11 @@ enum Step<P> {
 
     /// Root: the transition is over.
     Finish,
-    /// A companion was not there: is the transition?
+    /// A companion was missing: reads the root, to see whether the transition is still under way.
     Missing(u64),
 }
 
-/// Whether the same was tried before.
+/// Whether a step was taken before for the same companion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Again {
     No,
@@ -74,18 +74,18 @@ impl<P: Clone> Advance<P> {
     pub(crate) fn new(root: &Root, has_bin: bool, token: Token) -> Option<Self> {
         let step = match root.scheme {
             Scheme::Unsharded | Scheme::Active { .. } => return None,
-            Scheme::Activating { .. } => Step::Place(0, Vec::new()),
-            Scheme::Splitting { .. } => Step::PlaceHalf(0),
-            Scheme::Merging { .. } => Step::LookAbsorbed(0, Again::No),
-            Scheme::Deactivating if has_bin => Step::DeleteOnly,
-            Scheme::Deactivating => Step::FreezeOnly,
-            Scheme::Deleting { .. } => Step::Delete(0),
+            Scheme::Activating { .. } => AdvanceStep::Place(0, Vec::new()),
+            Scheme::Splitting { .. } => AdvanceStep::PlaceHalf(0),
+            Scheme::Merging { .. } => AdvanceStep::LookAbsorbed(0, Again::No),
+            Scheme::Deactivating if has_bin => AdvanceStep::DeleteOnly,
+            Scheme::Deactivating => AdvanceStep::FreezeOnly,
+            Scheme::Deleting { .. } => AdvanceStep::Delete(0),
         };
         let root = root.clone();
         Some(Self { root, token, step })
     }
 
-    /// A step within another machine, which goes on with what is left of the transition; `None`: it is over.
+    /// Takes a reply within another machine, and continues that with what is left of the transition; `None`: it is over.
     pub(crate) fn then<K: Kind<Part = P>, M, O>(
         self,
         reply: Reply<K>,
@@ -98,7 +98,7 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// How many companions this transition goes through.
+    /// Returns how many companions this transition goes through.
     const fn of(&self) -> u64 {
         match self.root.scheme {
             Scheme::Activating { shards } | Scheme::Deleting { shards } => shards,
@@ -108,7 +108,7 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    /// What a companion is once this transition has passed it.
+    /// Returns what a companion says of itself once this transition has passed it.
     const fn new_companion(&self) -> Companion {
         let shards = match self.root.scheme {
             Scheme::Splitting { from } => from * 2,
@@ -125,7 +125,7 @@ impl<P: Clone> Advance<P> {
         shard + self.of()
     }
 
-    /// What the root says at the end.
+    /// Returns what the root says at the end of this transition.
     const fn target(&self) -> Scheme {
         match self.root.scheme {
             Scheme::Activating { shards } => Scheme::Active { shards },
@@ -135,16 +135,20 @@ impl<P: Clone> Advance<P> {
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, AdvanceEnd> {
+    fn go(self, step: AdvanceStep<P>) -> Progress<Self, AdvanceEnd> {
         Progress::Next(Self { step, ..self })
     }
 
-    /// Where a pass over the companions goes on behind this one.
-    fn behind(self, shard: u64, step: impl FnOnce(u64) -> Step<P>) -> Progress<Self, AdvanceEnd> {
+    /// Goes on with the companion after this one, or ends the transition after the last one.
+    fn behind(
+        self,
+        shard: u64,
+        step: impl FnOnce(u64) -> AdvanceStep<P>,
+    ) -> Progress<Self, AdvanceEnd> {
         if shard + 1 < self.of() {
             self.go(step(shard + 1))
         } else {
-            self.go(Step::Finish)
+            self.go(AdvanceStep::Finish)
         }
     }
 
@@ -156,9 +160,9 @@ impl<P: Clone> Advance<P> {
     ) -> Progress<Self, AdvanceEnd> {
         tokens.push(token);
         if shard + 1 < self.of() {
-            self.go(Step::Place(shard + 1, tokens))
+            self.go(AdvanceStep::Place(shard + 1, tokens))
         } else {
-            self.go(Step::ReadWhole(tokens))
+            self.go(AdvanceStep::ReadWhole(tokens))
         }
     }
 
@@ -169,8 +173,8 @@ impl<P: Clone> Advance<P> {
             .zip(0..)
             .skip_while(|(_, shard)| *shard < from);
         match unfilled.find_map(|(token, shard)| token.map(|token| (shard, token))) {
-            Some((shard, token)) => self.go(Step::Fill(shard, token, whole, tokens)),
-            None => self.go(Step::Finish),
+            Some((shard, token)) => self.go(AdvanceStep::Fill(shard, token, whole, tokens)),
+            None => self.go(AdvanceStep::Finish),
         }
     }
 
@@ -191,7 +195,7 @@ impl<P: Clone> Advance<P> {
             },
             // It was there a moment ago: another transition has passed, or somebody interferes.
             Reply::NotFound | Reply::FilteredOut => Err(Progress::Next(Self {
-                step: Step::Missing(shard),
+                step: AdvanceStep::Missing(shard),
                 ..self.clone()
             })),
         }
@@ -204,7 +208,7 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
     fn request(&self) -> Request<K> {
         let epoch = self.root.epoch;
         let older = || Precondition::OlderThan(epoch);
-        let at = |shard: u64| Place::Companion(self.root.keys, shard);
+        let at = |shard: u64| RecordRef::Companion(self.root.keys, shard);
         let bears = || Precondition::Bears(self.root.description.clone());
         let place = |shard| {
             let edit = Edit::Place(self.new_companion(), self.token);
@@ -220,67 +224,69 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
         };
         let look = |shard| Request::read(at(shard), Read::State);
         match &self.step {
-            Step::Place(shard, _) => place(*shard),
-            Step::LookPlaced(shard, _) => look(*shard),
-            Step::ReadWhole(_) => Request::read(Place::Root, Read::Content),
-            Step::Fill(shard, token, whole, _) => {
+            AdvanceStep::Place(shard, _) => place(*shard),
+            AdvanceStep::LookPlaced(shard, _) => look(*shard),
+            AdvanceStep::ReadWhole(_) => Request::read(RecordRef::Root, Read::Content),
+            AdvanceStep::Fill(shard, token, whole, _) => {
                 fill(*shard, K::part(whole, self.of(), *shard), *token)
             }
-            Step::PlaceHalf(shard) => place(self.half(*shard)),
-            Step::LookHalf(shard) => look(self.half(*shard)),
-            Step::FreezeToSplit(shard, _) => freeze(*shard),
-            Step::FillHalf(shard, whole, token) => {
+            AdvanceStep::PlaceHalf(shard) => place(self.half(*shard)),
+            AdvanceStep::LookHalf(shard) => look(self.half(*shard)),
+            AdvanceStep::FreezeToSplit(shard, _) => freeze(*shard),
+            AdvanceStep::FillHalf(shard, whole, token) => {
                 let half = self.half(*shard);
                 fill(half, K::part(whole, self.of() * 2, half), *token)
             }
-            Step::RemoveMoved(shard, whole) => {
+            AdvanceStep::RemoveMoved(shard, whole) => {
                 let moved = K::part(whole, self.of() * 2, self.half(*shard));
                 let edit = Edit::RemoveMoved(moved, self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
-            Step::LookAbsorbed(shard, _) => look(*shard),
-            Step::FreezeHalf(shard, _) => freeze(self.half(*shard)),
-            Step::Absorb(shard, half) => {
+            AdvanceStep::LookAbsorbed(shard, _) => look(*shard),
+            AdvanceStep::FreezeHalf(shard, _) => freeze(self.half(*shard)),
+            AdvanceStep::Absorb(shard, half) => {
                 let edit = Edit::Absorb(half.clone(), self.new_companion());
                 Request::write(at(*shard), older(), edit)
             }
-            Step::DeleteHalf(shard) => Request::write(at(self.half(*shard)), older(), Edit::Delete),
-            Step::FreezeOnly => freeze(0),
-            Step::RestoreToRoot(whole) => {
-                // Twice is as good as once: while this precondition holds, nobody writes either of them.
-                Request::write(Place::Root, bears(), Edit::RestoreToRoot(whole.clone()))
+            AdvanceStep::DeleteHalf(shard) => {
+                Request::write(at(self.half(*shard)), older(), Edit::Delete)
             }
-            Step::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
-            Step::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
-            Step::Finish => {
+            AdvanceStep::FreezeOnly => freeze(0),
+            AdvanceStep::RestoreToRoot(whole) => {
+                // Twice is as good as once: while this precondition holds, nobody writes either of them.
+                Request::write(RecordRef::Root, bears(), Edit::RestoreToRoot(whole.clone()))
+            }
+            AdvanceStep::DeleteOnly => Request::write(at(0), older(), Edit::Delete),
+            AdvanceStep::Delete(shard) => Request::write(at(*shard), older(), Edit::Delete),
+            AdvanceStep::Finish => {
                 let edit = match self.root.scheme {
                     Scheme::Activating { .. } | Scheme::Deleting { .. } => {
                         Edit::FinishAndRemoveBin(self.target())
                     }
                     _ => Edit::Finish(self.target()),
                 };
-                Request::write(Place::Root, bears(), edit)
+                Request::write(RecordRef::Root, bears(), edit)
             }
-            Step::Missing(_) => Request::read(Place::Root, Read::State),
+            AdvanceStep::Missing(_) => Request::read(RecordRef::Root, Read::State),
         }
     }
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, AdvanceEnd> {
         // The end is a placeholder here: every arm below sets the next step.
-        let step = std::mem::replace(&mut self.step, Step::Finish);
+        let step = std::mem::replace(&mut self.step, AdvanceStep::Finish);
         match step {
-            Step::Place(shard, tokens) => match reply {
+            AdvanceStep::Place(shard, tokens) => match reply {
                 Reply::Done(_) => {
                     let token = self.token;
                     self.placed(shard, tokens, Some(token))
                 }
-                _ => self.go(Step::LookPlaced(shard, tokens)),
+                _ => self.go(AdvanceStep::LookPlaced(shard, tokens)),
             },
-            Step::LookPlaced(shard, tokens) => match self.found(shard, reply) {
+            AdvanceStep::LookPlaced(shard, tokens) => match self.found(shard, reply) {
                 Ok(token) => self.placed(shard, tokens, token),
                 Err(end) => end,
             },
-            Step::ReadWhole(tokens) => match reply {
+            AdvanceStep::ReadWhole(tokens) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) || !keeps(Rule::Evidence) => {
                     if seen.root.is_as(&self.root) {
                         // Other collections of the record may have changed meanwhile.
@@ -293,102 +299,104 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
                 }
                 _ => Progress::Done(AdvanceEnd),
             },
-            Step::Fill(shard, _, whole, tokens) => match reply {
-                Reply::NotFound => self.go(Step::Missing(shard)),
+            AdvanceStep::Fill(shard, _, whole, tokens) => match reply {
+                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
                 _ => self.fill(shard + 1, whole, tokens),
             },
 
-            Step::PlaceHalf(shard) => match reply {
+            AdvanceStep::PlaceHalf(shard) => match reply {
                 Reply::Done(_) => {
                     let token = Some(self.token);
-                    self.go(Step::FreezeToSplit(shard, token))
+                    self.go(AdvanceStep::FreezeToSplit(shard, token))
                 }
-                _ => self.go(Step::LookHalf(shard)),
+                _ => self.go(AdvanceStep::LookHalf(shard)),
             },
-            Step::LookHalf(shard) => match self.found(self.half(shard), reply) {
-                Ok(token) => self.go(Step::FreezeToSplit(shard, token)),
+            AdvanceStep::LookHalf(shard) => match self.found(self.half(shard), reply) {
+                Ok(token) => self.go(AdvanceStep::FreezeToSplit(shard, token)),
                 Err(end) => end,
             },
-            Step::FreezeToSplit(shard, token) => match (reply, token) {
-                (Reply::NotFound, _) => self.go(Step::Missing(shard)),
-                (Reply::FilteredOut, _) => self.behind(shard, Step::PlaceHalf),
+            AdvanceStep::FreezeToSplit(shard, token) => match (reply, token) {
+                (Reply::NotFound, _) => self.go(AdvanceStep::Missing(shard)),
+                (Reply::FilteredOut, _) => self.behind(shard, AdvanceStep::PlaceHalf),
                 (Reply::Done(seen), token) => match (seen.content, token) {
-                    (None, _) => self.go(Step::Missing(shard)),
-                    (Some(whole), Some(token)) => self.go(Step::FillHalf(shard, whole, token)),
-                    (Some(whole), None) => self.go(Step::RemoveMoved(shard, whole)),
+                    (None, _) => self.go(AdvanceStep::Missing(shard)),
+                    (Some(whole), Some(token)) => {
+                        self.go(AdvanceStep::FillHalf(shard, whole, token))
+                    }
+                    (Some(whole), None) => self.go(AdvanceStep::RemoveMoved(shard, whole)),
                 },
             },
-            Step::FillHalf(shard, whole, _) => match reply {
+            AdvanceStep::FillHalf(shard, whole, _) => match reply {
                 Reply::NotFound => {
                     let half = self.half(shard);
-                    self.go(Step::Missing(half))
+                    self.go(AdvanceStep::Missing(half))
                 }
-                _ => self.go(Step::RemoveMoved(shard, whole)),
+                _ => self.go(AdvanceStep::RemoveMoved(shard, whole)),
             },
-            Step::RemoveMoved(shard, _) => match reply {
-                Reply::NotFound => self.go(Step::Missing(shard)),
-                _ => self.behind(shard, Step::PlaceHalf),
+            AdvanceStep::RemoveMoved(shard, _) => match reply {
+                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
+                _ => self.behind(shard, AdvanceStep::PlaceHalf),
             },
 
-            Step::LookAbsorbed(shard, again) => match reply {
+            AdvanceStep::LookAbsorbed(shard, again) => match reply {
                 Reply::Done(seen) => match seen.companion {
                     Some((companion, _)) if companion.epoch < self.root.epoch => {
-                        self.go(Step::FreezeHalf(shard, again))
+                        self.go(AdvanceStep::FreezeHalf(shard, again))
                     }
                     Some((companion, _)) if companion.epoch == self.root.epoch => {
-                        self.go(Step::DeleteHalf(shard))
+                        self.go(AdvanceStep::DeleteHalf(shard))
                     }
-                    _ => self.go(Step::Missing(shard)),
+                    _ => self.go(AdvanceStep::Missing(shard)),
                 },
-                _ => self.go(Step::Missing(shard)),
+                _ => self.go(AdvanceStep::Missing(shard)),
             },
-            Step::FreezeHalf(shard, again) => match (reply, again) {
+            AdvanceStep::FreezeHalf(shard, again) => match (reply, again) {
                 (Reply::Done(seen), _) => match seen.content {
-                    Some(half) => self.go(Step::Absorb(shard, half)),
+                    Some(half) => self.go(AdvanceStep::Absorb(shard, half)),
                     None => {
                         let half = self.half(shard);
-                        self.go(Step::Missing(half))
+                        self.go(AdvanceStep::Missing(half))
                     }
                 },
                 // Somebody else has taken it in and deleted it, which shows in the other one.
-                (_, Again::No) => self.go(Step::LookAbsorbed(shard, Again::Yes)),
+                (_, Again::No) => self.go(AdvanceStep::LookAbsorbed(shard, Again::Yes)),
                 (_, Again::Yes) => {
                     let half = self.half(shard);
-                    self.go(Step::Missing(half))
+                    self.go(AdvanceStep::Missing(half))
                 }
             },
-            Step::Absorb(shard, _) => match reply {
-                Reply::NotFound => self.go(Step::Missing(shard)),
-                _ => self.go(Step::DeleteHalf(shard)),
+            AdvanceStep::Absorb(shard, _) => match reply {
+                Reply::NotFound => self.go(AdvanceStep::Missing(shard)),
+                _ => self.go(AdvanceStep::DeleteHalf(shard)),
             },
-            Step::DeleteHalf(shard) => {
-                self.behind(shard, |shard| Step::LookAbsorbed(shard, Again::No))
+            AdvanceStep::DeleteHalf(shard) => {
+                self.behind(shard, |shard| AdvanceStep::LookAbsorbed(shard, Again::No))
             }
 
-            Step::FreezeOnly => match reply {
+            AdvanceStep::FreezeOnly => match reply {
                 Reply::Done(seen) => match seen.content {
-                    Some(whole) => self.go(Step::RestoreToRoot(whole)),
-                    None => self.go(Step::Missing(0)),
+                    Some(whole) => self.go(AdvanceStep::RestoreToRoot(whole)),
+                    None => self.go(AdvanceStep::Missing(0)),
                 },
-                _ => self.go(Step::Missing(0)),
+                _ => self.go(AdvanceStep::Missing(0)),
             },
-            Step::RestoreToRoot(_) => match reply {
-                Reply::Done(_) => self.go(Step::DeleteOnly),
-                _ if !keeps(Rule::RestoreBeforeDelete) => self.go(Step::DeleteOnly),
+            AdvanceStep::RestoreToRoot(_) => match reply {
+                Reply::Done(_) => self.go(AdvanceStep::DeleteOnly),
+                _ if !keeps(Rule::RestoreBeforeDelete) => self.go(AdvanceStep::DeleteOnly),
                 // The transition is over, or another collection of the record has changed: the companion stays until the
                 // root is seen to have its content.
                 _ => Progress::Done(AdvanceEnd),
             },
-            Step::DeleteOnly => self.go(Step::Finish),
+            AdvanceStep::DeleteOnly => self.go(AdvanceStep::Finish),
 
-            Step::Delete(shard) => self.behind(shard, Step::Delete),
+            AdvanceStep::Delete(shard) => self.behind(shard, AdvanceStep::Delete),
 
-            Step::Finish => Progress::Done(AdvanceEnd),
-            Step::Missing(shard) => match reply {
+            AdvanceStep::Finish => Progress::Done(AdvanceEnd),
+            AdvanceStep::Missing(shard) => match reply {
                 Reply::Done(seen) if seen.root.is_as(&self.root) => {
                     if self.root.scheme == Scheme::Deactivating && seen.has_bin {
                         // Somebody else has put it back in the meantime.
-                        self.go(Step::DeleteOnly)
+                        self.go(AdvanceStep::DeleteOnly)
                     } else {
                         Progress::Failed(Failure::Missing(shard))
                     }
@@ -398,24 +406,24 @@ impl<K: Kind> Machine<K> for Advance<K::Part> {
         }
     }
 
-    fn transition(&self) -> Option<(Scheme, Done)> {
-        let of = self.of();
+    fn transition(&self) -> Option<(Scheme, TransitionProgress)> {
+        let total = self.of();
         let done = match &self.step {
-            Step::Place(..) | Step::LookPlaced(..) | Step::ReadWhole(_) => 0,
-            Step::Fill(shard, ..)
-            | Step::PlaceHalf(shard)
-            | Step::LookHalf(shard)
-            | Step::FreezeToSplit(shard, _)
-            | Step::FillHalf(shard, ..)
-            | Step::RemoveMoved(shard, _)
-            | Step::LookAbsorbed(shard, _)
-            | Step::FreezeHalf(shard, _)
-            | Step::Absorb(shard, _)
-            | Step::DeleteHalf(shard)
-            | Step::Delete(shard) => *shard,
-            Step::FreezeOnly | Step::RestoreToRoot(_) | Step::Missing(_) => 0,
-            Step::DeleteOnly | Step::Finish => of,
+            AdvanceStep::Place(..) | AdvanceStep::LookPlaced(..) | AdvanceStep::ReadWhole(_) => 0,
+            AdvanceStep::Fill(shard, ..)
+            | AdvanceStep::PlaceHalf(shard)
+            | AdvanceStep::LookHalf(shard)
+            | AdvanceStep::FreezeToSplit(shard, _)
+            | AdvanceStep::FillHalf(shard, ..)
+            | AdvanceStep::RemoveMoved(shard, _)
+            | AdvanceStep::LookAbsorbed(shard, _)
+            | AdvanceStep::FreezeHalf(shard, _)
+            | AdvanceStep::Absorb(shard, _)
+            | AdvanceStep::DeleteHalf(shard)
+            | AdvanceStep::Delete(shard) => *shard,
+            AdvanceStep::FreezeOnly | AdvanceStep::RestoreToRoot(_) | AdvanceStep::Missing(_) => 0,
+            AdvanceStep::DeleteOnly | AdvanceStep::Finish => total,
         };
-        Some((self.root.scheme, Done { done, of }))
+        Some((self.root.scheme, TransitionProgress { done, total }))
     }
 }

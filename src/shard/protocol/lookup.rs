@@ -1,38 +1,38 @@
-//! A read of one child. It reads through transitions, and advances only those whose companions keep changing.
+//! A read of one element. It reads through transitions, and advances only those whose companions keep changing.
 
 use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::view::{PATIENCE, Source, in_root};
-use super::write::ChildResult;
+use super::write::ElementResult;
 use super::{
-    Companion, CompanionState, Failure, Kind, Machine, Neighbors, Observation, Place, Precondition,
-    Progress, Read, Reply, Request, Root, Route, RouteHint, Token,
+    Companion, CompanionState, Failure, Kind, Machine, Neighbors, Observation, Precondition,
+    Progress, Read, RecordRef, Reply, Request, Root, Route, RouteHint, Token,
 };
-use crate::shard::route::shard;
+use crate::shard::element_hash::shard;
 use crate::shard::scheme::Scheme;
 
-/// A read of the child of a hash.
+/// A read of the element of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lookup<K: Kind> {
     hash: u64,
     act: K::Act,
     token: Token,
-    /// A route whose companion would not tell, and what is wrong with it, should the root still say so.
+    /// A route whose companion did not answer, and what is wrong if the root still says that route.
     refused: Option<(Route, Failure)>,
     patience: u8,
-    step: Step<K::Part>,
+    step: LookupStep<K::Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Step<P> {
-    /// The root, if the collection is in it: cheaper than to read what it is.
+enum LookupStep<P> {
+    /// Reads the root's bin, if the collection is unsharded: cheaper than reading the description first.
     Unsharded(Neighbors),
     ReadRoot,
-    /// By a route that is remembered, or was read in the root.
+    /// Reads the companion of a route that is remembered, or was read in the root.
     Companion(Route, Origin),
-    /// In a transition: where the child is by the smaller number of shards.
+    /// In a transition: reads the companion of the element by the smaller number of shards.
     Low(Root),
-    /// In a transition: where it is by the greater one.
+    /// In a transition: reads the companion of the element by the greater number of shards.
     High(Root),
     Advance(Advance<P>),
 }
@@ -51,7 +51,7 @@ impl Origin {
 }
 
 impl<K: Kind> Lookup<K> {
-    /// `remembered`: where it was last time.
+    /// `remembered`: where the collection was at the last call.
     pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
         Self {
             hash,
@@ -60,39 +60,39 @@ impl<K: Kind> Lookup<K> {
             refused: None,
             patience: PATIENCE,
             step: match remembered {
-                RouteHint::Unknown => Step::ReadRoot,
-                RouteHint::Unsharded(neighbors) => Step::Unsharded(neighbors),
-                RouteHint::Sharded(route) => Step::Companion(route, Origin::RouteHint),
+                RouteHint::Unknown => LookupStep::ReadRoot,
+                RouteHint::Unsharded(neighbors) => LookupStep::Unsharded(neighbors),
+                RouteHint::Sharded(route) => LookupStep::Companion(route, Origin::RouteHint),
             },
         }
     }
 
-    fn go(self, step: Step<K::Part>) -> Progress<Self, ChildResult<K::Answer>> {
+    fn go(self, step: LookupStep<K::Part>) -> Progress<Self, ElementResult<K::Answer>> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn again(mut self) -> Progress<Self, ChildResult<K::Answer>> {
+    fn again(mut self) -> Progress<Self, ElementResult<K::Answer>> {
         self.patience = self.patience.saturating_sub(1);
-        self.go(Step::ReadRoot)
+        self.go(LookupStep::ReadRoot)
     }
 
     const fn found(
         answer: Option<K::Answer>,
         remembered: RouteHint,
-    ) -> Progress<Self, ChildResult<K::Answer>> {
-        Progress::Done(ChildResult { answer, remembered })
+    ) -> Progress<Self, ElementResult<K::Answer>> {
+        Progress::Done(ElementResult { answer, remembered })
     }
 
-    fn judge(mut self, seen: Observation<K>) -> Progress<Self, ChildResult<K::Answer>> {
+    fn judge(mut self, seen: Observation<K>) -> Progress<Self, ElementResult<K::Answer>> {
         let root = seen.root;
         let deleting = matches!(root.scheme, Scheme::Deleting { .. });
         if in_root(&root, seen.has_bin) || deleting && !keeps(Rule::ReadersAdvanceDeletion) {
-            return Self::found(seen.answer, RouteHint::of(&root));
+            return Self::found(seen.answer, root.route_hint());
         }
-        if let Some(route) = Route::of(&root) {
+        if let Some(route) = root.route() {
             return match self.refused {
                 Some((refused, failure)) if refused == route => Progress::Failed(failure),
-                _ => self.go(Step::Companion(route, Origin::Root)),
+                _ => self.go(LookupStep::Companion(route, Origin::Root)),
             };
         }
         if (deleting || self.patience == 0)
@@ -100,12 +100,12 @@ impl<K: Kind> Lookup<K> {
         {
             self.token = self.token.next();
             self.patience = PATIENCE;
-            return self.go(Step::Advance(advance));
+            return self.go(LookupStep::Advance(advance));
         }
-        self.go(Step::Low(root))
+        self.go(LookupStep::Low(root))
     }
 
-    /// The smaller and the greater number of shards of a transition.
+    /// Returns the smaller and the greater number of shards of a transition.
     const fn shards(root: &Root) -> (u64, u64) {
         match root.scheme {
             Scheme::Splitting { from } => (from, from * 2),
@@ -123,7 +123,7 @@ impl<K: Kind> Lookup<K> {
     }
 }
 
-/// A companion that has content, and what it has answered.
+/// A companion that has content, and its answer.
 fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
@@ -135,19 +135,21 @@ fn looked_at<K: Kind>(reply: Reply<K>) -> Option<(Companion, Option<K::Answer>)>
 }
 
 impl<K: Kind> Machine<K> for Lookup<K> {
-    type Outcome = ChildResult<K::Answer>;
+    type Outcome = ElementResult<K::Answer>;
 
     fn request(&self) -> Request<K> {
         let at = |keys, shard| {
-            let place = Place::Companion(keys, shard);
+            let place = RecordRef::Companion(keys, shard);
             Request::read(place, Read::User(self.act.clone()))
         };
         match &self.step {
-            Step::Unsharded(neighbors) => Request::read(Place::Root, Read::User(self.act.clone()))
-                .on_condition(Precondition::Unsharded(*neighbors)),
-            Step::ReadRoot => Request::read(Place::Root, Read::User(self.act.clone())),
-            Step::Companion(route, origin) => {
-                let request = at(route.keys, shard(self.hash, route.shards));
+            LookupStep::Unsharded(neighbors) => {
+                Request::read(RecordRef::Root, Read::User(self.act.clone()))
+                    .on_condition(Precondition::Unsharded(*neighbors))
+            }
+            LookupStep::ReadRoot => Request::read(RecordRef::Root, Read::User(self.act.clone())),
+            LookupStep::Companion(route, origin) => {
+                let request = at(route.keys, route.shard_of(self.hash));
                 if origin.takes_frozen() {
                     request
                 } else {
@@ -155,27 +157,27 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                     request.on_condition(Precondition::Live(route.companion()))
                 }
             }
-            Step::Low(root) => at(root.keys, self.low(root)),
-            Step::High(root) => at(root.keys, self.high(root)),
-            Step::Advance(advance) => advance.request(),
+            LookupStep::Low(root) => at(root.keys, self.low(root)),
+            LookupStep::High(root) => at(root.keys, self.high(root)),
+            LookupStep::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ChildResult<K::Answer>> {
-        match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Unsharded(neighbors) => match reply {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ElementResult<K::Answer>> {
+        match std::mem::replace(&mut self.step, LookupStep::ReadRoot) {
+            LookupStep::Unsharded(neighbors) => match reply {
                 Reply::Done(seen) => Self::found(seen.answer, RouteHint::Unsharded(neighbors)),
                 Reply::NotFound => Self::found(None, RouteHint::default()),
-                Reply::FilteredOut => self.go(Step::ReadRoot),
+                Reply::FilteredOut => self.go(LookupStep::ReadRoot),
             },
-            Step::ReadRoot => match reply {
+            LookupStep::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen),
                 _ => Self::found(None, RouteHint::default()),
             },
-            Step::Companion(route, origin) => {
+            LookupStep::Companion(route, origin) => {
                 let source = Source::Companion {
                     keys: route.keys,
-                    shard: shard(self.hash, route.shards),
+                    shard: route.shard_of(self.hash),
                     companion: route.companion(),
                     frozen_too: origin.takes_frozen(),
                 };
@@ -185,44 +187,44 @@ impl<K: Kind> Machine<K> for Lookup<K> {
                     Err(failure) => {
                         // What was filtered out is looked at, should the root still say the same.
                         self.refused = (!filtered_out).then_some((route, failure));
-                        self.go(Step::ReadRoot)
+                        self.go(LookupStep::ReadRoot)
                     }
                 }
             }
-            Step::Low(root) => match looked_at(reply) {
+            LookupStep::Low(root) => match looked_at(reply) {
                 Some((companion, answer)) if companion.epoch <= root.epoch => {
                     // Whether everything of both halves is in this one.
                     let old = companion.epoch < root.epoch;
                     let both = old != matches!(root.scheme, Scheme::Merging { .. });
                     if both || self.low(&root) == self.high(&root) {
-                        Self::found(answer, RouteHint::of(&root))
+                        Self::found(answer, root.route_hint())
                     } else {
-                        self.go(Step::High(root))
+                        self.go(LookupStep::High(root))
                     }
                 }
                 _ => self.again(),
             },
-            Step::High(root) => {
+            LookupStep::High(root) => {
                 let splitting = matches!(root.scheme, Scheme::Splitting { .. });
                 match looked_at(reply) {
                     Some((companion, answer))
                         if splitting == (companion.epoch == root.epoch)
                             && companion.epoch <= root.epoch =>
                     {
-                        Self::found(answer, RouteHint::of(&root))
+                        Self::found(answer, root.route_hint())
                     }
                     _ => self.again(),
                 }
             }
-            Step::Advance(advance) => advance.then(reply, |advance| {
-                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
+            LookupStep::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(LookupStep::ReadRoot, LookupStep::Advance))
             }),
         }
     }
 
-    fn transition(&self) -> Option<(Scheme, super::Done)> {
+    fn transition(&self) -> Option<(Scheme, super::TransitionProgress)> {
         match &self.step {
-            Step::Advance(advance) => Machine::<K>::transition(advance),
+            LookupStep::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@
 //! executes it on a map, and a test holds the two together. A machine may stop for ever after any step; others go on.
 //!
 //! * [`advance`]: carries a transition to its end. [`start`]: starts one.
-//! * [`write`]: a write to one child. [`lookup`]: a read of one child. [`view`]: which records together are the collection.
+//! * [`write`]: a write to one element. [`lookup`]: a read of one element. [`view`]: which records together are the collection.
 //! * `model`: every interleaving of several machines.
 
 pub(crate) mod advance;
@@ -21,39 +21,30 @@ use std::fmt::Debug;
 
 use super::companion_key::KeyForm;
 use super::description::{Description, SharedDescription};
+pub(crate) use super::route::{Neighbors, Route, RouteHint};
 use super::scheme::{Companion, Epoch, Scheme};
 use crate::Result;
 use crate::record::BinName;
 
-/// What a collection is made of: that of a real store, or a handful of bits in the model.
+/// The content of a collection and what is done with it: values in a real store, a few bits in the model.
 pub(crate) trait Kind: Clone + Debug {
     /// The content of a collection, or of a part of it.
     type Part: Clone + Debug;
-    /// What a caller does with the collection in one record.
+    /// What a caller reads or changes of the collection in one record.
     type Act: Clone + Debug;
-    /// What that has answered.
+    /// The result of an act.
     type Answer: Clone + Debug;
 
-    /// What of it lives in this shard of so many.
+    /// Returns the part of a collection's content that lives in a shard, if there are this many.
     fn part(whole: &Self::Part, shards: u64, shard: u64) -> Self::Part;
 }
 
-/// A record of the collection.
+/// Names a record of the collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Place {
+pub(crate) enum RecordRef {
     Root,
-    /// How it is called, and its number.
+    /// The form of its key, and its number.
     Companion(KeyForm, u64),
-}
-
-/// Whether other collections of the record are sharded, as far as is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Neighbors {
-    /// None of them is: the cheapest precondition.
-    #[default]
-    None,
-    /// Some may be.
-    Sharded,
 }
 
 /// What must hold for a record that exists: otherwise the reply is [`Reply::FilteredOut`].
@@ -76,7 +67,7 @@ pub(crate) enum Precondition {
 }
 
 impl Precondition {
-    /// The description that a change of the root begins from.
+    /// Returns the description that a change of the root begins from.
     pub(crate) fn description(&self) -> SharedDescription {
         match self {
             Self::Bears(description) | Self::Bare(description) => description.clone(),
@@ -85,12 +76,12 @@ impl Precondition {
     }
 }
 
-/// What is changed. Nothing but [`Edit::User`], [`Edit::Mark`] and [`Edit::Place`] creates a record.
+/// What a request changes. Nothing but [`Edit::User`], [`Edit::Mark`] and [`Edit::Place`] creates a record.
 #[derive(Clone, Debug)]
 pub(crate) enum Edit<K: Kind> {
-    /// Nothing.
+    /// The request only reads.
     None,
-    /// What the caller does.
+    /// The caller's own write.
     User(K::Act),
     /// Root: marks that a transition begins. The rest of the description is as in the precondition, here and below.
     Mark(Scheme, Epoch),
@@ -112,7 +103,7 @@ pub(crate) enum Edit<K: Kind> {
     RemoveMoved(K::Part, Companion),
     /// Companion: adds the content of the companion that is merged into it, at its new epoch.
     Absorb(K::Part, Companion),
-    /// Companion: deletes it.
+    /// Companion: deletes the record.
     Delete,
 }
 
@@ -133,14 +124,14 @@ pub(crate) enum Read<K: Kind> {
 /// One atomic operation on one record.
 #[derive(Clone, Debug)]
 pub(crate) struct Request<K: Kind> {
-    pub(crate) place: Place,
+    pub(crate) place: RecordRef,
     pub(crate) precondition: Precondition,
     pub(crate) edit: Edit<K>,
     pub(crate) read: Read<K>,
 }
 
 impl<K: Kind> Request<K> {
-    pub(crate) const fn read(place: Place, read: Read<K>) -> Self {
+    pub(crate) const fn read(place: RecordRef, read: Read<K>) -> Self {
         Self {
             place,
             precondition: Precondition::None,
@@ -157,7 +148,7 @@ impl<K: Kind> Request<K> {
         }
     }
 
-    pub(crate) const fn write(place: Place, precondition: Precondition, edit: Edit<K>) -> Self {
+    pub(crate) const fn write(place: RecordRef, precondition: Precondition, edit: Edit<K>) -> Self {
         Self {
             place,
             precondition,
@@ -174,16 +165,16 @@ pub(crate) enum Reply<K: Kind> {
     NotFound,
     /// The precondition does not hold.
     FilteredOut,
-    /// Done.
+    /// The edit is made, and this was read.
     Done(Observation<K>),
 }
 
 /// What a request has read. What it did not ask for is as in a record without bins.
 #[derive(Clone, Debug)]
 pub(crate) struct Observation<K: Kind> {
-    /// Of a root.
+    /// What a root says of the collection.
     pub(crate) root: Root,
-    /// Of a companion; `None` if the record is none of this collection.
+    /// What a companion says of itself; `None` if the record is none of this collection.
     pub(crate) companion: Option<(Companion, CompanionState)>,
     /// Whether the collection's bin is there.
     pub(crate) has_bin: bool,
@@ -193,7 +184,7 @@ pub(crate) struct Observation<K: Kind> {
 }
 
 impl<K: Kind> Observation<K> {
-    /// Before anything was read.
+    /// Returns an observation of a record without bins.
     pub(crate) fn nothing() -> Self {
         Self {
             root: Root::default(),
@@ -211,7 +202,7 @@ pub(crate) struct Root {
     pub(crate) scheme: Scheme,
     /// The collection's last transition; while it is in the root, the last one of any collection of the record.
     pub(crate) epoch: Epoch,
-    /// How its companions are called, or will be.
+    /// The form of its companions' keys, of those that will be made, too.
     pub(crate) keys: KeyForm,
     /// The collection, and the others of the record.
     pub(crate) description: SharedDescription,
@@ -235,12 +226,32 @@ impl Root {
         })
     }
 
-    /// Whether both say the same of the collection. Others may have changed.
+    /// Returns whether both say the same of the collection. Others of the record may have changed.
     pub(crate) fn is_as(&self, other: &Self) -> bool {
         (self.scheme, self.epoch) == (other.scheme, other.epoch)
     }
 
-    /// Whether other collections of the record are sharded, for a collection that is not.
+    /// Returns the companions of the collection, unless it is unsharded or in transition.
+    pub(crate) const fn route(&self) -> Option<Route> {
+        match self.scheme {
+            Scheme::Active { shards } => Some(Route {
+                shards,
+                epoch: self.epoch,
+                keys: self.keys,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Returns where the next call is to look for the collection first.
+    pub(crate) fn route_hint(&self) -> RouteHint {
+        match self.route() {
+            Some(route) => RouteHint::Sharded(route),
+            None => RouteHint::Unsharded(self.neighbors()),
+        }
+    }
+
+    /// Returns whether other collections of the record are sharded, for a collection that is not.
     pub(crate) fn neighbors(&self) -> Neighbors {
         if self.description.is_empty() {
             Neighbors::None
@@ -259,71 +270,15 @@ pub(crate) enum CompanionState {
     Placed(Token),
 }
 
-/// Names one making of a companion, never used twice. A companion is filled only by those who knew its token when they
+/// Identifies one attempt to make a companion; never used twice. A companion is filled only by those who knew its token when they
 /// found the transition still under way: whoever wakes up late leaves a husk at worst, which nobody reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Token(pub(crate) u64);
 
 impl Token {
-    /// The next one of the same machine.
+    /// Returns the next token of the same machine.
     pub(crate) const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
-    }
-}
-
-/// All the companions of a collection that is not in transition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Route {
-    pub(crate) shards: u64,
-    pub(crate) epoch: Epoch,
-    pub(crate) keys: KeyForm,
-}
-
-impl Route {
-    pub(crate) const fn companion(self) -> Companion {
-        Companion {
-            shards: self.shards,
-            epoch: self.epoch,
-        }
-    }
-
-    pub(crate) const fn of(root: &Root) -> Option<Self> {
-        match root.scheme {
-            Scheme::Active { shards } => Some(Self {
-                shards,
-                epoch: root.epoch,
-                keys: root.keys,
-            }),
-            _ => None,
-        }
-    }
-}
-
-/// Where a handle has found its collection last.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum RouteHint {
-    /// There was no record, or no call.
-    #[default]
-    Unknown,
-    /// In the root.
-    Unsharded(Neighbors),
-    /// In companions.
-    Sharded(Route),
-}
-
-impl RouteHint {
-    pub(crate) fn of(root: &Root) -> Self {
-        match Route::of(root) {
-            Some(route) => Self::Sharded(route),
-            None => Self::Unsharded(root.neighbors()),
-        }
-    }
-
-    pub(crate) const fn route(self) -> Option<Route> {
-        match self {
-            Self::Unknown | Self::Unsharded(_) => None,
-            Self::Sharded(route) => Some(route),
-        }
     }
 }
 
@@ -336,7 +291,7 @@ pub(crate) enum Failure {
     Collision(KeyForm, u64),
     /// The companion has no such bin.
     NoBin(u64),
-    /// The transition does not apply to this.
+    /// A split or a merge does not apply to a collection in this state.
     NotApplicable(Scheme),
     /// The collection cannot go back into the root: somebody else has made a bin of its name there.
     Foreign,
@@ -344,7 +299,7 @@ pub(crate) enum Failure {
     OtherForm,
 }
 
-/// What a machine does after a reply.
+/// What a machine does after a reply: it goes on, has an outcome, or fails.
 #[derive(Clone, Debug)]
 pub(crate) enum Progress<M, O> {
     Next(M),
@@ -364,14 +319,14 @@ pub(crate) trait Machine<K: Kind>: Sized {
     fn resume(self, reply: Reply<K>) -> Progress<Self, Self::Outcome>;
 
     /// Returns how far a transition has come, if the machine advances one.
-    fn transition(&self) -> Option<(Scheme, Done)> {
+    fn transition(&self) -> Option<(Scheme, TransitionProgress)> {
         None
     }
 }
 
-/// Companions that are done, of all that are to be.
+/// How many companions a transition has passed, of those that it goes through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Done {
+pub(crate) struct TransitionProgress {
     pub(crate) done: u64,
-    pub(crate) of: u64,
+    pub(crate) total: u64,
 }

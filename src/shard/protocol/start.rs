@@ -2,26 +2,26 @@
 
 use super::advance::Advance;
 use super::{
-    Done, Edit, Failure, Kind, Machine, Neighbors, Place, Precondition, Progress, Read, Reply,
-    Request, Root, Token,
+    Edit, Failure, Kind, Machine, Neighbors, Precondition, Progress, Read, RecordRef, Reply,
+    Request, Root, Token, TransitionProgress,
 };
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::scheme::{Epoch, Scheme};
 
-/// What is wanted.
+/// The state that a caller wants the collection to be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Goal {
-    /// That whatever is under way is over.
+    /// No transition under way.
     Advance,
     /// At least this many companions: activates, then splits until there are as many.
     Activate(u64),
-    /// Twice as many companions.
+    /// Twice as many companions as there are.
     Split,
-    /// Half as many.
+    /// Half as many companions as there are.
     Merge,
-    /// One record.
+    /// Unsharded, in the root.
     Deactivate,
-    /// No collection.
+    /// Deleted.
     Delete,
 }
 
@@ -33,30 +33,30 @@ pub(crate) struct Start<P> {
     token: Token,
     /// How many companions a split or merge is to end with, once that is known.
     target: Option<u64>,
-    /// Nothing is begun unless this is the collection's last transition.
+    /// If set, nothing is begun unless this is the number of the collection's last transition.
     only_at: Option<Epoch>,
     /// Whether a deletion was begun, or met under way. Its end is the end of ours: all that was there when we
     /// began is gone then, and what has come since must not be deleted again.
     deleted: bool,
-    /// The newest companion that lies about: if somebody has deleted the root alone, and made it anew, the clock may not
+    /// The highest epoch of companions that nobody reads: if somebody has deleted the root alone, and made it anew, the clock may not
     /// have moved since.
     newest: Epoch,
-    step: Step<P>,
+    step: StartStep<P>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Step<P> {
+enum StartStep<P> {
     ReadRoot,
-    /// Whether the key of a companion is free, up to a last one; then the root is marked.
+    /// Reads whether the key of a companion is free, up to a last one; then the root is marked.
     Check(u64, u64, Root, Scheme),
     Mark(Root, Scheme),
     Advance(Advance<P>),
-    /// The collection in the root is deleted.
+    /// Deletes the collection in the root.
     Clear(Neighbors),
 }
 
 impl<P: Clone> Start<P> {
-    /// `now_us`: the time, for the epoch.
+    /// `now_us`: the time in microseconds, from which the epoch is made.
     pub(crate) const fn new(goal: Goal, now_us: u64, token: Token) -> Self {
         Self {
             goal,
@@ -66,7 +66,7 @@ impl<P: Clone> Start<P> {
             only_at: None,
             deleted: false,
             newest: Epoch(0),
-            step: Step::ReadRoot,
+            step: StartStep::ReadRoot,
         }
     }
 
@@ -78,16 +78,16 @@ impl<P: Clone> Start<P> {
         }
     }
 
-    fn go(self, step: Step<P>) -> Progress<Self, Root> {
+    fn go(self, step: StartStep<P>) -> Progress<Self, Root> {
         Progress::Next(Self { step, ..self })
     }
 
     /// Marks a root, if the keys of new companions are free.
     fn check(self, from: u64, to: u64, root: Root, scheme: Scheme) -> Progress<Self, Root> {
         if from < to {
-            self.go(Step::Check(from, to, root, scheme))
+            self.go(StartStep::Check(from, to, root, scheme))
         } else {
-            self.go(Step::Mark(root, scheme))
+            self.go(StartStep::Mark(root, scheme))
         }
     }
 
@@ -112,11 +112,11 @@ impl<P: Clone> Start<P> {
             _ => None,
         };
         if let Some(shards) = shards {
-            return self.go(Step::Mark(root, Scheme::Deleting { shards }));
+            return self.go(StartStep::Mark(root, Scheme::Deleting { shards }));
         }
         if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Advance(advance));
+            return self.go(StartStep::Advance(advance));
         }
         match (self.goal, root.scheme) {
             (Goal::Activate(_), Scheme::Unsharded) if root.description.has_unknown_forms() => {
@@ -145,7 +145,7 @@ impl<P: Clone> Start<P> {
                 } else if shards <= target {
                     Progress::Done(root)
                 } else {
-                    self.go(Step::Mark(root, Scheme::Merging { from: shards }))
+                    self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
                 }
             }
             // Whoever advances a return takes a bin in the root for the collection, and deletes the companion.
@@ -153,16 +153,16 @@ impl<P: Clone> Start<P> {
                 Progress::Failed(Failure::Foreign)
             }
             (Goal::Deactivate, Scheme::Active { shards: 1 }) => {
-                self.go(Step::Mark(root, Scheme::Deactivating))
+                self.go(StartStep::Mark(root, Scheme::Deactivating))
             }
             (Goal::Deactivate, Scheme::Active { shards }) => {
-                self.go(Step::Mark(root, Scheme::Merging { from: shards }))
+                self.go(StartStep::Mark(root, Scheme::Merging { from: shards }))
             }
             (Goal::Delete, _) if self.deleted => Progress::Done(root),
             (Goal::Delete, Scheme::Active { shards }) => {
-                self.go(Step::Mark(root, Scheme::Deleting { shards }))
+                self.go(StartStep::Mark(root, Scheme::Deleting { shards }))
             }
-            (Goal::Delete, Scheme::Unsharded) => self.go(Step::Clear(root.neighbors())),
+            (Goal::Delete, Scheme::Unsharded) => self.go(StartStep::Clear(root.neighbors())),
             // A split or merge that has come this far was overtaken by others.
             (Goal::Split | Goal::Merge, _) if self.target.is_none() => {
                 Progress::Failed(Failure::NotApplicable(root.scheme))
@@ -177,11 +177,11 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Read::State),
-            Step::Check(shard, _, root, _) => {
-                Request::read(Place::Companion(root.keys, *shard), Read::State)
+            StartStep::ReadRoot => Request::read(RecordRef::Root, Read::State),
+            StartStep::Check(shard, _, root, _) => {
+                Request::read(RecordRef::Companion(root.keys, *shard), Read::State)
             }
-            Step::Mark(root, scheme) => {
+            StartStep::Mark(root, scheme) => {
                 let latest = root.description.latest();
                 let epoch = latest.max(self.newest).after(self.now_us);
                 let description = root.description.clone();
@@ -189,11 +189,11 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                     Scheme::Deactivating => Precondition::Bare(description),
                     _ => Precondition::Bears(description),
                 };
-                Request::write(Place::Root, precondition, Edit::Mark(*scheme, epoch))
+                Request::write(RecordRef::Root, precondition, Edit::Mark(*scheme, epoch))
             }
-            Step::Advance(advance) => advance.request(),
-            Step::Clear(neighbors) => Request::write(
-                Place::Root,
+            StartStep::Advance(advance) => advance.request(),
+            StartStep::Clear(neighbors) => Request::write(
+                RecordRef::Root,
                 Precondition::Unsharded(*neighbors),
                 Edit::Clear,
             ),
@@ -201,12 +201,12 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
     }
 
     fn resume(mut self, reply: Reply<K>) -> Progress<Self, Root> {
-        match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::ReadRoot => match reply {
+        match std::mem::replace(&mut self.step, StartStep::ReadRoot) {
+            StartStep::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
                 _ => self.judge(Root::default(), false),
             },
-            Step::Check(shard, to, root, scheme) => match reply {
+            StartStep::Check(shard, to, root, scheme) => match reply {
                 Reply::Done(seen) if seen.companion.is_none() => {
                     Progress::Failed(Failure::Collision(root.keys, shard))
                 }
@@ -219,7 +219,7 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                     self.check(shard + 1, to, root, scheme)
                 }
             },
-            Step::Mark(_, scheme) => {
+            StartStep::Mark(_, scheme) => {
                 let marked = matches!(reply, Reply::Done(_));
                 if marked {
                     // What is under way now is ours.
@@ -227,21 +227,21 @@ impl<K: Kind> Machine<K> for Start<K::Part> {
                 }
                 // Others may have carried it to its end before we look again.
                 self.deleted |= marked && matches!(scheme, Scheme::Deleting { .. });
-                self.go(Step::ReadRoot)
+                self.go(StartStep::ReadRoot)
             }
-            Step::Advance(advance) => advance.then(reply, |advance| {
-                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
+            StartStep::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(StartStep::ReadRoot, StartStep::Advance))
             }),
-            Step::Clear(_) => match reply {
-                Reply::FilteredOut => self.go(Step::ReadRoot),
+            StartStep::Clear(_) => match reply {
+                Reply::FilteredOut => self.go(StartStep::ReadRoot),
                 _ => Progress::Done(Root::default()),
             },
         }
     }
 
-    fn transition(&self) -> Option<(Scheme, Done)> {
+    fn transition(&self) -> Option<(Scheme, TransitionProgress)> {
         match &self.step {
-            Step::Advance(advance) => Machine::<K>::transition(advance),
+            StartStep::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

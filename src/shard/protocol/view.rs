@@ -1,13 +1,13 @@
 //! Which records together are the collection, and whether what one of them has answered still counts.
 //!
 //! A view is no snapshot. Each of its records is read for itself, and counts only while it is what the view says. So every
-//! child that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
+//! element that is there during the whole read is in exactly one of them, and none is that is absent during the whole read.
 
 use super::advance::Advance;
 use super::rules::{Rule, keeps};
 use super::{
-    Companion, CompanionState, Failure, Kind, Machine, Place, Progress, Read, Reply, Request, Root,
-    Route, Token,
+    Companion, CompanionState, Failure, Kind, Machine, Progress, Read, RecordRef, Reply, Request,
+    Root, Route, Token,
 };
 use crate::shard::companion_key::KeyForm;
 use crate::shard::description::SharedDescription;
@@ -21,13 +21,13 @@ pub(crate) const PATIENCE: u8 = 2;
 pub(crate) enum Source {
     /// The root, while the collection is in it.
     Root,
-    /// A companion, while it is this one.
+    /// A companion, while it is of this number of shards and epoch.
     Companion {
-        /// How it is called.
+        /// The form of its key.
         keys: KeyForm,
-        /// Its number.
+        /// The number of the companion.
         shard: u64,
-        /// What it must be.
+        /// The number of shards and the epoch that it must have.
         companion: Companion,
         /// Whether it may be frozen: only where the root was read for this view.
         frozen_too: bool,
@@ -35,17 +35,17 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(crate) const fn place(&self) -> Place {
+    pub(crate) const fn place(&self) -> RecordRef {
         match self {
-            Self::Root => Place::Root,
-            Self::Companion { keys, shard, .. } => Place::Companion(*keys, *shard),
+            Self::Root => RecordRef::Root,
+            Self::Companion { keys, shard, .. } => RecordRef::Companion(*keys, *shard),
         }
     }
 
-    /// What the record has answered, if it counts.
+    /// Returns the record's answer if the record is what the view says.
     ///
     /// # Errors
-    /// What is wrong with it, should the root still say the same.
+    /// What is wrong with the record if the root has not changed.
     pub(crate) fn accept<K: Kind>(&self, reply: Reply<K>) -> Result<Option<K::Answer>, Failure> {
         match (self, reply) {
             (Self::Root, Reply::Done(seen)) if in_root(&seen.root, seen.has_bin) => Ok(seen.answer),
@@ -78,7 +78,7 @@ impl Source {
     }
 }
 
-/// Whether the root's own bin is the collection.
+/// Returns whether the root's own bin is the collection.
 pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     match root.scheme {
         Scheme::Unsharded | Scheme::Activating { .. } => true,
@@ -87,16 +87,16 @@ pub(crate) const fn in_root(root: &Root, has_bin: bool) -> bool {
     }
 }
 
-/// The records that together are the collection.
+/// The records that together hold the collection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct View {
-    /// The root that it was made by.
+    /// The root from which the view was made.
     pub(crate) root: Root,
     pub(crate) sources: Vec<Source>,
 }
 
 impl View {
-    /// The view of a remembered route.
+    /// Returns the view of a remembered route, without reading the root.
     pub(crate) fn remembered(route: Route) -> Self {
         Self::active(route, !keeps(Rule::RememberedNotFrozen))
     }
@@ -123,7 +123,7 @@ impl View {
     }
 }
 
-/// A view that did not hold, and why not, should the root still say the same.
+/// A view that did not hold, and what is wrong if the root has not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Rejection {
     pub(crate) root: Root,
@@ -132,7 +132,7 @@ pub(crate) struct Rejection {
     pub(crate) patience: u8,
 }
 
-/// Makes a view.
+/// The machine that makes a view: it reads the root, and in a transition the companions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Survey<P> {
     token: Token,
@@ -146,7 +146,7 @@ enum Step<P> {
     ReadRoot,
     /// A companion that was there before the transition.
     Low(u64, View),
-    /// The other one of its pair.
+    /// The companion that is new in its pair.
     High(u64, View),
     Advance(Advance<P>),
 }
@@ -159,7 +159,7 @@ pub(crate) struct SurveyResult {
 }
 
 impl<P: Clone> Survey<P> {
-    /// `refused`: the view before this one.
+    /// `refused`: the view that did not hold, if there was one.
     pub(crate) fn new(refused: Option<Rejection>, token: Token) -> Self {
         Self {
             token,
@@ -189,7 +189,7 @@ impl<P: Clone> Survey<P> {
 
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, SurveyResult> {
         if let Some(refused) = &self.refused
-            && Route::of(&root).is_some()
+            && root.route().is_some()
             && refused.root.is_as(&root)
         {
             return Progress::Failed(refused.failure);
@@ -203,7 +203,7 @@ impl<P: Clone> Survey<P> {
             self.patience = PATIENCE;
             return self.go(Step::Advance(advance));
         }
-        match Route::of(&root) {
+        match root.route() {
             Some(route) => self.done(View::active(route, true)),
             None if in_root(&root, has_bin) || matches!(root.scheme, Scheme::Deleting { .. }) => {
                 let sources = vec![Source::Root];
@@ -213,7 +213,7 @@ impl<P: Clone> Survey<P> {
         }
     }
 
-    /// How many companions have other halves.
+    /// Returns how many pairs of companions the transition has.
     const fn pairs(root: &Root) -> u64 {
         match root.scheme {
             Scheme::Splitting { from } => from,
@@ -231,7 +231,7 @@ impl<P: Clone> Survey<P> {
     }
 }
 
-/// A companion that has been looked at, if it has content.
+/// A companion that was read, if it has content.
 fn looked_at<K: Kind>(reply: &Reply<K>) -> Option<Companion> {
     match reply {
         Reply::Done(seen) => match seen.companion? {
@@ -247,13 +247,13 @@ impl<K: Kind> Machine<K> for Survey<K::Part> {
 
     fn request(&self) -> Request<K> {
         match &self.step {
-            Step::ReadRoot => Request::read(Place::Root, Read::State),
+            Step::ReadRoot => Request::read(RecordRef::Root, Read::State),
             Step::Low(shard, view) => {
-                Request::read(Place::Companion(view.root.keys, *shard), Read::State)
+                Request::read(RecordRef::Companion(view.root.keys, *shard), Read::State)
             }
             Step::High(shard, view) => {
                 let half = shard + Self::pairs(&view.root);
-                let place = Place::Companion(view.root.keys, half);
+                let place = RecordRef::Companion(view.root.keys, half);
                 Request::read(place, Read::State)
             }
             Step::Advance(advance) => advance.request(),

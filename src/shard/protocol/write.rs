@@ -1,46 +1,45 @@
-//! A write to one child: straight to where it was last time, or by way of the root.
+//! A write to one element: straight to where it was last time, or by way of the root.
 
 use super::advance::Advance;
 use super::{
-    Edit, Failure, Kind, Machine, Neighbors, Place, Precondition, Progress, Read, Reply, Request,
-    Root, Route, RouteHint, Token,
+    Edit, Failure, Kind, Machine, Neighbors, Precondition, Progress, Read, RecordRef, Reply,
+    Request, Root, Route, RouteHint, Token,
 };
-use crate::shard::route::shard;
 use crate::shard::scheme::Scheme;
 
-/// A write to the child of a hash.
+/// A write to the element of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Write<K: Kind> {
     hash: u64,
     act: K::Act,
     token: Token,
-    /// A route whose companion would not have it.
+    /// A route whose companion refused the write.
     refused: Option<Route>,
-    step: Step<K::Part>,
+    step: WriteStep<K::Part>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Step<P> {
-    /// The root, if the collection is in it.
+enum WriteStep<P> {
+    /// Writes to the root, if the collection is unsharded.
     Unsharded(Neighbors),
     ReadRoot,
     Companion(Route),
-    /// Why the right companion would not have it.
+    /// Reads why the right companion refused the write.
     Diagnose(Route),
     Advance(Advance<P>),
 }
 
-/// What a write or a read of one child comes to.
+/// The result of a write or a read of one element.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ChildResult<A> {
+pub(crate) struct ElementResult<A> {
     /// `None`: there is no record.
     pub(crate) answer: Option<A>,
-    /// Where it was.
+    /// Where the collection was.
     pub(crate) remembered: RouteHint,
 }
 
 impl<K: Kind> Write<K> {
-    /// `remembered`: where it was last time.
+    /// `remembered`: where the collection was at the last call.
     pub(crate) fn new(hash: u64, act: K::Act, remembered: RouteHint, token: Token) -> Self {
         Self {
             hash,
@@ -48,84 +47,84 @@ impl<K: Kind> Write<K> {
             token,
             refused: None,
             step: match remembered {
-                RouteHint::Unknown => Step::Unsharded(Neighbors::None),
-                RouteHint::Unsharded(neighbors) => Step::Unsharded(neighbors),
-                RouteHint::Sharded(route) => Step::Companion(route),
+                RouteHint::Unknown => WriteStep::Unsharded(Neighbors::None),
+                RouteHint::Unsharded(neighbors) => WriteStep::Unsharded(neighbors),
+                RouteHint::Sharded(route) => WriteStep::Companion(route),
             },
         }
     }
 
-    fn go(self, step: Step<K::Part>) -> Progress<Self, ChildResult<K::Answer>> {
+    fn go(self, step: WriteStep<K::Part>) -> Progress<Self, ElementResult<K::Answer>> {
         Progress::Next(Self { step, ..self })
     }
 
-    fn place(&self, route: Route) -> Place {
-        Place::Companion(route.keys, shard(self.hash, route.shards))
+    fn place(&self, route: Route) -> RecordRef {
+        RecordRef::Companion(route.keys, route.shard_of(self.hash))
     }
 
-    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, ChildResult<K::Answer>> {
+    fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, ElementResult<K::Answer>> {
         let token = self.token;
         if let Some(advance) = Advance::new(&root, has_bin, token) {
             self.token = token.next();
-            return self.go(Step::Advance(advance));
+            return self.go(WriteStep::Advance(advance));
         }
-        match Route::of(&root) {
-            None => self.go(Step::Unsharded(root.neighbors())),
-            Some(route) if self.refused == Some(route) => self.go(Step::Diagnose(route)),
-            Some(route) => self.go(Step::Companion(route)),
+        match root.route() {
+            None => self.go(WriteStep::Unsharded(root.neighbors())),
+            Some(route) if self.refused == Some(route) => self.go(WriteStep::Diagnose(route)),
+            Some(route) => self.go(WriteStep::Companion(route)),
         }
     }
 }
 
 impl<K: Kind> Machine<K> for Write<K> {
-    type Outcome = ChildResult<K::Answer>;
+    type Outcome = ElementResult<K::Answer>;
 
     fn request(&self) -> Request<K> {
         let user = || Edit::User(self.act.clone());
         match &self.step {
-            Step::Unsharded(neighbors) => {
-                Request::write(Place::Root, Precondition::Unsharded(*neighbors), user())
+            WriteStep::Unsharded(neighbors) => {
+                Request::write(RecordRef::Root, Precondition::Unsharded(*neighbors), user())
             }
-            Step::ReadRoot => Request::read(Place::Root, Read::State),
-            Step::Companion(route) => Request::write(
+            WriteStep::ReadRoot => Request::read(RecordRef::Root, Read::State),
+            WriteStep::Companion(route) => Request::write(
                 self.place(*route),
                 Precondition::Live(route.companion()),
                 user(),
             ),
-            Step::Diagnose(route) => Request::read(self.place(*route), Read::State),
-            Step::Advance(advance) => advance.request(),
+            WriteStep::Diagnose(route) => Request::read(self.place(*route), Read::State),
+            WriteStep::Advance(advance) => advance.request(),
         }
     }
 
-    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ChildResult<K::Answer>> {
-        match std::mem::replace(&mut self.step, Step::ReadRoot) {
-            Step::Unsharded(neighbors) => match reply {
-                Reply::FilteredOut => self.go(Step::ReadRoot),
-                Reply::NotFound => Progress::Done(ChildResult {
+    fn resume(mut self, reply: Reply<K>) -> Progress<Self, ElementResult<K::Answer>> {
+        match std::mem::replace(&mut self.step, WriteStep::ReadRoot) {
+            WriteStep::Unsharded(neighbors) => match reply {
+                Reply::FilteredOut => self.go(WriteStep::ReadRoot),
+                Reply::NotFound => Progress::Done(ElementResult {
                     answer: None,
                     remembered: RouteHint::default(),
                 }),
-                Reply::Done(seen) => Progress::Done(ChildResult {
+                Reply::Done(seen) => Progress::Done(ElementResult {
                     answer: seen.answer,
                     remembered: RouteHint::Unsharded(neighbors),
                 }),
             },
-            Step::ReadRoot => match reply {
+            WriteStep::ReadRoot => match reply {
                 Reply::Done(seen) => self.judge(seen.root, seen.has_bin),
-                _ => self.go(Step::Unsharded(Neighbors::None)),
+                _ => self.go(WriteStep::Unsharded(Neighbors::None)),
             },
-            Step::Companion(route) => match reply {
-                Reply::Done(seen) => Progress::Done(ChildResult {
+            WriteStep::Companion(route) => match reply {
+                Reply::Done(seen) => Progress::Done(ElementResult {
                     answer: seen.answer,
                     remembered: RouteHint::Sharded(route),
                 }),
                 _ => {
                     self.refused = Some(route);
-                    self.go(Step::ReadRoot)
+                    self.go(WriteStep::ReadRoot)
                 }
             },
-            Step::Diagnose(route) => {
-                let shard = shard(self.hash, route.shards);
+            WriteStep::Diagnose(route) => {
+                let shard = route.shard_of(self.hash);
                 Progress::Failed(match reply {
                     Reply::Done(seen)
                         if !seen.has_bin
@@ -139,15 +138,15 @@ impl<K: Kind> Machine<K> for Write<K> {
                     _ => Failure::Missing(shard),
                 })
             }
-            Step::Advance(advance) => advance.then(reply, |advance| {
-                self.go(advance.map_or(Step::ReadRoot, Step::Advance))
+            WriteStep::Advance(advance) => advance.then(reply, |advance| {
+                self.go(advance.map_or(WriteStep::ReadRoot, WriteStep::Advance))
             }),
         }
     }
 
-    fn transition(&self) -> Option<(Scheme, super::Done)> {
+    fn transition(&self) -> Option<(Scheme, super::TransitionProgress)> {
         match &self.step {
-            Step::Advance(advance) => Machine::<K>::transition(advance),
+            WriteStep::Advance(advance) => Machine::<K>::transition(advance),
             _ => None,
         }
     }

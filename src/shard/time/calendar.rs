@@ -36,7 +36,7 @@ impl MinuteWidth {
 }
 
 impl TimeWidth {
-    /// Returns the width of so many minutes: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30.
+    /// Returns a width in minutes: 1, 2, 3, 4, 5, 6, 10, 12, 15, 20 or 30.
     ///
     /// # Errors
     /// [`Error::Parameter`] for another number: buckets would not begin at the same minutes of each hour.

@@ -102,7 +102,7 @@ impl<'a, S: Steps> Buckets<'a, S> {
         self.pages.push(Entries::new(page, range, self.direction));
     }
 
-    /// Returns at most so many of the next buckets.
+    /// Returns the next buckets, `limit` at most.
     pub(super) fn batch(&mut self, limit: usize) -> ReadResult<Vec<Bucket>> {
         let mut batch = Vec::new();
         while batch.len() < limit

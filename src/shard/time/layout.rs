@@ -12,7 +12,7 @@ use crate::expressions::{and, eq, list_bin, lists, lt};
 use crate::record::BinName;
 use crate::shard::arithmetic::SHARDS_MAX;
 use crate::shard::companion_key::KeyForm;
-use crate::shard::route::suffixed_key;
+use crate::shard::companion_key::suffixed_key;
 use crate::shard::scheme::{Epoch, SHARD_OF, TIME_SHARDS, key_value, not_understood};
 use crate::value::{List, ListOrder, Value};
 use crate::{Expression, Key, ListReturnType, Result};

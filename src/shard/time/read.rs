@@ -119,7 +119,7 @@ pub(super) fn count<R: RecordSet>(
     }
 }
 
-/// Reads at most so many elements of a range, from its beginning on.
+/// Reads the first elements of a range, `limit` at most.
 pub(super) fn oldest<R: RecordSet>(
     steps: &RecordSteps<R>,
     route: Route,
@@ -151,7 +151,7 @@ pub(super) fn oldest<R: RecordSet>(
     }
 }
 
-/// Reads at most so many elements of a range, from its end on, the last one first.
+/// Reads the last elements of a range, `limit` at most, the last one first.
 pub(super) fn newest<R: RecordSet>(
     steps: &RecordSteps<R>,
     route: Route,
@@ -203,7 +203,7 @@ struct Tail {
 }
 
 impl Tail {
-    /// Returns the operation that reads so many more elements.
+    /// Returns the operation that reads this many more elements.
     fn ask(&self, bin: &str, limit: u64) -> Operation {
         let (back, values) = (-limit.cast_signed(), ListReturnType::Values);
         match &self.before {
@@ -247,7 +247,7 @@ impl<'a, R: RecordSet> BucketRecords<'a, R> {
         }
     }
 
-    /// Reads at most so many elements that are not less than `lower` and less than `upper`, the greatest first. One batch
+    /// Reads at most `limit` elements that are not less than `lower` and less than `upper`, the greatest first. One batch
     /// as long as no shard has much more than its share of them.
     fn newest(
         &self,

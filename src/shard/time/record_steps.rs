@@ -17,11 +17,11 @@ use crate::expressions::{and, bin_exists, eq, int_bin, list_bin, not};
 use crate::operations::{delete_all_bins, delete_bin, get_bin, lists, put};
 use crate::policy::{MAX_TIME_TO_LIVE, RecordExistsAction};
 use crate::record::BinName;
-use crate::shard::companion_key::KeyForm;
+use crate::shard::address::Address;
+use crate::shard::companion_key::{KeyForm, text};
 use crate::shard::companions::Companions;
 use crate::shard::content::Collection;
 use crate::shard::description::{DESCRIPTION_BINS, Description, Form, SharedDescription};
-use crate::shard::route::text;
 use crate::shard::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS_SPAN};
 use crate::value::{ListOrder, Value};
 use crate::{
@@ -50,13 +50,8 @@ pub(super) struct RecordSteps<R> {
 }
 
 impl<R: RecordSet> RecordSteps<R> {
-    pub(super) fn new(
-        records: R,
-        key: Key<'static>,
-        bin: BinName,
-        layout: Layout,
-        policy: &WritePolicy,
-    ) -> Self {
+    pub(super) fn new(address: Address<R>, layout: Layout, policy: &WritePolicy) -> Self {
+        let Address { records, key, bin } = address;
         Self {
             records,
             key,
@@ -74,7 +69,7 @@ impl<R: RecordSet> RecordSteps<R> {
         }
     }
 
-    /// Spreads each bucket over so many records.
+    /// Sets over how many records each bucket is sharded.
     pub(super) fn set_shards(&mut self, shards: u64) {
         self.layout.shards = shards;
         self.open = Companions::default();
@@ -479,7 +474,7 @@ impl<R: RecordSet> Steps for RecordSteps<R> {
     }
 }
 
-/// Returns the operation that reads so many entries, from the end of the range at which reading begins.
+/// Returns the operation that reads this many entries, from the end of the range at which reading begins.
 fn slice(bin: &str, range: EntryRange) -> Operation {
     let values = ListReturnType::Values;
     let limit = range.limit as u64;

@@ -11,7 +11,7 @@ pub(super) enum Rule {
     HelpDeleting,
     /// A page is deleted behind what it lists.
     PageBehindChildren,
-    /// That something is not there is told by a route that was read after the call began.
+    /// Only a route that was read after the call began shows that something is not there.
     AbsentByFreshRoute,
 }
 

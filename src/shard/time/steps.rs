@@ -75,7 +75,7 @@ pub(super) enum Direction {
     NewestFirst,
 }
 
-/// Entries of a page to read: so many at most, all of them between two, both included.
+/// Entries of a page to read: how many at most, and the first and last that may be among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct EntryRange {
     pub(super) from: i64,

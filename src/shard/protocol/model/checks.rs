@@ -2,10 +2,11 @@
 
 use super::super::rules::{Rule, without};
 use super::super::start::Goal::{Activate, Advance, Deactivate, Delete, Merge, Split};
-use super::explore::{Explored, explore, sample};
+use super::explore::{explore, sample};
 use super::scenario::Op::{Add, Change, ChangeUnmoved, Contains, ReadAll, Remove};
 use super::scenario::{Op, Scenario, Script};
 use super::store::Hole;
+use crate::shard::model_check::{self, first_line};
 
 const ADVANCE: Op = Change(Advance);
 const DELETE: Op = Change(Delete);
@@ -21,7 +22,7 @@ const ONE: &[Op] = &[Add(1), Add(2), TO_ONE];
 const TWO: &[Op] = &[Add(1), Add(2), TO_TWO];
 const FOUR: &[Op] = &[Add(1), Add(2), Change(Activate(4))];
 
-/// So many interleavings at most until a precondition is missed.
+/// The most interleavings that are followed until one shows that a precondition is needed.
 const RUNS_MAX: u64 = 1_000_000;
 
 /// Processes that know where the collection was before. Any of them may die at any step.
@@ -64,14 +65,8 @@ fn with_stranger(before: &[Op], processes: &[&[Op]]) -> Scenario {
     }
 }
 
-/// Every order of the steps of these processes explains itself; there are at least so many states.
 fn holds(scenarios: &[(Scenario, usize)]) {
-    for (number, (scenario, states_min)) in scenarios.iter().enumerate() {
-        let explored = explore(scenario).unwrap_or_else(|why| panic!("scenario {number}: {why}"));
-        println!("scenario {number}: {explored:?}");
-        assert!(explored.states >= *states_min, "{number}: {explored:?}");
-        assert!(explored.ends > 0, "{number}: {explored:?}");
-    }
+    model_check::holds(scenarios, explore);
 }
 
 #[test]
@@ -408,14 +403,6 @@ fn two_collections_of_a_record_lose_double_and_revive_nothing_of_each_other() {
             400,
         ),
     ]);
-}
-
-/// What was found, without the steps that lead to it.
-fn first_line(found: &Result<Explored, String>) -> String {
-    match found {
-        Ok(explored) => format!("nothing in {explored:?}"),
-        Err(why) => why.lines().next().unwrap_or_default().into(),
-    }
 }
 
 /// One process begins a transition, this many advance it, while one adds, one removes and one reads everything.

@@ -1,30 +1,20 @@
 //! Processes that run the machines, and all the orders in which their steps can come.
 
-use std::collections::HashSet;
-use std::hash::Hash;
-
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::lookup::Lookup;
 use super::super::start::{Goal, Start};
 use super::super::view::{PATIENCE, Rejection, Source, Survey, View};
-use super::super::write::{ChildResult, Write};
+use super::super::write::{ElementResult, Write};
 use super::super::{
     CompanionState, Edit, Failure, Machine, Progress, Read, Reply, Request, Root, RouteHint, Token,
 };
-use super::history::{Call, History};
 use super::scenario::{Op, Scenario};
 use super::store::{CompanionRecord, Hole, Store, companion_key};
-use super::{Act, Answer, Elements, Tiny, elements};
+use super::{Act, Answer, Tiny, elements};
+use crate::shard::model_check::history::{Call, Elements, History};
+use crate::shard::model_check::{self, Explored};
 use crate::shard::scheme::{Epoch, Scheme};
-
-/// What was explored.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Explored {
-    pub(super) states: usize,
-    /// States in which every process has come to its end.
-    pub(super) ends: usize,
-}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
@@ -76,7 +66,7 @@ enum Went {
     Ended(Told, Option<RouteHint>),
 }
 
-/// A process alone ends within so many steps.
+/// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
 
 /// Room for the tokens of one operation.
@@ -143,7 +133,7 @@ impl Running {
     }
 
     fn resume(self, reply: Reply<Tiny>, token: Token) -> Result<Went, Failure> {
-        let did = |did: ChildResult<Answer>| match did.answer {
+        let did = |did: ElementResult<Answer>| match did.answer {
             Some(Answer::Yes(yes)) => Went::Ended(Told::Yes(yes), Some(did.remembered)),
             _ => Went::Ended(Told::Yes(false), Some(did.remembered)),
         };
@@ -160,7 +150,7 @@ impl Running {
             },
             Self::Change(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Change(next)),
-                Progress::Done(root) => Went::Ended(Told::Nothing, Some(RouteHint::of(&root))),
+                Progress::Done(root) => Went::Ended(Told::Nothing, Some(root.route_hint())),
                 // Others have got ahead: the collection is in one record.
                 Progress::Failed(Failure::NotApplicable(_)) => Went::Ended(Told::Nothing, None),
                 Progress::Failed(failure) => return Err(failure),
@@ -168,7 +158,7 @@ impl Running {
             Self::Survey(machine) => match Machine::<Tiny>::resume(machine, reply) {
                 Progress::Next(next) => Went::On(Self::Survey(next)),
                 Progress::Done(done) => {
-                    let learned = RouteHint::of(&done.view.root);
+                    let learned = done.view.root.route_hint();
                     Went::On(Self::pass(done.view, done.patience, Some(learned)))
                 }
                 Progress::Failed(failure) => return Err(failure),
@@ -351,7 +341,7 @@ impl World {
     }
 
     /// What must hold in every state, whoever dies in it.
-    fn check(&self, hole: Option<Hole>) -> Result<(), String> {
+    fn check_in(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let collections = usize::from(self.history.count() / self.elements);
         let nothing = RouteHint::default();
@@ -419,15 +409,7 @@ impl World {
 /// What must not be, and the steps that lead to it.
 pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
     let first = first_of(scenario)?;
-    let mut exploration = Exploration {
-        scenario,
-        first: &first,
-        visited: HashSet::new(),
-        path: Vec::new(),
-        explored: Explored::default(),
-    };
-    exploration.run()?;
-    Ok(exploration.explored)
+    model_check::explore(scenario, first)
 }
 
 /// The state in which a scenario begins.
@@ -486,7 +468,7 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
             if world.step(number, op, scenario.hole)? {
                 ended = 0;
                 if (drawn >> 40).is_multiple_of(4) {
-                    world.check(scenario.hole)?;
+                    world.check_in(scenario.hole)?;
                 }
             } else {
                 ended = world
@@ -499,79 +481,43 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
                     .count();
             }
         }
-        world.check(scenario.hole)?;
+        world.check_in(scenario.hole)?;
     }
     Ok(())
 }
 
-struct Exploration<'a> {
-    scenario: &'a Scenario,
-    first: &'a World,
-    visited: HashSet<u128>,
-    /// The states on the way to this one, and which process goes on from each.
-    path: Vec<(World, usize)>,
-    explored: Explored,
-}
+impl model_check::World for World {
+    type Scenario = Scenario;
 
-impl Exploration<'_> {
-    fn run(&mut self) -> Result<(), String> {
-        self.visit(self.first.clone())?;
-        while let Some((world, process)) = self.path.last_mut() {
-            let Some(script) = self.scenario.processes.get(*process) else {
-                self.path.pop();
-                self.skip();
-                continue;
-            };
-            let op = script.ops.get(world.processes[*process].begun).copied();
-            let mut next = world.clone();
-            match next.step(*process, op, self.scenario.hole) {
-                Err(why) => return Err(self.told(&why)),
-                Ok(true) if self.visit(next)? => {}
-                Ok(_) => self.skip(),
-            }
-        }
-        Ok(())
+    fn processes(scenario: &Scenario) -> usize {
+        scenario.processes.len()
     }
 
-    /// Goes on with the next process.
-    fn skip(&mut self) {
-        if let Some((_, process)) = self.path.last_mut() {
-            *process += 1;
-        }
+    fn advance(&mut self, scenario: &Scenario, process: usize) -> Result<bool, String> {
+        let op = scenario.processes[process]
+            .ops
+            .get(self.processes[process].begun);
+        self.step(process, op.copied(), scenario.hole)
     }
 
-    /// Goes on from this state, unless it was met before.
-    fn visit(&mut self, world: World) -> Result<bool, String> {
-        let mut hasher = Xxh3::new();
-        world.hash(&mut hasher);
-        if !self.visited.insert(hasher.digest128()) {
-            return Ok(false);
-        }
-        self.explored.states += 1;
-        let mut scripts = world.processes.iter().zip(&self.scenario.processes);
-        let ended = scripts.all(|(process, script)| {
-            process.running.is_none() && process.begun == script.ops.len()
-        });
-        self.explored.ends += usize::from(ended);
-        let checked = world.check(self.scenario.hole);
-        self.path.push((world, 0));
-        checked.map_err(|why| self.told(&why))?;
-        Ok(true)
+    fn has_ended(&self, scenario: &Scenario) -> bool {
+        let mut scripts = self.processes.iter().zip(&scenario.processes);
+        scripts
+            .all(|(process, script)| process.running.is_none() && process.begun == script.ops.len())
     }
 
-    fn told(&self, why: &str) -> String {
-        let mut told = why.to_string();
-        for (world, process) in &self.path {
-            let Some(script) = self.scenario.processes.get(*process) else {
-                continue;
-            };
-            let next = &world.processes[*process];
-            let step = match &next.running {
-                Some(running) => format!("{:?}", running.request()),
-                None => format!("begins {:?}", script.ops.get(next.begun)),
-            };
-            told.push_str(&format!("\n{process}: {step}"));
+    fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        self.check_in(scenario.hole)
+    }
+
+    fn describe(&self, scenario: &Scenario, process: usize) -> String {
+        let own = &self.processes[process];
+        match &own.running {
+            Some(running) => format!("{:?}", running.request()),
+            None => format!(
+                "begins {:?}",
+                scenario.processes[process].ops.get(own.begun)
+            ),
         }
-        told
     }
 }

@@ -3,29 +3,22 @@
 //! One record holds two collections, each with its own handles; most scenarios use the first one alone.
 //!
 //! * [`store`]: an abstract store that executes requests, and can leave a precondition out.
-//! * [`history`]: whether what callers were told can be put in an order.
 //! * [`scenario`]: what is explored. [`explore`]: processes that run the machines, and all the orders in which their steps can come.
 //! * `checks`: the scenarios, and that no precondition and no rule can be left out. `real`: the abstract store answers as a real one.
-//!
-//! The explorer is our own: what it takes is a set of states that were visited and a stack, and the checks that are made in
-//! every state (whoever is at work may die there) fit into no general one.
 
 mod checks;
 mod explore;
-pub(crate) mod history;
 mod real;
 mod scenario;
 mod store;
 
 use super::Kind;
 use crate::record::BinName;
+use crate::shard::model_check::history::Elements;
 
 /// A collection of elements 0 to 7, each of which is its own hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Tiny;
-
-/// A set of elements, by their bits.
-type Elements = u8;
 
 /// How many collections a record may have.
 const COLLECTIONS: usize = 2;

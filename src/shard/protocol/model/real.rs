@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::super::{
-    Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Token,
+    Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request, Token,
 };
 use super::store::{CompanionRecord, Store as Abstract, companion_key};
 use super::{Act, Answer, Elements, Tiny, bin_of, elements};
@@ -178,14 +178,14 @@ fn any_companion() -> impl Strategy<Value = Companion> + Clone {
     })
 }
 
-fn any_companion_place() -> impl Strategy<Value = Place> + Clone {
+fn any_companion_place() -> impl Strategy<Value = RecordRef> + Clone {
     (0..2_u64, any::<bool>()).prop_map(|(shard, by_bin)| {
         let keys = if by_bin {
             KeyForm::ByBin
         } else {
             KeyForm::Plain
         };
-        Place::Companion(keys, shard)
+        RecordRef::Companion(keys, shard)
     })
 }
 
@@ -231,17 +231,17 @@ fn of_root() -> impl Strategy<Value = Request<Tiny>> + Clone {
             Neighbors::None
         }
     });
-    let write = |precondition, edit| Request::write(Place::Root, precondition, edit);
+    let write = |precondition, edit| Request::write(RecordRef::Root, precondition, edit);
     let end = |to, whole| if whole { Scheme::Unsharded } else { to };
     prop_oneof![
-        any_read().prop_map(|read| Request::read(Place::Root, read)),
+        any_read().prop_map(|read| Request::read(RecordRef::Root, read)),
         (neighbors.clone(), any_act()).prop_map(move |(neighbors, act)| write(
             Precondition::Unsharded(neighbors),
             Edit::User(act)
         )),
         (neighbors.clone(), 0..4_u8).prop_map(|(neighbors, element)| {
             let read = Read::User(Act::Contains(element));
-            Request::read(Place::Root, read).on_condition(Precondition::Unsharded(neighbors))
+            Request::read(RecordRef::Root, read).on_condition(Precondition::Unsharded(neighbors))
         }),
         neighbors.prop_map(move |neighbors| write(Precondition::Unsharded(neighbors), Edit::Clear)),
         (marked_from, any_scheme(), any_epoch())
@@ -321,7 +321,7 @@ proptest! {
         let real = Real::new();
         let mut tiny = Abstract { root: None, companions: BTreeMap::new() };
         if foreign {
-            let place = Place::Companion(KeyForm::Plain, 1);
+            let place = RecordRef::Companion(KeyForm::Plain, 1);
             real.records.put(real.executor[0].key_of(place), [("name", 1)]).unwrap();
             let key = companion_key(0, KeyForm::Plain, 1);
             tiny.companions.insert(key, CompanionRecord::Foreign);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::super::{
-    CompanionState, Edit, Neighbors, Observation, Place, Precondition, Read, Reply, Request, Root,
+    CompanionState, Edit, Neighbors, Observation, Precondition, Read, RecordRef, Reply, Request,
+    Root,
 };
 use super::{Act, Answer, COLLECTIONS, Elements, Tiny, bin_of};
 use crate::shard::companion_key::KeyForm;
@@ -103,8 +104,8 @@ impl Store {
         hole: Option<Hole>,
     ) -> Reply<Tiny> {
         match request.place {
-            Place::Root => self.on_root(of, request, hole),
-            Place::Companion(keys, shard) => {
+            RecordRef::Root => self.on_root(of, request, hole),
+            RecordRef::Companion(keys, shard) => {
                 self.on_companion(of, companion_key(of, keys, shard), request, hole)
             }
         }

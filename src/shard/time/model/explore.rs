@@ -5,14 +5,13 @@
 //! answered yet. What ships is what is checked.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
-use std::hash::Hash;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::replay::{Attempt, Replay};
 use super::store::{Act, Elements, Hole, LAYOUT, Reply, Request, Store, bucket_of};
-use crate::shard::protocol::model::history::{Call, History};
+use crate::shard::model_check::history::{Call, History};
+use crate::shard::model_check::{self, Explored, World as _, digest};
 use crate::shard::time::calendar::Bucket;
 use crate::shard::time::layout::{Part, Route};
 use crate::shard::time::protocol::Protocol;
@@ -47,14 +46,6 @@ pub(super) struct Scenario {
     pub(super) elements: u8,
     pub(super) processes: Vec<Vec<Op>>,
     pub(super) hole: Option<Hole>,
-}
-
-/// What was explored.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Explored {
-    pub(super) states: usize,
-    /// States in which every process has come to its end.
-    pub(super) ends: usize,
 }
 
 /// What a call has told.
@@ -263,14 +254,8 @@ impl World {
         Ok(remembered)
     }
 
-    /// Whether every process has come to its end.
-    fn has_ended(&self, scenario: &Scenario) -> bool {
-        let mut scripts = self.processes.iter().zip(&scenario.processes);
-        scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len())
-    }
-
     /// What must hold in every state, whoever dies in it.
-    fn check(&self, hole: Option<Hole>) -> Result<(), String> {
+    fn check_in(&self, hole: Option<Hole>) -> Result<(), String> {
         let dead = |why: String| format!("all others dead: {why}");
         let mut world = self.clone();
         let all = [
@@ -398,11 +383,11 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
             if drawn.is_multiple_of(8) || !world.step(process, op.copied(), scenario.hole)? {
                 process = (drawn >> 8) as usize % count;
                 if (drawn >> 40).is_multiple_of(4) {
-                    world.check(scenario.hole)?;
+                    world.check_in(scenario.hole)?;
                 }
             }
         }
-        world.check(scenario.hole)?;
+        world.check_in(scenario.hole)?;
     }
     Ok(())
 }
@@ -412,67 +397,44 @@ pub(super) fn sample(scenario: &Scenario, runs: u64) -> Result<(), String> {
 /// # Errors
 /// What must not be, and the steps that lead to it.
 pub(super) fn explore(scenario: &Scenario) -> Result<Explored, String> {
-    let mut explored = Explored::default();
-    let (mut visited, mut checked) = (HashSet::new(), HashSet::new());
-    // The states on the way to this one, and which process goes on from each.
-    let mut path: Vec<(World, usize)> = Vec::new();
-    let mut next = Some(first_of(scenario)?);
-    loop {
-        if let Some(world) = next.take()
-            && visited.insert(digest(&world))
-        {
-            explored.states += 1;
-            explored.ends += usize::from(world.has_ended(scenario));
-            // What those who are alone meet does not depend on how far the dead had come.
-            let routes: Vec<_> = world.processes.iter().map(|it| it.remembered).collect();
-            let is_new = checked.insert(digest(&(&world.store, &world.history, routes)));
-            let found = if is_new {
-                world.check(scenario.hole)
-            } else {
-                Ok(())
-            };
-            path.push((world, 0));
-            found.map_err(|why| told(&path, scenario, &why))?;
-        }
-        let Some((world, process)) = path.last_mut() else {
-            return Ok(explored);
-        };
-        let Some(script) = scenario.processes.get(*process) else {
-            path.pop();
-            continue;
-        };
-        let op = script.get(world.processes[*process].begun).copied();
-        let mut after = world.clone();
-        let stepped = after.step(*process, op, scenario.hole);
-        *process += 1;
-        match stepped {
-            Err(why) => return Err(told(&path, scenario, &why)),
-            Ok(true) => next = Some(after),
-            Ok(false) => {}
-        }
+    model_check::explore(scenario, first_of(scenario)?)
+}
+
+impl model_check::World for World {
+    type Scenario = Scenario;
+
+    fn processes(scenario: &Scenario) -> usize {
+        scenario.processes.len()
     }
-}
 
-fn digest(what: &impl Hash) -> u128 {
-    let mut hasher = Xxh3::new();
-    what.hash(&mut hasher);
-    hasher.digest128()
-}
+    fn advance(&mut self, scenario: &Scenario, process: usize) -> Result<bool, String> {
+        let op = scenario.processes[process].get(self.processes[process].begun);
+        self.step(process, op.copied(), scenario.hole)
+    }
 
-/// What has gone wrong, and the steps that have led to it.
-fn told(path: &[(World, usize)], scenario: &Scenario, why: &str) -> String {
-    let mut told = why.to_string();
-    for (world, process) in path {
-        let number = process.saturating_sub(1);
-        let own = &world.processes[number];
-        let step = match &own.running {
+    fn has_ended(&self, scenario: &Scenario) -> bool {
+        let mut scripts = self.processes.iter().zip(&scenario.processes);
+        scripts.all(|(it, ops)| it.running.is_none() && it.begun == ops.len())
+    }
+
+    fn check(&self, scenario: &Scenario) -> Result<(), String> {
+        self.check_in(scenario.hole)
+    }
+
+    /// What those who are alone meet does not depend on how far the dead had come.
+    fn checked_part(&self) -> Option<u128> {
+        let routes: Vec<_> = self.processes.iter().map(|it| it.remembered).collect();
+        Some(digest(&(&self.store, &self.history, routes)))
+    }
+
+    fn describe(&self, scenario: &Scenario, process: usize) -> String {
+        let own = &self.processes[process];
+        match &own.running {
             Some((op, replies)) => {
                 let next = run(*op, replies, own.remembered, own.token);
                 format!("{op:?}: {:?}", next.request)
             }
-            None => format!("begins {:?}", scenario.processes[number].get(own.begun)),
-        };
-        told.push_str(&format!("\n{number}: {step}"));
+            None => format!("begins {:?}", scenario.processes[process].get(own.begun)),
+        }
     }
-    told
 }

@@ -16,8 +16,9 @@ use self::store::{Hole, Store, bucket_of};
 use super::rules::{Rule, without};
 use super::span::Span;
 use super::steps::Direction::{NewestFirst, OldestFirst};
+use crate::shard::model_check;
 
-/// So many interleavings are followed until a guard is missed, before all of them are.
+/// How many interleavings are followed until one shows that a guard is needed, before all of them are.
 const RUNS_MAX: u64 = 20_000;
 
 const FORTH: Op = ReadAll(OldestFirst);
@@ -49,14 +50,8 @@ fn old_form(processes: &[&[Op]]) -> Scenario {
     }
 }
 
-/// Every order of the steps of these processes explains itself; there are at least so many states.
 fn holds(scenarios: &[(Scenario, usize)]) {
-    for (number, (scenario, states_min)) in scenarios.iter().enumerate() {
-        let explored = explore(scenario).unwrap_or_else(|why| panic!("scenario {number}: {why}"));
-        println!("scenario {number}: {explored:?}");
-        assert!(explored.states >= *states_min, "{number}: {explored:?}");
-        assert!(explored.ends > 0, "{number}: {explored:?}");
-    }
+    model_check::holds(scenarios, explore);
 }
 
 #[test]

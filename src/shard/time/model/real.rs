@@ -9,6 +9,7 @@ use proptest::test_runner::TestRunner;
 use super::store::{Act, Hole, LAYOUT, Reply, Request, Store, bucket_of};
 use crate::operations::{self, lists};
 use crate::record::BinName;
+use crate::shard::address::Address;
 use crate::shard::companion_key::KeyForm;
 use crate::shard::content::Collection;
 use crate::shard::description::{Description, Form};
@@ -111,7 +112,12 @@ impl Both {
         let set = store.set("chats").unwrap();
         let bin = BinName::new("said").unwrap();
         let policy = WritePolicy::default();
-        let steps = RecordSteps::new(set.clone(), Key::from(KEY), bin, LAYOUT, &policy);
+        let address = Address {
+            records: set.clone(),
+            key: Key::from(KEY),
+            bin,
+        };
+        let steps = RecordSteps::new(address, LAYOUT, &policy);
         let mut both = Self {
             model: Store::default(),
             set,

@@ -11,7 +11,7 @@ use crate::shard::time::layout::{Layout, Page, Part, Route};
 use crate::shard::time::span::Span;
 use crate::shard::time::steps::{EntryRange, PartState, RootState, StepOutcome, Steps, Token};
 
-/// A process alone ends within so many steps.
+/// The most steps that a process alone takes.
 const STEPS_ALONE_MAX: usize = 400;
 
 /// The steps of one call: answered from what was answered before, or by a store at once.
@@ -22,7 +22,7 @@ pub(super) struct Replay<'a> {
     pub(super) at_once: Option<(RefCell<&'a mut Store>, Option<Hole>)>,
     /// The token of the next placing.
     pub(super) token: Cell<i64>,
-    /// Where the call began again: behind so many replies, with this route and this token.
+    /// Where the call began again: after how many replies, with which route and which token.
     pub(super) attempt: Cell<Attempt>,
 }
 

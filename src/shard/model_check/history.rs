@@ -4,7 +4,8 @@
 //! told: whether the element is there, and which of the calls under way have taken effect, and with what answer. A call
 //! that was answered leaves those states in which it took effect with that answer. No state left: nothing explains it.
 
-use super::Elements;
+/// A set of elements, by their bits.
+pub(crate) type Elements = u8;
 
 /// The most processes that call.
 pub(crate) const PROCESSES_MAX: usize = 8;
@@ -42,7 +43,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Of a collection that holds these of so many elements.
+    /// Returns the history of a collection of `count` elements, which holds those of `there`.
     pub(crate) fn new(count: u8, there: Elements) -> Self {
         let elements = (0..count).map(|element| Known {
             calls: [None; PROCESSES_MAX],

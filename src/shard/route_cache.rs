@@ -10,14 +10,14 @@ use super::scheme::Epoch;
 /// Holds what was learned last, and as of which count of lost roots: after a further one it may be wrong. Recalling takes
 /// no lock.
 #[derive(Debug, Default)]
-pub(crate) struct RouteMemory {
+pub(crate) struct RouteCache {
     packed: AtomicU64,
     lost_roots: AtomicU64,
     /// Held by whoever stores something else.
     storing: Mutex<()>,
 }
 
-impl RouteMemory {
+impl RouteCache {
     /// Returns what was learned, if no root has been lost since; `lost_roots`: how many have been lost by now.
     pub(crate) fn recall(&self, lost_roots: u64) -> RouteHint {
         if self.lost_roots.load(Ordering::Acquire) == lost_roots {
@@ -114,7 +114,7 @@ mod tests {
             RouteHint::Unsharded(Neighbors::Sharded),
             RouteHint::Unknown,
         ] {
-            let memory = RouteMemory::default();
+            let memory = RouteCache::default();
             memory.learn(learned, 0);
             assert_eq!(memory.recall(0), learned);
             assert!(!memory.learn(learned, 0));
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn what_was_learned_before_a_root_was_lost_is_forgotten_and_stays_so() {
-        let memory = RouteMemory::default();
+        let memory = RouteCache::default();
         let (old, new) = (
             route(5, 2, KeyForm::Plain),
             RouteHint::Unsharded(Neighbors::None),

@@ -1,0 +1,124 @@
+//! The hash of an element, which says in which shard it lives.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::value::order::compare_total;
+use crate::value::{List, ListOrder, Map, MapOrder, Purpose, Value, encode};
+use crate::{Error, Result};
+
+/// Most encoded elements take no more than this, in bytes.
+const USUAL_BYTES: usize = 64;
+
+/// Returns the hash of an element of a list or a key of a map. Equal values have equal hashes.
+///
+/// # Errors
+/// [`Error::Malformed`] for a value that cannot be stored.
+pub(crate) fn hash_of(element: &Value) -> Result<u64> {
+    let mut encoded = Vec::with_capacity(USUAL_BYTES);
+    match element {
+        // The usual ones are canonical as they are.
+        Value::Int(_) | Value::String(_) | Value::Blob(_) => {
+            encode(element, Purpose::Storage, &mut encoded)
+        }
+        element => encode(&canonical(element)?, Purpose::Storage, &mut encoded),
+    }
+    .map_err(|error| Error::malformed("element", error))?;
+    Ok(xxh3_64(&encoded))
+}
+
+/// Returns the number of the shard in which elements of this hash live. `shards`: how many there are, a power of two.
+pub(crate) const fn shard(hash: u64, shards: u64) -> u64 {
+    hash & (shards - 1)
+}
+
+/// Returns the one form of all values that are equal to this one: zero without sign, containers without flags.
+fn canonical(value: &Value) -> Result<Value> {
+    Ok(match value {
+        Value::Float(float) if *float == 0.0 => Value::Float(0.0),
+        Value::Float(float) if float.is_nan() => {
+            return Err(Error::parameter(
+                "NaN equals every number, so it cannot be an element or a key of a sharded collection",
+            ));
+        }
+        Value::List(list) => {
+            let items = list.iter().map(canonical).collect::<Result<Vec<_>>>()?;
+            let items = match list.order() {
+                ListOrder::Unordered => items,
+                ListOrder::Ordered => sorted(items)?,
+            };
+            Value::List(List::new(items, ListOrder::Unordered))
+        }
+        Value::Map(map) => {
+            let entries = map
+                .iter()
+                .map(|(key, value)| Ok((canonical(key)?, canonical(value)?)))
+                .collect::<Result<Vec<_>>>()?;
+            Value::Map(Map::new(entries, MapOrder::Unordered))
+        }
+        other => other.clone(),
+    })
+}
+
+fn sorted(items: Vec<Value>) -> Result<Vec<Value>> {
+    let mut keyed = items
+        .into_iter()
+        .map(|item| {
+            let mut encoded = Vec::new();
+            encode(&item, Purpose::Storage, &mut encoded)
+                .map_err(|error| Error::malformed("element", error))?;
+            Ok((encoded, item))
+        })
+        .collect::<Result<Vec<_>>>()?;
+    keyed.sort_by(|(a, _), (b, _)| compare_total(a, b));
+    Ok(keyed.into_iter().map(|(_, item)| item).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_routes_hold() {
+        let list = Value::List(vec![Value::Int(1), "a".into()].into());
+        for (child, hash) in [
+            (Value::Int(0), 0xc44b_dff4_074e_ecdb),
+            (Value::Int(7), 0x4c5c_ca45_d0f4_811f),
+            (Value::Int(-1), 0xd6bc_ec3c_6b29_d72e),
+            (Value::Int(1_000_000), 0x1b1e_6bb2_d200_5f56),
+            ("alice".into(), 0x81f8_1737_a19f_7d4c),
+            (Value::Blob(vec![1, 2, 3]), 0x5c48_b532_2038_1def),
+            (Value::Float(1.5), 0x8ef7_7e8c_4c28_b5e8),
+            (list, 0x8f87_5e71_e0ee_1f43),
+        ] {
+            let found = hash_of(&child).unwrap();
+            assert_eq!(found, hash, "{child:?}: {found:#018x}");
+        }
+    }
+
+    #[test]
+    fn equal_values_go_to_the_same_shard() {
+        let list = |order| Value::List(List::new(vec![2.into(), 1.into()], order));
+        let pair = |a: i64, b: i64| Value::List(vec![Value::Int(a), Value::Int(b)].into());
+        let map = |order| Value::Map(Map::new(vec![(1.into(), 2.into())], order));
+        for (a, b) in [
+            (Value::Float(0.0), Value::Float(-0.0)),
+            (list(ListOrder::Ordered), pair(1, 2)),
+            (list(ListOrder::Unordered), pair(2, 1)),
+            (map(MapOrder::KeyOrdered), map(MapOrder::Unordered)),
+        ] {
+            assert_eq!(hash_of(&a).unwrap(), hash_of(&b).unwrap(), "{a:?} {b:?}");
+        }
+        for refused in [Value::Wildcard, Value::Float(f64::NAN)] {
+            assert!(hash_of(&refused).is_err(), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_split_sends_a_child_to_its_shard_or_to_the_other_half() {
+        for child in 0..1_000 {
+            let hash = hash_of(&Value::Int(child)).unwrap();
+            let (before, after) = (shard(hash, 8), shard(hash, 16));
+            assert!(after == before || after == before + 8);
+        }
+    }
+}
