@@ -16,6 +16,7 @@ mod open_dirs;
 mod policy;
 mod set;
 mod store;
+mod transition_log;
 mod write;
 
 #[cfg(feature = "server")]
@@ -30,5 +31,6 @@ pub use policy::{
 };
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

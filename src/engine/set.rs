@@ -20,6 +20,7 @@ use crate::value::Value;
 use crate::{Error, Result};
 
 use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
+use super::transition_log::TransitionReport;
 pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
@@ -344,6 +345,13 @@ impl Set {
     /// How many roots of sharded collections have lost the description of their shards since the store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.core.namespace.lost_roots.load(Ordering::Acquire)
+    }
+
+    /// Remembers how far a transition of a collection of this set has come.
+    pub(crate) fn note_transition(&self, report: &TransitionReport<'_>) {
+        let core = &self.core.namespace;
+        let now_ms = core.clock.now_ms();
+        core.transitions.note(&self.core.name, report, now_ms);
     }
 
     /// What one record may take at most, in bytes.
