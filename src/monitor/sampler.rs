@@ -61,6 +61,24 @@ struct Looked {
 /// Sharded collections, by set, key of the root as it is told, and bin.
 type Collections = BTreeMap<(String, String, String), CollectionSnapshot>;
 
+impl StoreSnapshot {
+    /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in it.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let store = spikelet::Store::in_memory()?;
+    /// store.set("users")?.put("alice", [("age", 42)])?;
+    /// let look = spikelet::monitor::StoreSnapshot::of(&store, 20);
+    /// assert_eq!((look.namespaces[0].records, look.namespaces[0].hot.len()), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of(store: &Store, most: usize) -> Self {
+        Sampler::new(store.clone(), most).sample(Instant::now())
+    }
+}
+
 impl Sampler {
     /// Looks at up to `most` hot records of each namespace.
     pub(super) fn new(store: Store, most: usize) -> Self {

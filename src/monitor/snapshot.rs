@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sampler::Sampler;
-use crate::Store;
-
 /// The version of the form. It grows when a field changes its meaning or goes.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
@@ -134,22 +131,4 @@ pub struct TransitionSnapshot {
     pub began_unix_ms: u64,
     /// When it was last reported, in milliseconds since 1970.
     pub reported_unix_ms: u64,
-}
-
-impl StoreSnapshot {
-    /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in it.
-    ///
-    /// ```
-    /// # fn main() -> spikelet::Result<()> {
-    /// let store = spikelet::Store::in_memory()?;
-    /// store.set("users")?.put("alice", [("age", 42)])?;
-    /// let look = spikelet::monitor::StoreSnapshot::of(&store, 20);
-    /// assert_eq!((look.namespaces[0].records, look.namespaces[0].hot.len()), (1, 0));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn of(store: &Store, most: usize) -> Self {
-        Sampler::new(store.clone(), most).sample(std::time::Instant::now())
-    }
 }

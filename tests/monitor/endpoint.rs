@@ -241,7 +241,7 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
         .unwrap();
     let monitor = monitor(&store);
     let feed = store.namespace("test").unwrap().set("feed").unwrap();
-    let list = ShardedList::new(store.namespace("test").unwrap(), "feed", "bob", "by").unwrap();
+    let list = ShardedList::new(&store.namespace("test").unwrap(), "feed", "bob", "by").unwrap();
     list.add(1).unwrap();
     list.shards().activate(4).unwrap();
     feed.put("quiet", [("a", 1)]).unwrap();
