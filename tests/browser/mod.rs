@@ -136,7 +136,11 @@ impl Browser {
              <iframe srcdoc=\"{html}\" style=\"border: 0; width: {width}px; height: 900px\"></iframe>"
         );
         let shown = self.show(&self.file("around.html", &around), dark);
-        let title = title(&shown.dom).unwrap().replace("&amp;", "&");
+        let title = title(&shown.dom).unwrap();
+        let title = title
+            .replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&amp;", "&");
         serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}"))
     }
 }
