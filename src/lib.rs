@@ -80,8 +80,9 @@
 //! | feature | adds |
 //! |---|---|
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
+//! | `monitor` | `spikelet::monitor`: hot records, shards and metrics over HTTP, on threads of its own |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
-//! | `cli` | the `spikelet` program (implies `backup`) |
+//! | `cli` | the `spikelet` program (implies `backup` and `monitor`) |
 //!
 //! # Limits
 //!
@@ -112,7 +113,11 @@ pub mod fuzzing;
 mod geo;
 mod hll;
 mod index;
+#[cfg(feature = "monitor")]
+pub mod monitor;
 mod operation;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod prometheus;
 pub mod record;
 mod retry;
 #[cfg(feature = "server")]
@@ -196,7 +201,7 @@ pub mod query {
 /// # }
 /// ```
 pub mod storage {
-    pub use crate::engine::HotRecord;
+    pub use crate::engine::{HotRecord, RecentTransition, TransitionReport};
     pub use spikelet_storage::{
         Clock, Damage, DeviceError, FullCause, MaintenanceReport, ManualClock, Opening,
         OpeningStep, ReadMode, SetUsage, Stats, SystemClock, Traffic, Verification,

@@ -19,6 +19,7 @@ mod policy;
 mod query;
 mod set;
 mod store;
+mod transition_log;
 mod write;
 
 #[cfg(feature = "server")]
@@ -38,5 +39,6 @@ pub use query::{
 };
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

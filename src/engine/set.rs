@@ -22,6 +22,7 @@ use crate::{Error, Result};
 use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
 use super::indexes::IndexBuild;
 use super::query::Query;
+use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
 pub use batch::RecordCall;
 
@@ -419,6 +420,13 @@ impl Set {
     /// How many roots of sharded collections have lost the description of their shards since the store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.core.namespace.lost_roots.load(Ordering::Acquire)
+    }
+
+    /// Remembers how far a transition of a collection of this set has come.
+    pub(crate) fn note_transition(&self, report: &TransitionReport<'_>) {
+        let core = &self.core.namespace;
+        let now_ms = core.clock.now_ms();
+        core.transitions.note(&self.core.name, report, now_ms);
     }
 
     /// What one record may take at most, in bytes.

@@ -292,7 +292,7 @@ fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u6
 }
 
 /// A bin `subkeys` as it stands there.
-fn in_words(subkeys: &Value) -> String {
+pub(super) fn in_words(subkeys: &Value) -> String {
     match subkeys {
         Value::List(items) => {
             let words: Vec<String> = items
@@ -360,7 +360,7 @@ fn bytes(record: &Record) -> u64 {
     record.view().as_bytes().len() as u64
 }
 
-fn key_of(value: &Value) -> Option<Key<'static>> {
+pub(super) fn key_of(value: &Value) -> Option<Key<'static>> {
     let key = match value {
         Value::Int(number) => Key::Integer(*number),
         Value::String(text) => Key::from(text.clone()),
