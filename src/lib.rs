@@ -104,6 +104,8 @@ mod base64;
 mod bits;
 mod call;
 mod cdt;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod engine;
 pub mod error;
 mod expression;

@@ -28,6 +28,10 @@ pub use namespace::Namespace;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
+#[cfg(feature = "cluster")]
+pub(crate) use policy::check_time_to_live;
+#[cfg(feature = "cluster")]
+pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]

@@ -1,0 +1,92 @@
+//! Records of a set, one after the other.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use aerospike::query::RecordStream;
+use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy, Statement};
+use futures_util::{FutureExt, StreamExt};
+
+use super::failure::of_cluster;
+use super::set::ClusterSet;
+use super::value::received;
+use crate::record::{Bins, Key, Metadata};
+use crate::{Record, Result};
+
+/// So many records are taken at once from what has arrived.
+const TAKEN_AT_ONCE: usize = 256;
+
+/// Shows every record of the set to `each`.
+pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+    let statement = Statement::new(&*set.link.namespace, &*set.name, TheirBins::All);
+    if let Err(error) = run(set, QueryPolicy::default(), statement, &mut |record| {
+        each(record.and_then(record_of))
+    }) {
+        // Why it ended is known to `each`.
+        let _: ControlFlow<()> = each(Err(error));
+    }
+}
+
+/// Runs a query over all partitions, and shows what comes to `each`.
+fn run(
+    set: &ClusterSet,
+    policy: QueryPolicy,
+    statement: Statement,
+    each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
+) -> Result<()> {
+    let refused = |error: &theirs::Error| of_cluster(error, &set.link.namespace);
+    let client = Arc::clone(&set.link.client);
+    let begun = set.link.wait(async move {
+        let partitions = PartitionFilter::all();
+        client.query(&policy, partitions, statement).await
+    })?;
+    let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
+    loop {
+        let (rest, taken) = set.link.wait(take(stream))?;
+        stream = rest;
+        if taken.is_empty() {
+            return Ok(());
+        }
+        for record in taken {
+            if each(record.map_err(|error| refused(&error))).is_break() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The next records: waits for one, and takes those that have come with it. None: the end.
+async fn take(mut stream: RecordStream) -> (RecordStream, Vec<theirs::errors::Result<theirs::Record>>) {
+    let mut taken: Vec<_> = stream.next().await.into_iter().collect();
+    while !taken.is_empty() && taken.len() < TAKEN_AT_ONCE {
+        match stream.next().now_or_never() {
+            Some(Some(record)) => taken.push(record),
+            _ => break,
+        }
+    }
+    (stream, taken)
+}
+
+/// A record as this crate has it. When it was last written no server says.
+fn record_of(record: theirs::Record) -> Result<Record> {
+    let metadata = Metadata {
+        generation: u16::try_from(record.generation).unwrap_or(u16::MAX),
+        void_time: record.expiration(),
+        last_update_ms: 0,
+    };
+    let user_key = record.key.as_ref().and_then(theirs::Key::user_key);
+    let mut key = Vec::new();
+    match user_key {
+        Some(theirs::Value::Int(number)) => Key::from(*number).write_stored(&mut key),
+        Some(theirs::Value::String(text)) => Key::from(text.as_str()).write_stored(&mut key),
+        Some(theirs::Value::Blob(bytes)) => Key::from(bytes.as_slice()).write_stored(&mut key),
+        _ => {}
+    }
+    let mut bins = Bins::new();
+    for (name, value) in record.bins {
+        bins.set(&name, received(value)?)?;
+    }
+    let mut body = Vec::new();
+    bins.write_body(&mut body)?;
+    Record::new(metadata, (!key.is_empty()).then_some(&key), &body)
+}

@@ -1,0 +1,6 @@
+//! A cluster as a record store, against a served store in another process.
+#![cfg(all(feature = "cluster", feature = "server", feature = "cli"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+mod operations;
