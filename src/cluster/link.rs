@@ -1,5 +1,6 @@
 //! The client, and the runtime that it needs: asynchronous inside, blocking outside.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -119,6 +120,26 @@ impl Link {
             .into_iter()
             .find_map(|(name, answer)| (name == command).then_some(answer))
             .ok_or_else(|| failed(format!("the server did not answer \"{command}\"")))
+    }
+
+    /// The sets of all nodes: each lists those of which it has records.
+    pub(super) fn set_names(&self) -> Result<Vec<String>> {
+        let client = Arc::clone(&self.client);
+        let command = format!("sets/{}", self.namespace);
+        let answers = self.wait(async move {
+            let mut answers = Vec::new();
+            for node in client.nodes() {
+                answers.push(node.info(&AdminPolicy::default(), &[&command]).await?);
+            }
+            Ok(answers)
+        })?;
+        let answers = answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))?;
+        let mut names = BTreeSet::new();
+        for sets in answers.iter().flat_map(|answer| answer.values()) {
+            let fields = sets.split(';').flat_map(|set| set.split(':'));
+            names.extend(fields.filter_map(|field| field.strip_prefix("set=")));
+        }
+        Ok(names.into_iter().map(str::to_owned).collect())
     }
 
     fn choose_namespace(&self) -> Result<Box<str>> {

@@ -91,6 +91,14 @@ impl Cluster {
         &self.link.namespace
     }
 
+    /// Returns the names of the namespace's sets, in order. Records in no set are not listed.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    pub fn set_names(&self) -> Result<Vec<String>> {
+        self.link.set_names()
+    }
+
     /// Returns how a node answers an info command, such as `build`.
     ///
     /// # Errors
@@ -108,6 +116,7 @@ impl RecordStore for Cluster {
         Ok(ClusterSet {
             link: Arc::clone(&self.link),
             name: set.into(),
+            filter: None,
         })
     }
 }

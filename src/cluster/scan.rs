@@ -19,12 +19,25 @@ const TAKEN_AT_ONCE: usize = 256;
 /// Shows every record of the set to `each`.
 pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
     let statement = Statement::new(&*set.link.namespace, &*set.name, TheirBins::All);
-    if let Err(error) = run(set, QueryPolicy::default(), statement, &mut |record| {
-        each(record.and_then(record_of))
-    }) {
+    let ended = policy_of(set).and_then(|policy| {
+        run(set, policy, statement, &mut |record| {
+            each(record.and_then(record_of))
+        })
+    });
+    if let Err(error) = ended {
         // Why it ended is known to `each`.
         let _: ControlFlow<()> = each(Err(error));
     }
+}
+
+/// The policy of a query with the set's filter.
+fn policy_of(set: &ClusterSet) -> Result<QueryPolicy> {
+    let mut policy = QueryPolicy::default();
+    if let Some(filter) = &set.filter {
+        let bytes = filter.encoded_bytes()?.to_vec();
+        policy.base_policy.filter_expression = Some(theirs::expressions::from_packed_bytes(bytes));
+    }
+    Ok(policy)
 }
 
 /// Runs a query over all partitions, and shows what comes to `each`.

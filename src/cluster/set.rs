@@ -1,5 +1,6 @@
 //! A set of a cluster: operations on records, alone and in batches.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
@@ -16,7 +17,7 @@ use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
-    Error, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result, WritePolicy,
+    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result, WritePolicy,
 };
 
 /// What a record may take where the cluster does not say.
@@ -34,6 +35,7 @@ static RECORD_SIZE: LazyLock<Vec<u8>> =
 pub struct ClusterSet {
     pub(super) link: Arc<Link>,
     pub(super) name: Arc<str>,
+    pub(super) filter: Option<Expression>,
 }
 
 /// A call, as it is sent.
@@ -50,6 +52,27 @@ impl ClusterSet {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the set seen through a filter, as [`Set::filtered`](crate::Set::filtered) does: calls and scans by this handle
+    /// are for records for which the expression holds. A policy with a filter of its own takes precedence.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the expression is malformed, or its value is no truth value.
+    pub fn filtered(&self, filter: Expression) -> Result<Self> {
+        filter.filter()?;
+        Ok(Self {
+            filter: Some(filter),
+            ..self.clone()
+        })
+    }
+
+    /// The policy of a call with the filter of the set, where it has none itself.
+    fn policy<'p>(&self, policy: &'p WritePolicy) -> Cow<'p, WritePolicy> {
+        match (&policy.filter, &self.filter) {
+            (None, Some(filter)) => Cow::Owned(policy.clone().filter(filter.clone())),
+            _ => Cow::Borrowed(policy),
+        }
     }
 
     fn prepare(
@@ -112,7 +135,7 @@ impl ClusterSet {
             writes,
             asks_size,
         } = self.prepare(policy, key, operations)?;
-        let sent_policy = policy::single(policy, writes, self.link.read_retries)?;
+        let sent_policy = policy::single(&self.policy(policy), writes, self.link.read_retries)?;
         let client = Arc::clone(&self.link.client);
         let started = Instant::now();
         let answer = self
@@ -138,7 +161,7 @@ impl ClusterSet {
             sent.push(prepared.and_then(|prepared| {
                 let asks_size = prepared.asks_size;
                 writes |= prepared.writes;
-                rows.push(row(call.policy, prepared)?);
+                rows.push(row(&self.policy(call.policy), prepared)?);
                 Ok((rows.len() - 1, asks_size))
             }));
         }

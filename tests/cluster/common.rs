@@ -41,6 +41,11 @@ impl Served {
             .connect()
             .unwrap()
     }
+
+    /// Sends a signal to the server.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
 }
 
 impl Drop for Served {

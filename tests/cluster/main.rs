@@ -4,3 +4,6 @@
 
 mod common;
 mod operations;
+mod killed;
+mod records;
+mod sharded;
