@@ -42,7 +42,7 @@ mod policy;
 mod sorted;
 mod time;
 
-pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections};
+pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;

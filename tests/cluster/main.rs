@@ -5,5 +5,6 @@
 mod common;
 mod operations;
 mod killed;
+mod program;
 mod records;
 mod sharded;

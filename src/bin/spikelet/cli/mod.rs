@@ -11,6 +11,7 @@
 //! * `shards`: which collections are sharded, and their companions.
 //! * `sizing`: what records take, and which collections to shard.
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
+//! * `host`: the cluster that `--host` names (feature `cluster`).
 //! * `size`: sizes as people write them.
 //! * `page`: the page that `--html` asks for, and where it may go.
 //! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
@@ -26,6 +27,8 @@ mod demo;
 mod edges;
 mod generate;
 mod graph;
+#[cfg(feature = "cluster")]
+mod host;
 mod interrupt;
 mod load;
 mod page;
