@@ -81,7 +81,8 @@
 //! |---|---|
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
-//! | `cli` | the `spikelet` program (implies `backup`) |
+//! | `cluster` | `spikelet::cluster`: a cluster of Aerospike servers as a [`RecordStore`], through the official client |
+//! | `cli` | the `spikelet` program (implies `backup`); `--host` with `cluster`, `spikelet serve` with `server` |
 //!
 //! # Limits
 //!

@@ -43,6 +43,7 @@ mod failure;
 mod link;
 mod lists;
 mod maps;
+mod measure;
 mod operation;
 mod policy;
 mod results;
@@ -57,6 +58,7 @@ use std::sync::Arc;
 use link::Link;
 
 pub use builder::ClusterBuilder;
+pub use measure::{MeasuredCollection, MeasuredRecord};
 pub use set::ClusterSet;
 pub use tls::TlsFiles;
 
@@ -89,6 +91,12 @@ impl Cluster {
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.link.namespace
+    }
+
+    /// Returns whether all servers can say how large a record is: those from version 7.0 on.
+    #[must_use]
+    pub fn tells_record_sizes(&self) -> bool {
+        self.link.tells_sizes
     }
 
     /// Returns the names of the namespace's sets, in order. Records in no set are not listed.

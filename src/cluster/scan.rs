@@ -19,8 +19,8 @@ const TAKEN_AT_ONCE: usize = 256;
 /// Shows every record of the set to `each`.
 pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
     let statement = Statement::new(&*set.link.namespace, &*set.name, TheirBins::All);
-    let ended = policy_of(set).and_then(|policy| {
-        run(set, policy, statement, &mut |record| {
+    let ended = policy_of(set, None).and_then(|policy| {
+        run(set, policy, PartitionFilter::all(), statement, &mut |record| {
             each(record.and_then(record_of))
         })
     });
@@ -31,8 +31,14 @@ pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> 
 }
 
 /// The policy of a query with the set's filter.
-fn policy_of(set: &ClusterSet) -> Result<QueryPolicy> {
-    let mut policy = QueryPolicy::default();
+pub(super) fn policy_of(
+    set: &ClusterSet,
+    records_per_second: Option<u32>,
+) -> Result<QueryPolicy> {
+    let mut policy = QueryPolicy {
+        records_per_second: records_per_second.unwrap_or_default(),
+        ..QueryPolicy::default()
+    };
     if let Some(filter) = &set.filter {
         let bytes = filter.encoded_bytes()?.to_vec();
         policy.base_policy.filter_expression = Some(theirs::expressions::from_packed_bytes(bytes));
@@ -40,17 +46,17 @@ fn policy_of(set: &ClusterSet) -> Result<QueryPolicy> {
     Ok(policy)
 }
 
-/// Runs a query over all partitions, and shows what comes to `each`.
-fn run(
+/// Runs a query over partitions, and shows what comes to `each`.
+pub(super) fn run(
     set: &ClusterSet,
     policy: QueryPolicy,
+    partitions: PartitionFilter,
     statement: Statement,
     each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
 ) -> Result<()> {
     let refused = |error: &theirs::Error| of_cluster(error, &set.link.namespace);
     let client = Arc::clone(&set.link.client);
     let begun = set.link.wait(async move {
-        let partitions = PartitionFilter::all();
         client.query(&policy, partitions, statement).await
     })?;
     let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
@@ -80,20 +86,12 @@ async fn take(mut stream: RecordStream) -> (RecordStream, Vec<theirs::errors::Re
     (stream, taken)
 }
 
-/// A record as this crate has it. When it was last written no server says.
-fn record_of(record: theirs::Record) -> Result<Record> {
-    let metadata = Metadata {
-        generation: u16::try_from(record.generation).unwrap_or(u16::MAX),
-        void_time: record.expiration(),
-        last_update_ms: 0,
-    };
-    let user_key = record.key.as_ref().and_then(theirs::Key::user_key);
+/// A record as this crate has it.
+pub(super) fn record_of(record: theirs::Record) -> Result<Record> {
+    let metadata = metadata_of(&record);
     let mut key = Vec::new();
-    match user_key {
-        Some(theirs::Value::Int(number)) => Key::from(*number).write_stored(&mut key),
-        Some(theirs::Value::String(text)) => Key::from(text.as_str()).write_stored(&mut key),
-        Some(theirs::Value::Blob(bytes)) => Key::from(bytes.as_slice()).write_stored(&mut key),
-        _ => {}
+    if let Some(user_key) = record.key.as_ref().and_then(key_of) {
+        user_key.write_stored(&mut key);
     }
     let mut bins = Bins::new();
     for (name, value) in record.bins {
@@ -102,4 +100,23 @@ fn record_of(record: theirs::Record) -> Result<Record> {
     let mut body = Vec::new();
     bins.write_body(&mut body)?;
     Record::new(metadata, (!key.is_empty()).then_some(&key), &body)
+}
+
+/// When a record was last written no server says.
+pub(super) fn metadata_of(record: &theirs::Record) -> Metadata {
+    Metadata {
+        generation: u16::try_from(record.generation).unwrap_or(u16::MAX),
+        void_time: record.expiration(),
+        last_update_ms: 0,
+    }
+}
+
+/// The user key, if the server has it.
+pub(super) fn key_of(key: &theirs::Key) -> Option<Key<'static>> {
+    Some(match key.user_key()? {
+        theirs::Value::Int(number) => Key::from(*number),
+        theirs::Value::String(text) => Key::from(text.as_str()).into_owned(),
+        theirs::Value::Blob(bytes) => Key::from(bytes.as_slice()).into_owned(),
+        _ => return None,
+    })
 }

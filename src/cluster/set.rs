@@ -108,7 +108,7 @@ impl ClusterSet {
             .map_err(|error| Error::parameter(error.base_message()))
     }
 
-    fn failed_call<'a>(
+    pub(super) fn failed_call<'a>(
         &'a self,
         policy: &'a WritePolicy,
         operations: &'a [Operation],
