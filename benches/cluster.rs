@@ -34,7 +34,14 @@ impl Drop for Served {
 
 fn serve() -> (Served, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
-        .args(["serve", "--memory", "--listen", "127.0.0.1:0", "--namespace", "test"])
+        .args([
+            "serve",
+            "--memory",
+            "--listen",
+            "127.0.0.1:0",
+            "--namespace",
+            "test",
+        ])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -86,7 +93,11 @@ const CASES: [Case; 3] = [
 
 fn main() {
     // `cargo test --benches` asks only whether it runs.
-    let rounds = if std::env::args().any(|it| it == "--bench") { ROUNDS } else { 1 };
+    let rounds = if std::env::args().any(|it| it == "--bench") {
+        ROUNDS
+    } else {
+        1
+    };
     let (_served, addr) = serve();
     let cluster = Cluster::connect(&addr).unwrap();
     let records = cluster.records("bench").unwrap();

@@ -86,3 +86,10 @@ impl Arguments {
         }
     }
 }
+
+/// An operation that the client has no function for.
+pub(super) fn unknown(bin: &str, system: &str, operation: i64) -> Error {
+    Error::parameter(format!(
+        "operation {operation} on {system} cannot be sent to a cluster: the client for it does not know it (bin \"{bin}\")"
+    ))
+}

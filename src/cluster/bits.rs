@@ -5,8 +5,7 @@ use aerospike::operations::bitwise::{
     self as theirs, BitPolicy, BitwiseOverflowActions, BitwiseResizeFlags, BitwiseWriteFlags,
 };
 
-use super::arguments::Arguments;
-use super::operation::unknown;
+use super::arguments::{Arguments, unknown};
 use crate::bits::code as c;
 use crate::{Error, Result};
 

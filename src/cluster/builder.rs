@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use aerospike::{AuthMode, Client, ClientPolicy};
 
+use super::Cluster;
 use super::failure::of_cluster;
 use super::link::{Link, runtime, wait};
 use super::tls::{self, TlsFiles};
-use super::Cluster;
 use crate::Result;
 use std::sync::Arc;
 
@@ -108,8 +108,9 @@ impl ClusterBuilder {
             use_services_alternate: self.alternate_addresses,
             ..ClientPolicy::default()
         };
-        policy.connect_timeout =
-            u32::try_from(self.connect_timeout.as_millis()).unwrap_or(u32::MAX).max(1);
+        policy.connect_timeout = u32::try_from(self.connect_timeout.as_millis())
+            .unwrap_or(u32::MAX)
+            .max(1);
         if let Some((user, password)) = &self.login {
             policy.auth_mode = AuthMode::Internal(user.clone(), password.clone());
         }

@@ -90,7 +90,9 @@ impl Link {
         };
         link.namespace = link.choose_namespace()?;
         let nodes = link.client.nodes();
-        link.tells_sizes = nodes.iter().all(|node| *node.version() >= KNOWS_RECORD_SIZE);
+        link.tells_sizes = nodes
+            .iter()
+            .all(|node| *node.version() >= KNOWS_RECORD_SIZE);
         link.max_record_bytes = link.ask_max_record_bytes()?;
         Ok(link)
     }
@@ -133,7 +135,8 @@ impl Link {
             }
             Ok(answers)
         })?;
-        let answers = answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))?;
+        let answers =
+            answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))?;
         let mut names = BTreeSet::new();
         for sets in answers.iter().flat_map(|answer| answer.values()) {
             let fields = sets.split(';').flat_map(|set| set.split(':'));

@@ -4,8 +4,7 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::lists as theirs;
 use aerospike::{ListOrderType, ListPolicy, ListReturnType, ListSortFlags, ListWriteFlags};
 
-use super::arguments::Arguments;
-use super::operation::unknown;
+use super::arguments::{Arguments, unknown};
 use crate::cdt::code as c;
 use crate::value::{FLAG_ORDERED, FLAG_PERSIST_INDEX};
 use crate::{Error, Result};
@@ -57,7 +56,9 @@ fn write(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
         c::LIST_REMOVE => theirs::remove(bin, a.int(0)?),
         c::LIST_REMOVE_RANGE if has_count => theirs::remove_range(bin, a.int(0)?, a.int(1)?),
         c::LIST_REMOVE_RANGE => theirs::remove_range_from(bin, a.int(0)?),
-        c::LIST_SET => theirs::set_with_policy(&policy(0, a.flags(2)?), bin, a.int(0)?, a.value(1)?),
+        c::LIST_SET => {
+            theirs::set_with_policy(&policy(0, a.flags(2)?), bin, a.int(0)?, a.value(1)?)
+        }
         c::LIST_TRIM => theirs::trim(bin, a.int(0)?, a.int(1)?),
         c::LIST_CLEAR => theirs::clear(bin),
         c::LIST_INCREMENT => increment(bin, a)?,
@@ -129,9 +130,7 @@ fn remove(bin: &str, code: i64, a: &Arguments) -> Result<Theirs> {
         c::LIST_REMOVE_BY_INDEX => theirs::remove_by_index(bin, a.int(1)?, returns()?),
         c::LIST_REMOVE_BY_RANK => theirs::remove_by_rank(bin, a.int(1)?, returns()?),
         c::LIST_REMOVE_ALL_BY_VALUE => theirs::remove_by_value(bin, a.value(1)?, returns()?),
-        c::LIST_REMOVE_BY_VALUE_LIST => {
-            theirs::remove_by_value_list(bin, a.values(1)?, returns()?)
-        }
+        c::LIST_REMOVE_BY_VALUE_LIST => theirs::remove_by_value_list(bin, a.values(1)?, returns()?),
         c::LIST_REMOVE_BY_INDEX_RANGE if a.len() > 2 => {
             theirs::remove_by_index_range_count(bin, a.int(1)?, a.int(2)?, returns()?)
         }

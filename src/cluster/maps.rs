@@ -4,8 +4,7 @@ use aerospike::operations::Operation as Theirs;
 use aerospike::operations::maps::{self as theirs, MapOrder};
 use aerospike::{MapPolicy, MapReturnType, MapWriteFlags, Value as TheirValue};
 
-use super::arguments::Arguments;
-use super::operation::unknown;
+use super::arguments::{Arguments, unknown};
 use crate::Result;
 use crate::cdt::code as c;
 use crate::value::{self, FLAG_PERSIST_INDEX};

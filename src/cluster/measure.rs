@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy, Statement};
+use aerospike::{self as theirs, PartitionFilter};
 
 use super::results;
 use super::scan;
@@ -60,17 +60,8 @@ impl ClusterSet {
         records_per_second: Option<u32>,
         each: &mut dyn FnMut(Result<crate::Record>) -> ControlFlow<()>,
     ) {
-        let statement = Statement::new(&*self.link.namespace, &*self.name, TheirBins::All);
-        let filter = PartitionFilter::by_id(partition.into());
-        let ended = scan::policy_of(self, records_per_second).and_then(|policy| {
-            scan::run(self, policy, filter, statement, &mut |record| {
-                each(record.and_then(scan::record_of))
-            })
-        });
-        if let Err(error) = ended {
-            // Why it ended is known to `each`.
-            let _: ControlFlow<()> = each(Err(error));
-        }
+        let partition = PartitionFilter::by_id(partition.into());
+        scan::records(self.scanned(records_per_second), partition, each);
     }
 
     /// Measures the records of a partition without fetching them: their size by the server's expression `record_size`, and for
@@ -83,21 +74,15 @@ impl ClusterSet {
         bins: &[String],
         each: &mut dyn FnMut(Result<MeasuredRecord>) -> ControlFlow<()>,
     ) {
-        let statement = Statement::new(&*self.link.namespace, &*self.name, TheirBins::All);
-        let filter = PartitionFilter::by_id(partition.into());
+        let partition = PartitionFilter::by_id(partition.into());
         let reads = reads_of(bins);
-        let bare = |policy: QueryPolicy| QueryPolicy {
-            include_bin_data: false,
-            ..policy
-        };
-        let ended = scan::policy_of(self, records_per_second).and_then(|policy| {
-            scan::run(self, bare(policy), filter, statement, &mut |record| {
-                match record.and_then(|record| self.measure(record, bins, &reads)) {
-                    // It is gone since.
-                    Err(crate::Error::NotFound { .. }) => ControlFlow::Continue(()),
-                    measured => each(measured),
-                }
-            })
+        let scanned = self.scanned(records_per_second);
+        let ended = scanned.run(partition, false, &mut |record| {
+            match record.and_then(|record| self.measure(record, bins, &reads)) {
+                // It is gone since.
+                Err(crate::Error::NotFound { .. }) => ControlFlow::Continue(()),
+                measured => each(measured),
+            }
         });
         if let Err(error) = ended {
             // Why it ended is known to `each`.
@@ -128,7 +113,8 @@ impl ClusterSet {
         let answer = self
             .link
             .wait(async move { client.operate(&sent_policy, &key, &sent).await })?;
-        let answer = answer.map_err(|error| self.failed_call(&base, reads, started).error(&error))?;
+        let answer =
+            answer.map_err(|error| self.failed_call(&base, reads, started).error(&error))?;
         let answer = results::decode(answer, reads, false)?;
         let number = |at: usize| match answer.value(at) {
             Some(Value::Int(number)) => u64::try_from(*number).ok(),
@@ -169,8 +155,7 @@ fn reads_of(bins: &[String]) -> Vec<Operation> {
     for bin in bins {
         let (values, entries) = (ListReturnType::Values, MapReturnType::Value);
         let (list, map) = (|| list_bin(bin), || map_bin(bin));
-        let of_list =
-            lists::get_by_index_range_count(values, 0, SAMPLED_ELEMENTS, list(), &[]);
+        let of_list = lists::get_by_index_range_count(values, 0, SAMPLED_ELEMENTS, list(), &[]);
         let of_map = maps::get_by_index_range_count(entries, 0, SAMPLED_ELEMENTS, map(), &[]);
         reads.push(read("count", lists::size(list(), &[]), flags));
         reads.push(read("count", maps::size(map(), &[]), flags));

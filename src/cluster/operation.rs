@@ -134,10 +134,3 @@ fn context(kind: i64, value: &[u8]) -> Result<CdtContext> {
     let mut contexts = ctx_from_bytes(&pair).map_err(|_| refused())?;
     contexts.pop().ok_or_else(refused)
 }
-
-/// An operation that the client has no function for.
-pub(super) fn unknown(bin: &str, system: &str, operation: i64) -> Error {
-    Error::parameter(format!(
-        "operation {operation} on {system} cannot be sent to a cluster: the client for it does not know it (bin \"{bin}\")"
-    ))
-}

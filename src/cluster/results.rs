@@ -71,7 +71,10 @@ fn by_bin(
             continue;
         };
         let same = names.iter().enumerate().skip(first);
-        let positions: Vec<usize> = same.filter(|(_, name)| *name == bin).map(|(at, _)| at).collect();
+        let positions: Vec<usize> = same
+            .filter(|(_, name)| *name == bin)
+            .map(|(at, _)| at)
+            .collect();
         let values = match answer {
             theirs::Value::MultiResult(values) => values,
             value => vec![value],

@@ -8,10 +8,10 @@ use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy,
 use futures_util::{FutureExt, StreamExt};
 
 use super::failure::of_cluster;
-use super::set::ClusterSet;
+use super::link::Link;
 use super::value::received;
 use crate::record::{Bins, Key, Metadata};
-use crate::{Record, Result};
+use crate::{Expression, Record, Result};
 
 /// So many records are taken at once from what has arrived.
 const TAKEN_AT_ONCE: usize = 256;
@@ -20,9 +20,13 @@ const TAKEN_AT_ONCE: usize = 256;
 pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
     let statement = Statement::new(&*set.link.namespace, &*set.name, TheirBins::All);
     let ended = policy_of(set, None).and_then(|policy| {
-        run(set, policy, PartitionFilter::all(), statement, &mut |record| {
-            each(record.and_then(record_of))
-        })
+        run(
+            set,
+            policy,
+            PartitionFilter::all(),
+            statement,
+            &mut |record| each(record.and_then(record_of)),
+        )
     });
     if let Err(error) = ended {
         // Why it ended is known to `each`.
@@ -30,52 +34,55 @@ pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> 
     }
 }
 
-/// The policy of a query with the set's filter.
-pub(super) fn policy_of(
-    set: &ClusterSet,
-    records_per_second: Option<u32>,
-) -> Result<QueryPolicy> {
-    let mut policy = QueryPolicy {
-        records_per_second: records_per_second.unwrap_or_default(),
-        ..QueryPolicy::default()
-    };
-    if let Some(filter) = &set.filter {
-        let bytes = filter.encoded_bytes()?.to_vec();
-        policy.base_policy.filter_expression = Some(theirs::expressions::from_packed_bytes(bytes));
-    }
-    Ok(policy)
-}
-
-/// Runs a query over partitions, and shows what comes to `each`.
-pub(super) fn run(
-    set: &ClusterSet,
-    policy: QueryPolicy,
-    partitions: PartitionFilter,
-    statement: Statement,
-    each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
-) -> Result<()> {
-    let refused = |error: &theirs::Error| of_cluster(error, &set.link.namespace);
-    let client = Arc::clone(&set.link.client);
-    let begun = set.link.wait(async move {
-        client.query(&policy, partitions, statement).await
-    })?;
-    let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
-    loop {
-        let (rest, taken) = set.link.wait(take(stream))?;
-        stream = rest;
-        if taken.is_empty() {
-            return Ok(());
+impl Scanned<'_> {
+    fn policy(&self, with_bins: bool) -> Result<QueryPolicy> {
+        let mut policy = QueryPolicy {
+            records_per_second: self.records_per_second.unwrap_or_default(),
+            include_bin_data: with_bins,
+            ..QueryPolicy::default()
+        };
+        if let Some(filter) = self.filter {
+            let filter = filter.encoded_bytes()?.to_vec();
+            policy.base_policy.filter_expression =
+                Some(theirs::expressions::from_packed_bytes(filter));
         }
-        for record in taken {
-            if each(record.map_err(|error| refused(&error))).is_break() {
+        Ok(policy)
+    }
+
+    /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins.
+    pub(super) fn run(
+        &self,
+        partitions: PartitionFilter,
+        with_bins: bool,
+        each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let refused = |error: &theirs::Error| of_cluster(error, &self.link.namespace);
+        let statement = Statement::new(&*self.link.namespace, self.set, TheirBins::All);
+        let policy = self.policy(with_bins)?;
+        let client = Arc::clone(&self.link.client);
+        let begun = self
+            .link
+            .wait(async move { client.query(&policy, partitions, statement).await })?;
+        let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
+        loop {
+            let (rest, taken) = self.link.wait(take(stream))?;
+            stream = rest;
+            if taken.is_empty() {
                 return Ok(());
+            }
+            for record in taken {
+                if each(record.map_err(|error| refused(&error))).is_break() {
+                    return Ok(());
+                }
             }
         }
     }
 }
 
 /// The next records: waits for one, and takes those that have come with it. None: the end.
-async fn take(mut stream: RecordStream) -> (RecordStream, Vec<theirs::errors::Result<theirs::Record>>) {
+async fn take(
+    mut stream: RecordStream,
+) -> (RecordStream, Vec<theirs::errors::Result<theirs::Record>>) {
     let mut taken: Vec<_> = stream.next().await.into_iter().collect();
     while !taken.is_empty() && taken.len() < TAKEN_AT_ONCE {
         match stream.next().now_or_never() {

@@ -6,18 +6,20 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use aerospike as theirs;
 use aerospike::operations::exp::{ExpReadFlags, read_exp};
+use aerospike::{self as theirs, PartitionFilter};
 
 use super::failure::FailedCall;
 use super::link::{Link, failed};
+use super::scan::Scanned;
 use super::{operation, policy, results, scan};
 use crate::expressions::record_size;
 use crate::operation::WireOperation;
 use crate::policy::RecordExistsAction;
 use crate::storage::{Clock, HotRecord, SystemClock};
 use crate::{
-    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result, WritePolicy,
+    Error, Expression, Key, OperateResult, Operation, Record, RecordCall, RecordSet, Result,
+    WritePolicy,
 };
 
 /// What a record may take where the cluster does not say.
@@ -65,6 +67,15 @@ impl ClusterSet {
             filter: Some(filter),
             ..self.clone()
         })
+    }
+
+    pub(super) fn scanned(&self, records_per_second: Option<u32>) -> Scanned<'_> {
+        Scanned {
+            link: &self.link,
+            set: &self.name,
+            filter: self.filter.as_ref(),
+            records_per_second,
+        }
     }
 
     /// The policy of a call with the filter of the set, where it has none itself.
@@ -272,7 +283,7 @@ impl RecordSet for ClusterSet {
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-        scan::records(self, each);
+        scan::records(self.scanned(None), PartitionFilter::all(), each);
     }
 
     /// The time of this machine's clock.

@@ -3,8 +3,7 @@
 use aerospike::operations::Operation as Theirs;
 use aerospike::operations::hll::{self as theirs, HllPolicy, HllWriteFlags};
 
-use super::arguments::Arguments;
-use super::operation::unknown;
+use super::arguments::{Arguments, unknown};
 use crate::hll::code as c;
 use crate::{Error, Result};
 

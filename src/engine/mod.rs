@@ -25,11 +25,11 @@ pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 pub use namespace::Namespace;
+#[cfg(feature = "cluster")]
+pub(crate) use policy::check_time_to_live;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
-#[cfg(feature = "cluster")]
-pub(crate) use policy::check_time_to_live;
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};

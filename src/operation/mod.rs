@@ -26,10 +26,10 @@ mod read;
 mod results;
 mod scalar;
 mod slots;
-#[cfg(feature = "cluster")]
-mod wire;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "cluster")]
+mod wire;
 
 pub use action::Operation;
 pub use check::MAX_OPERATIONS;

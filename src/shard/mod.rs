@@ -42,7 +42,9 @@ mod policy;
 mod sorted;
 mod time;
 
-pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records};
+pub use audit::{
+    ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records,
+};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;

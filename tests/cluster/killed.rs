@@ -180,7 +180,10 @@ fn a_process_may_die_at_any_step_of_any_transition() {
                 .status()
                 .unwrap();
             let code = status.code().unwrap();
-            assert!([DIED, DONE].contains(&code), "{transition} {step}: {status}");
+            assert!(
+                [DIED, DONE].contains(&code),
+                "{transition} {step}: {status}"
+            );
             done = if code == DONE { done + 1 } else { 0 };
             let what = format!("{transition}, dead at {step}");
             // As it was left, and after it was carried to its end.
@@ -189,12 +192,21 @@ fn a_process_may_die_at_any_step_of_any_transition() {
                 let pairs: Vec<_> = map.iter().collect::<Result<_>>().unwrap();
                 let deletes_list = transition == "delete" && step % 4 < 2;
                 let deletes_map = transition == "delete" && step % 4 >= 2;
-                assert!(read == numbers || deletes_list && read.is_empty(), "{what}: {read:?}");
-                assert!(pairs == entries || deletes_map && pairs.is_empty(), "{what}: {pairs:?}");
+                assert!(
+                    read == numbers || deletes_list && read.is_empty(),
+                    "{what}: {read:?}"
+                );
+                assert!(
+                    pairs == entries || deletes_map && pairs.is_empty(),
+                    "{what}: {pairs:?}"
+                );
                 list.shards().advance().unwrap();
                 map.shards().advance().unwrap();
             }
-            assert!(list.shards().state().unwrap().transition.is_none(), "{what}");
+            assert!(
+                list.shards().state().unwrap().transition.is_none(),
+                "{what}"
+            );
             assert!(list.add(ELEMENTS).unwrap() && list.remove(&ELEMENTS.into()).unwrap());
             step += 1;
         }

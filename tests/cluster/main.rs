@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
-mod operations;
 mod killed;
+mod operations;
 mod program;
 mod records;
 mod sharded;

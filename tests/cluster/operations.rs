@@ -1,12 +1,12 @@
 //! Every operation does through a cluster what it does embedded.
 
+use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
+use spikelet::expressions::{PathFlags, PathResult, Step};
 use spikelet::operations::bits::{self, BitOverflow, BitPolicy, BitResizeFlags, BitSign};
 use spikelet::operations::ctx::{self, ListPad};
-use spikelet::expressions::{ExpReadFlags, ExpWriteFlags};
 use spikelet::operations::exp;
 use spikelet::operations::hll::{self, HllPolicy};
 use spikelet::operations::lists::ListSortFlags;
-use spikelet::expressions::{PathFlags, PathResult, Step};
 use spikelet::operations::paths;
 use spikelet::operations::{self as ops, lists, maps};
 use spikelet::value::{List, Map};
@@ -219,7 +219,11 @@ fn selections_of_lists() {
 fn operations_that_write_maps() {
     let both = Both::new();
     let entries = || vec![("b".into(), 8.into()), ("z".into(), Value::Nil)];
-    for order in [MapOrder::Unordered, MapOrder::KeyOrdered, MapOrder::KeyValueOrdered] {
+    for order in [
+        MapOrder::Unordered,
+        MapOrder::KeyOrdered,
+        MapOrder::KeyValueOrdered,
+    ] {
         let plain = MapPolicy::new(order, MapWriteFlags::empty());
         let create = MapPolicy::new(order, MapWriteFlags::CREATE_ONLY);
         let update = MapPolicy::new(order, MapWriteFlags::UPDATE_ONLY | MapWriteFlags::NO_FAIL);
@@ -255,7 +259,15 @@ fn selections_of_maps() {
     let some = |number: i64| Some(Value::from(number));
     let keys = || vec!["a".into(), "x".into(), "d".into()];
     for order in [MapOrder::KeyOrdered, MapOrder::KeyValueOrdered] {
-        for returns in [M::None, M::Key, M::Value, M::Index, M::Rank, M::Count, M::Exists] {
+        for returns in [
+            M::None,
+            M::Key,
+            M::Value,
+            M::Index,
+            M::Rank,
+            M::Count,
+            M::Exists,
+        ] {
             let mut operations = Vec::new();
             macro_rules! both_ways {
                 ($($get:ident $remove:ident ($($argument:expr),*);)*) => {
@@ -300,7 +312,10 @@ fn selections_of_maps() {
 fn contexts_lead_into_nested_lists_and_maps() {
     let both = Both::new();
     let start = || {
-        let inner = Map::new(vec![("l".into(), list(ListOrder::Unordered))], MapOrder::KeyOrdered);
+        let inner = Map::new(
+            vec![("l".into(), list(ListOrder::Unordered))],
+            MapOrder::KeyOrdered,
+        );
         vec![
             ops::put("bin", Value::from(vec![Value::Map(inner), 7.into()])),
             ops::put("map", map(MapOrder::KeyOrdered)),
@@ -315,8 +330,10 @@ fn contexts_lead_into_nested_lists_and_maps() {
         lists::size("bin").in_context([ctx::list_rank(-1), ctx::map_rank(0)]),
         lists::remove_by_value("bin", 7, L::Count).in_context(into()),
         lists::create("map", ListOrder::Ordered).in_context([ctx::map_key("new")]),
-        lists::append(&plain, "map", 1)
-            .in_context([ctx::map_key_create("x", MapOrder::KeyOrdered), ctx::map_key("y")]),
+        lists::append(&plain, "map", 1).in_context([
+            ctx::map_key_create("x", MapOrder::KeyOrdered),
+            ctx::map_key("y"),
+        ]),
         lists::append(&plain, "bin", 1).in_context([ctx::list_index_create(
             4,
             ListOrder::Unordered,
@@ -347,9 +364,33 @@ fn bits_sketches_and_expressions() {
         bits::not(&policy, "bin", 3, 9),
         bits::lshift(&policy, "bin", 0, 24, 3),
         bits::rshift(&policy, "bin", 0, 24, 3),
-        bits::add(&policy, "bin", 0, 8, 200, BitSign::Unsigned, BitOverflow::Wrap),
-        bits::add(&policy, "bin", 0, 8, 200, BitSign::Unsigned, BitOverflow::Fail),
-        bits::subtract(&policy, "bin", 8, 8, 9, BitSign::Signed, BitOverflow::Saturate),
+        bits::add(
+            &policy,
+            "bin",
+            0,
+            8,
+            200,
+            BitSign::Unsigned,
+            BitOverflow::Wrap,
+        ),
+        bits::add(
+            &policy,
+            "bin",
+            0,
+            8,
+            200,
+            BitSign::Unsigned,
+            BitOverflow::Fail,
+        ),
+        bits::subtract(
+            &policy,
+            "bin",
+            8,
+            8,
+            9,
+            BitSign::Signed,
+            BitOverflow::Saturate,
+        ),
         bits::set_int(&policy, "bin", 8, 8, 77),
         bits::get(&"bin", 4, 8),
         bits::count("bin", 0, 24),
@@ -361,7 +402,14 @@ fn bits_sketches_and_expressions() {
     check(&both, start, operations);
 
     let policy = HllPolicy::default();
-    let start = || vec![hll::add_with_index_bits(&policy, "bin", ints(&[1, 2, 3]), 8)];
+    let start = || {
+        vec![hll::add_with_index_bits(
+            &policy,
+            "bin",
+            ints(&[1, 2, 3]),
+            8,
+        )]
+    };
     let operations = vec![
         hll::init(&policy, "new", 8),
         hll::init_with_min_hash(&policy, "new", 8, 10),
@@ -381,7 +429,11 @@ fn bits_sketches_and_expressions() {
         exp::write("n", twice(), ExpWriteFlags::empty()),
         exp::write("n", twice(), ExpWriteFlags::CREATE_ONLY),
         exp::write("new", twice(), ExpWriteFlags::UPDATE_ONLY),
-        exp::read("out", expressions::int_bin("none"), ExpReadFlags::EVAL_NO_FAIL),
+        exp::read(
+            "out",
+            expressions::int_bin("none"),
+            ExpReadFlags::EVAL_NO_FAIL,
+        ),
         exp::read("out", expressions::int_bin("none"), ExpReadFlags::empty()),
     ];
     check(&both, start, operations);
@@ -392,17 +444,26 @@ fn what_the_client_cannot_carry_is_refused_before_it_is_sent() {
     let both = Both::new();
     let ordered = list(ListOrder::Ordered);
     for (operation, says) in [
-        (lists::append(&ListPolicy::default(), "b", ordered), "an ordered list inside"),
+        (
+            lists::append(&ListPolicy::default(), "b", ordered),
+            "an ordered list inside",
+        ),
         (
             lists::append(&ListPolicy::default(), "b", map(MapOrder::KeyValueOrdered)),
             "ordered by value",
         ),
-        (lists::increment(&ListPolicy::default(), "b", 0, 1.5), "by a float"),
+        (
+            lists::increment(&ListPolicy::default(), "b", 0, 1.5),
+            "by a float",
+        ),
         (
             lists::get_by_value_range("b", None, Some(Value::Nil), L::Values),
             "ends at nil",
         ),
-        (hll::may_contain("b", ints(&[1])), "operation 56 on sketches"),
+        (
+            hll::may_contain("b", ints(&[1])),
+            "operation 56 on sketches",
+        ),
     ] {
         let refused = both
             .cluster

@@ -71,11 +71,20 @@ fn generation_expiry_and_size_come_back() {
     let hour = policy().expiration(Expiration::After(Duration::from_secs(3_600)));
     let first = put(&hour, 10);
     let expected = records.now_ms() / 1_000 + 3_600;
-    assert!(u64::from(first.void_time).abs_diff(expected) < 60, "{first:?}");
-    assert_eq!((first.generation, first.lsn, first.queued_behind), (1, None, None));
+    assert!(
+        u64::from(first.void_time).abs_diff(expected) < 60,
+        "{first:?}"
+    );
+    assert_eq!(
+        (first.generation, first.lsn, first.queued_behind),
+        (1, None, None)
+    );
     let kept = policy().expiration(Expiration::DontUpdate);
     assert_eq!(put(&kept, 10).void_time, first.void_time);
-    assert_eq!(put(&policy().expiration(Expiration::Never), 10_000).void_time, 0);
+    assert_eq!(
+        put(&policy().expiration(Expiration::Never), 10_000).void_time,
+        0
+    );
     let read = [ops::get_bin("none")];
     let read = records.operate_on(&policy(), &"a".into(), &read).unwrap();
     assert_eq!((read.generation, read.results.len()), (3, 0));
@@ -91,7 +100,9 @@ fn a_batch_answers_each_call_for_itself() {
     let records = served.cluster().records("batch").unwrap();
     for number in 0..20 {
         let write = [ops::put("n", number)];
-        records.operate_on(&policy(), &number.into(), &write).unwrap();
+        records
+            .operate_on(&policy(), &number.into(), &write)
+            .unwrap();
     }
     let read = [ops::get_bin("none"), ops::get_bin("n"), ops::get_bin("n")];
     let add = [ops::add("n", 100), ops::get_bin("n")];
@@ -105,7 +116,11 @@ fn a_batch_answers_each_call_for_itself() {
         };
         let policy = &only;
         let key = Key::from(number);
-        RecordCall { policy, key, operations }
+        RecordCall {
+            policy,
+            key,
+            operations,
+        }
     };
     let calls: Vec<RecordCall<'_>> = (0..21).map(call).collect();
     let results = records.operate_on_each(&calls);
@@ -119,7 +134,10 @@ fn a_batch_answers_each_call_for_itself() {
         };
         match (number, number % 3) {
             (20, _) => assert!(result.is_ok(), "a text where there was no record"),
-            (10.., _) => assert!(matches!(error(result), Error::FilteredOut { .. }), "{number}"),
+            (10.., _) => assert!(
+                matches!(error(result), Error::FilteredOut { .. }),
+                "{number}"
+            ),
             (_, 0) => {
                 let result = result.unwrap();
                 assert_eq!(result.value(0), None);
@@ -127,7 +145,10 @@ fn a_batch_answers_each_call_for_itself() {
                 assert_eq!(result.value(2), Some(&number.into()));
             }
             (_, 1) => assert_eq!(result.unwrap().value(1), Some(&(number + 100).into())),
-            _ => assert!(matches!(error(result), Error::IncompatibleType { .. }), "{number}"),
+            _ => assert!(
+                matches!(error(result), Error::IncompatibleType { .. }),
+                "{number}"
+            ),
         }
     }
     // The same record twice: one after the other.
@@ -153,7 +174,9 @@ fn a_scan_shows_every_record_and_can_be_broken_off() {
     let other = cluster.records("other").unwrap();
     for number in 0..1_000 {
         let write = [ops::put("n", number)];
-        records.operate_on(&policy(), &number.into(), &write).unwrap();
+        records
+            .operate_on(&policy(), &number.into(), &write)
+            .unwrap();
     }
     let write = [ops::put("n", 1)];
     other.operate_on(&policy(), &"x".into(), &write).unwrap();
@@ -174,7 +197,11 @@ fn a_scan_shows_every_record_and_can_be_broken_off() {
     records.scan_each(&mut |record| {
         record.unwrap();
         count += 1;
-        if count == 10 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if count == 10 {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     assert_eq!(count, 10);
 }
@@ -193,22 +220,47 @@ fn errors_name_the_record_and_say_what_to_do() {
     let missing = call(&policy(), &[ops::get_bin("n")]);
     assert!(matches!(missing, Error::NotFound { .. }));
     let write = [ops::put("n", 1), ops::put("text", "x")];
-    records.operate_on(&policy(), &"alice".into(), &write).unwrap();
+    records
+        .operate_on(&policy(), &"alice".into(), &write)
+        .unwrap();
     let third = policy().generation(GenerationPolicy::ExpectEqual(3));
     let error = call(&third, &write);
-    assert!(matches!(error, Error::Generation { expected: 3, found: None, .. }));
+    assert!(matches!(
+        error,
+        Error::Generation {
+            expected: 3,
+            found: None,
+            ..
+        }
+    ));
     assert!(error.to_string().contains("another one"), "{error}");
     let new = policy().record_exists_action(RecordExistsAction::CreateOnly);
     assert!(matches!(call(&new, &write), Error::RecordExists { .. }));
     let error = call(&policy(), &[ops::add("text", 1)]);
-    assert!(matches!(&error, Error::IncompatibleType { bin, .. } if &**bin == "text"), "{error}");
+    assert!(
+        matches!(&error, Error::IncompatibleType { bin, .. } if &**bin == "text"),
+        "{error}"
+    );
     let large = [ops::put("b", Value::Blob(vec![0; 2 << 20]))];
     let error = call(&policy(), &large);
-    assert!(matches!(error, Error::RecordTooBig { size: 0, limit: 1_048_576, .. }));
-    assert!(error.to_string().contains("more than 1048576 bytes"), "{error}");
-    let unique = spikelet::ListPolicy::new(ListOrder::Unordered, spikelet::ListWriteFlags::ADD_UNIQUE);
+    assert!(matches!(
+        error,
+        Error::RecordTooBig {
+            size: 0,
+            limit: 1_048_576,
+            ..
+        }
+    ));
+    assert!(
+        error.to_string().contains("more than 1048576 bytes"),
+        "{error}"
+    );
+    let unique =
+        spikelet::ListPolicy::new(ListOrder::Unordered, spikelet::ListWriteFlags::ADD_UNIQUE);
     let add = [ops::lists::append(&unique, "l", 1)];
-    records.operate_on(&policy(), &"alice".into(), &add).unwrap();
+    records
+        .operate_on(&policy(), &"alice".into(), &add)
+        .unwrap();
     assert!(matches!(call(&policy(), &add), Error::ElementExists { bin, .. } if &*bin == "l"));
     let long = "a bin name that is far too long";
     assert!(matches!(
@@ -226,12 +278,24 @@ fn a_write_without_an_answer_is_in_doubt_and_a_read_is_not() {
     records.operate_on(&policy(), &"a".into(), &write).unwrap();
     served.signal(Signal::STOP);
     let error = records.operate_on(&short, &"a".into(), &write).unwrap_err();
-    assert!(matches!(error, Error::Timeout { in_doubt: true, .. }), "{error:?}");
+    assert!(
+        matches!(error, Error::Timeout { in_doubt: true, .. }),
+        "{error:?}"
+    );
     assert!(error.in_doubt() && !error.is_retryable());
     assert_eq!(error.record().unwrap().key(), &Key::from("a"));
     let read = [ops::get_bin("n")];
     let error = records.operate_on(&short, &"a".into(), &read).unwrap_err();
-    assert!(matches!(error, Error::Timeout { in_doubt: false, .. }), "{error:?}");
+    assert!(
+        matches!(
+            error,
+            Error::Timeout {
+                in_doubt: false,
+                ..
+            }
+        ),
+        "{error:?}"
+    );
     assert!(error.is_retryable());
     let calls = ["a", "b"].map(|key| RecordCall {
         policy: &short,
@@ -255,11 +319,15 @@ fn a_server_that_is_gone_is_told_and_may_be_tried_again() {
     records.operate_on(&policy(), &"a".into(), &write).unwrap();
     let addr = served.addr.clone();
     drop(served);
-    let error = records.operate_on(&policy(), &"a".into(), &write).unwrap_err();
+    let error = records
+        .operate_on(&policy(), &"a".into(), &write)
+        .unwrap_err();
     // The connection was open: nobody knows how far the write came. The next ones find none.
     assert!(error.in_doubt() || error.is_retryable(), "{error:?}");
     let read = [ops::get_bin("n")];
-    let error = records.operate_on(&policy(), &"a".into(), &read).unwrap_err();
+    let error = records
+        .operate_on(&policy(), &"a".into(), &read)
+        .unwrap_err();
     assert!(error.is_retryable() && !error.in_doubt(), "{error:?}");
     let refused = Cluster::connect(&addr).unwrap_err();
     assert!(matches!(refused, Error::Cluster(_)), "{refused:?}");
@@ -275,7 +343,10 @@ fn a_cluster_is_connected_to_with_what_it_asks_for() {
     let file = dir.path().join("ca.pem");
     let with_file = || {
         let files = TlsFiles::new(&file);
-        Cluster::builder(&served.addr).tls(files).connect().unwrap_err()
+        Cluster::builder(&served.addr)
+            .tls(files)
+            .connect()
+            .unwrap_err()
     };
     assert!(with_file().to_string().contains("ca.pem"));
     std::fs::write(&file, "nothing").unwrap();

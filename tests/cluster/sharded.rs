@@ -127,7 +127,10 @@ fn maps_and_counters_are_sharded_too() {
     assert_eq!((map.len().unwrap(), counter.read().unwrap()), (99, 5_050));
     map.shards().merge().unwrap();
     map.shards().deactivate().unwrap();
-    assert_eq!(map.page(0, 2).unwrap(), [(0.into(), 0.into()), (1.into(), 1.into())]);
+    assert_eq!(
+        map.page(0, 2).unwrap(),
+        [(0.into(), 0.into()), (1.into(), 1.into())]
+    );
     let records = cluster.records("s").unwrap();
     let found = sharded_collections(&records).unwrap();
     assert_eq!(found.len(), 1);
@@ -177,7 +180,11 @@ fn a_page_over_sixteen_shards_takes_at_most_two_round_trips_a_step() {
             let found = list.page_after(after.as_ref(), 50).unwrap();
             assert_eq!(found, ints(page * 50, page * 50 + 50));
             let most = if page == 0 { at_first } else { 2 };
-            assert!((1..=most).contains(&trips.get()), "page {page}: {}", trips.get());
+            assert!(
+                (1..=most).contains(&trips.get()),
+                "page {page}: {}",
+                trips.get()
+            );
             after = found.last().cloned();
         }
     }
@@ -223,7 +230,10 @@ fn writers_lose_nothing_while_shards_change() {
             list.shards().deactivate().unwrap();
         }
         stop.store(true, Ordering::Relaxed);
-        writers.into_iter().map(|writer| writer.join().unwrap()).collect::<Vec<i64>>()
+        writers
+            .into_iter()
+            .map(|writer| writer.join().unwrap())
+            .collect::<Vec<i64>>()
     });
     let expected: Vec<Value> = (0..4)
         .zip(added)

@@ -36,12 +36,7 @@ pub(crate) struct HostArguments {
     #[arg(long, value_name = "FILE", requires = "host")]
     tls_ca: Option<PathBuf>,
     /// The certificate (PEM) to show to the servers.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "tls_ca",
-        requires = "tls_key"
-    )]
+    #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The key (PEM) of that certificate.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]

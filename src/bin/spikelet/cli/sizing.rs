@@ -12,11 +12,11 @@ use super::page::{check_place, write_page};
 use super::print::{Unit, emit, progress};
 use super::{Failure, Outcome};
 use crate::report::to_json;
-#[cfg(feature = "cluster")]
-use crate::sizing::{Reading, size_cluster};
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
 };
+#[cfg(feature = "cluster")]
+use crate::sizing::{Reading, size_cluster};
 
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
@@ -212,11 +212,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
 }
 
 /// Prints the sizing, and writes its page.
-fn present(
-    sizing: &Sizing,
-    arguments: &SizingArguments,
-    sources: &[&Path],
-) -> Result<(), Failure> {
+fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<(), Failure> {
     let report = sizing.to_report();
     if let Some(file) = &arguments.html {
         write_page(file, sources, &report)?;
@@ -235,7 +231,9 @@ fn present(
 fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failure> {
     if let Some(source) = &arguments.source {
         let source = source.display();
-        return Err(Failure::Input(format!("{source} and --host: give one of them")));
+        return Err(Failure::Input(format!(
+            "{source} and --host: give one of them"
+        )));
     }
     let mut options = options(arguments)?;
     let sample = arguments.sample.unwrap_or(CLUSTER_SAMPLE);

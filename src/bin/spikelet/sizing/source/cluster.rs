@@ -53,12 +53,12 @@ pub(super) fn read(
         Some(set) => vec![set.clone()],
         None => cluster.set_names()?,
     };
-    let mut notes = Vec::new();
+    let mut source = vec![format!("cluster, namespace {}", cluster.namespace())];
     let mut all_records = 0;
     for name in sets {
         let mut partitions = Partitions::of(cluster.records(&name)?, cluster.tells_record_sizes());
         let read = partitions.read_some(reading, progress)?;
-        notes.push(format!("{read} of {PARTITIONS} partitions of \"{name}\""));
+        source.push(format!("{read} of {PARTITIONS} partitions of \"{name}\""));
         let Some(set) = stats.set(cluster.namespace(), &name) else {
             continue;
         };
@@ -70,7 +70,7 @@ pub(super) fn read(
         all_records += set.records;
     }
     Ok(Origin {
-        source: format!("cluster, {}", notes.join(", ")),
+        source: source.join(", "),
         kind: "cluster",
         namespaces: vec![NamespaceSizing {
             namespace: cluster.namespace().to_owned(),
