@@ -16,17 +16,24 @@ use crate::{Expression, Record, Result};
 /// So many records are taken at once from what has arrived.
 const TAKEN_AT_ONCE: usize = 256;
 
-/// Shows every record of the set to `each`.
-pub(super) fn records(set: &ClusterSet, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
-    let statement = Statement::new(&*set.link.namespace, &*set.name, TheirBins::All);
-    let ended = policy_of(set, None).and_then(|policy| {
-        run(
-            set,
-            policy,
-            PartitionFilter::all(),
-            statement,
-            &mut |record| each(record.and_then(record_of)),
-        )
+/// The records to show: those of a set for which a filter holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scanned<'a> {
+    pub(super) link: &'a Link,
+    pub(super) set: &'a str,
+    pub(super) filter: Option<&'a Expression>,
+    /// How many records a server reads a second; `None`: as fast as it can.
+    pub(super) records_per_second: Option<u32>,
+}
+
+/// Shows the records of partitions to `each`.
+pub(super) fn records(
+    scanned: Scanned<'_>,
+    partitions: PartitionFilter,
+    each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>,
+) {
+    let ended = scanned.run(partitions, true, &mut |record| {
+        each(record.and_then(record_of))
     });
     if let Err(error) = ended {
         // Why it ended is known to `each`.
