@@ -107,10 +107,8 @@ pub(super) fn batch<'a>(
     read_retries: usize,
 ) -> theirs::BatchPolicy {
     let mut policy = theirs::BatchPolicy::default();
-    let limits = rows.map(|row| row.total_timeout);
-    let longest = limits.fold(Some(Duration::ZERO), |longest, limit| {
-        Some(longest?.max(limit?))
-    });
+    let mut limits = rows.map(|row| row.total_timeout);
+    let longest = limits.try_fold(Duration::ZERO, |longest, limit| Some(longest.max(limit?)));
     policy.base_policy.total_timeout = millis(longest);
     policy.base_policy.max_retries = if writes { 0 } else { read_retries };
     policy

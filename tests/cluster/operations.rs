@@ -392,7 +392,7 @@ fn bits_sketches_and_expressions() {
             BitOverflow::Saturate,
         ),
         bits::set_int(&policy, "bin", 8, 8, 77),
-        bits::get(&"bin", 4, 8),
+        bits::get("bin", 4, 8),
         bits::count("bin", 0, 24),
         bits::lscan("bin", 0, 24, false),
         bits::rscan("bin", 0, 24, true),
