@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use spikelet::cluster::{Cluster, ClusterSet};
 use spikelet::{Operation, RecordSet, RecordStore, Result, Set, Store, WritePolicy};
 
@@ -42,9 +42,16 @@ impl Served {
             .unwrap()
     }
 
-    /// Sends a signal to the server.
-    pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    /// Stops the server, and waits until it has stopped.
+    pub fn stop(&self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::STOP).unwrap();
+        waitpid(Some(pid), WaitOptions::UNTRACED).unwrap();
+    }
+
+    /// Lets a stopped server go on.
+    pub fn go_on(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 }
 

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use rustix::process::Signal;
 use spikelet::cluster::{Cluster, TlsFiles};
 use spikelet::policy::{GenerationPolicy, RecordExistsAction};
 use spikelet::{
@@ -276,7 +275,7 @@ fn a_write_without_an_answer_is_in_doubt_and_a_read_is_not() {
     let short = policy().total_timeout(Some(Duration::from_millis(200)));
     let write = [ops::add("n", 1)];
     records.operate_on(&policy(), &"a".into(), &write).unwrap();
-    served.signal(Signal::STOP);
+    served.stop();
     let error = records.operate_on(&short, &"a".into(), &write).unwrap_err();
     assert!(
         matches!(error, Error::Timeout { in_doubt: true, .. }),
@@ -305,7 +304,7 @@ fn a_write_without_an_answer_is_in_doubt_and_a_read_is_not() {
     for result in records.operate_on_each(&calls) {
         assert!(result.unwrap_err().in_doubt());
     }
-    served.signal(Signal::CONT);
+    served.go_on();
     let read = records.operate_on(&policy(), &"a".into(), &read).unwrap();
     assert!(matches!(read.value(0), Some(Value::Int(1..=3))));
 }
