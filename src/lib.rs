@@ -82,7 +82,8 @@
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
 //! | `monitor` | `spikelet::monitor`: hot records, shards and metrics over HTTP, on threads of its own |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
-//! | `cli` | the `spikelet` program (implies `backup` and `monitor`) |
+//! | `cluster` | `spikelet::cluster`: a cluster of Aerospike servers as a [`RecordStore`], through the official client |
+//! | `cli` | the `spikelet` program (implies `backup` and `monitor`); `--host` with `cluster`, `spikelet serve` with `server` |
 //!
 //! # Limits
 //!
@@ -105,6 +106,8 @@ mod base64;
 mod bits;
 mod call;
 mod cdt;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod engine;
 pub mod error;
 mod expression;

@@ -30,6 +30,8 @@ pub use core::{HotRecord, ScannedRecord};
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
+#[cfg(feature = "cluster")]
+pub(crate) use policy::check_time_to_live;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
@@ -37,6 +39,8 @@ pub use query::{
     BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
     Page, QueriedKey, QueriedRecord, Query,
 };
+#[cfg(feature = "cluster")]
+pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 pub use transition_log::{RecentTransition, TransitionReport};

@@ -29,6 +29,16 @@ pub use batch::RecordCall;
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
 
+/// Refuses a name that no set can have.
+pub(crate) fn check_set_name(name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Error::parameter(format!(
+            "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
+        )));
+    }
+    Ok(())
+}
+
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;
 
@@ -152,11 +162,7 @@ impl fmt::Debug for Set {
 
 impl Set {
     pub(super) fn new(namespace: &Arc<Core>, name: &str) -> Result<Self> {
-        if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-            return Err(Error::parameter(format!(
-                "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
-            )));
-        }
+        check_set_name(name)?;
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
         Ok(Self {
             core: Arc::new(SetCore {

@@ -45,10 +45,12 @@ mod policy;
 mod sorted;
 mod time;
 
-pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections};
 #[cfg(feature = "monitor")]
 pub(crate) use record_info::{CollectionInfo, RecordInfo};
 
+pub use audit::{
+    ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records,
+};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;

@@ -12,6 +12,7 @@
 //! * `sizing`: what records take, and which collections to shard.
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
 //! * `top`: which records are hot, as it happens (`monitor_client` asks a program for it).
+//! * `host`: the cluster that `--host` names (feature `cluster`).
 //! * `size`: sizes as people write them.
 //! * `page`: the page that `--html` asks for, and where it may go.
 //! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
@@ -27,6 +28,8 @@ mod demo;
 mod edges;
 mod generate;
 mod graph;
+#[cfg(feature = "cluster")]
+mod host;
 mod interrupt;
 mod load;
 mod monitor_client;
