@@ -30,6 +30,7 @@ use crate::value::{CodecError, ConversionError};
 pub use causes::{ShardLoss, StoreHolder, WriteStop};
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
+pub use spikelet_storage::ConflictCause;
 
 /// The pattern of the errors that name a record.
 macro_rules! about_record {
@@ -51,6 +52,7 @@ macro_rules! about_record {
             | Self::OpNotApplicable { $record, .. }
             | Self::FilteredOut { $record }
             | Self::Damaged { $record, .. }
+            | Self::Conflict { $record, .. }
     };
 }
 
@@ -338,6 +340,32 @@ pub enum Error {
         /// Why, and what to do.
         why: &'static str,
     },
+    /// A transaction could not be committed, since other writers came between again and again (code 121). Nothing was
+    /// written.
+    #[error(
+        "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
+        Subject(record)
+    )]
+    Conflict {
+        /// What came between in the last attempt.
+        cause: ConflictCause,
+        /// How often the transaction was tried.
+        attempts: u32,
+        /// The record in which the last attempt met another writer, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// A transaction writes more than its policy allows (code 123). Nothing was written.
+    #[error(
+        "the transaction writes more than {limit} {what}: split it, or raise TransactionPolicy::{option}"
+    )]
+    TransactionLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+        /// The field of the policy.
+        option: &'static str,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -427,6 +455,8 @@ impl Error {
             | Self::PermissionDenied { .. } => 1,
             Self::NotFound { .. } => 2,
             Self::Generation { .. } => 3,
+            Self::Conflict { .. } => 121,
+            Self::TransactionLimit { .. } => 123,
             Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,
             Self::RecordExists { .. } | Self::ShardKeyCollision { .. } => 5,
             Self::BinExists { .. } => 6,
@@ -472,6 +502,7 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::KeyBusy { .. }
+            | Self::Conflict { .. }
             | Self::Timeout {
                 in_doubt: false, ..
             }

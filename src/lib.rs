@@ -125,7 +125,8 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, Store, StoreBuilder, WritePolicy,
+    ScannedRecord, Set, Store, StoreBuilder, Transaction, TransactionPolicy, TransactionSet,
+    TransactionStats, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use spikelet_storage::{Digest, EntryView, NewVersion};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{Checked, ResultSink};
@@ -16,7 +16,8 @@ use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::namespace::Namespace;
-use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
+use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
+use super::publish::publish;
 use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
 
 /// A record as a wire client names it.
@@ -299,14 +300,15 @@ impl Core {
         let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
         let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
         let payload = entry.payload().to_vec();
-        lock.put(&NewVersion {
+        let version = NewVersion {
             generation: metadata.generation,
             void_time,
             last_update_ms: now_ms.max(metadata.last_update_ms),
             set_id,
             key: key.as_deref(),
             payload: &payload,
-        })?;
+        };
+        publish(lock, Change::Put(version), Acknowledge::Durable)?;
         Ok(())
     }
 }

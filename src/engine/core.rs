@@ -16,6 +16,7 @@ use crate::{Error, Result};
 use super::config::NamespaceConfig;
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
+use super::transaction::Counters;
 
 /// What the handles share.
 pub(super) struct Core {
@@ -31,6 +32,7 @@ pub(super) struct Core {
     _open_dir: Option<OpenDir>,
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
+    pub(super) transactions: Counters,
 }
 
 /// A record as a scan meets it, read in place.
@@ -110,6 +112,7 @@ impl Core {
             opening,
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
+            transactions: Counters::default(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spikelet_storage::{Digest, EntryView, NewVersion};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
 use crate::record::{Key, RecordView, ShardRole, keeps_description};
@@ -12,6 +12,8 @@ use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::namespace::Namespace;
+use super::policy::Acknowledge;
+use super::publish::publish;
 use super::write::{check_key, with_scratch, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
@@ -173,15 +175,16 @@ impl Core {
         let key = saved.key.or(stored_key.as_deref());
         self.check_size(key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
-        lock.put(&NewVersion {
+        let version = NewVersion {
             generation: saved.generation,
             void_time: saved.void_time,
             last_update_ms: now_ms.max(updated_ms),
             set_id,
             key,
             payload: body,
-        })
-        .map_err(|error| self.not_written(error))?;
+        };
+        publish(lock, Change::Put(version), Acknowledge::Durable)
+            .map_err(|error| self.not_written(error))?;
         self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

@@ -14,8 +14,11 @@ mod export;
 mod namespace;
 mod open_dirs;
 mod policy;
+mod publish;
 mod set;
 mod store;
+mod transaction;
+
 mod write;
 
 #[cfg(feature = "server")]
@@ -30,5 +33,6 @@ pub use policy::{
 };
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transaction::{Transaction, TransactionPolicy, TransactionSet, TransactionStats};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

@@ -29,6 +29,7 @@ mod retire;
 mod sets;
 mod stats;
 mod sync;
+mod transaction;
 mod visible;
 
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
@@ -50,3 +51,6 @@ pub use options::{Opening, OpeningProgress, OpeningStep, Options, ReadMode, Stor
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};
+pub use transaction::buffered::BufferedVersion;
+pub use transaction::cause::ConflictCause;
+pub use transaction::{RecordChange, RecordVersion, SeenRecord};

@@ -68,13 +68,13 @@ pub enum Change<'a> {
 /// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
 #[derive(Debug)]
 pub struct RecordLock<'n> {
-    core: &'n Core,
+    pub(crate) core: &'n Core,
     digest: Digest,
     /// The record, if it is a copy of this lock's own, or an image. Before the guard, which keeps the image.
     copy: OnceCell<OwnedEntry>,
-    guard: Guard,
+    pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
-    seen: Option<Slot>,
+    pub(crate) seen: Option<Slot>,
     held: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: usize,

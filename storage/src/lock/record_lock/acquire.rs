@@ -7,17 +7,31 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{PartitionGuard, Slot};
-use crate::lock::Acquire;
+use crate::lock::{Acquire, Waiter};
 use crate::log::entry::Kind;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 impl<'n> RecordLock<'n> {
+    #[inline]
     pub(crate) fn acquire(
         core: &'n Core,
         digest: &Digest,
         timeout: Option<Duration>,
+    ) -> Result<Self> {
+        // A deadline beyond the clock's range is none.
+        Self::acquire_waiting(core, digest, |waiter| {
+            waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+        })
+    }
+
+    /// Locks a record; `wait` waits in the queue and returns whether the lock was handed over.
+    #[inline]
+    pub(crate) fn acquire_waiting(
+        core: &'n Core,
+        digest: &Digest,
+        wait: impl FnOnce(&Waiter) -> bool,
     ) -> Result<Self> {
         let limit = core.options.max_waiters;
         let mut guard = epoch::pin();
@@ -41,9 +55,7 @@ impl<'n> RecordLock<'n> {
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
                 core.note_contention(digest, false);
-                // A deadline beyond the clock's range is none.
-                let granted =
-                    waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
+                let granted = wait(&waiter);
                 guard = epoch::pin();
                 partition = core.index.lock(digest);
                 if !granted && partition.held().give_up(digest, &waiter) {
