@@ -10,21 +10,29 @@ const ACCOUNTS: i64 = 100;
 const BALANCE: i64 = 1_000;
 
 fn next(random: &mut u64) -> u64 {
-    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *random = random
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
     *random >> 33
 }
 
 fn sum(namespace: &Namespace) -> Result<i64> {
     namespace.snapshot_read(|tx| {
         let records = tx.set("accounts")?.get_batch(0..ACCOUNTS);
-        let balances = records.into_iter().map(|record| Ok(number(record?).unwrap()));
+        let balances = records
+            .into_iter()
+            .map(|record| Ok(number(record?).unwrap()));
         balances.sum()
     })
 }
 
 #[test]
 fn sixty_four_threads_transfer_and_every_snapshot_has_the_same_sum() {
-    let each = if std::env::var_os("SPIKELET_LONG").is_some() { 20_000 } else { 300 };
+    let each = if std::env::var_os("SPIKELET_LONG").is_some() {
+        20_000
+    } else {
+        300
+    };
     let (_store, namespace, accounts) = store();
     for account in 0..ACCOUNTS {
         accounts.put(account, [("n", BALANCE)]).unwrap();
@@ -33,7 +41,8 @@ fn sixty_four_threads_transfer_and_every_snapshot_has_the_same_sum() {
     let (transfers, snapshots) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (namespace, start, transfers, snapshots) = (&namespace, &start, &transfers, &snapshots);
+            let (namespace, start, transfers, snapshots) =
+                (&namespace, &start, &transfers, &snapshots);
             scope.spawn(move || {
                 let mut random = thread as u64 + 1;
                 start.wait();

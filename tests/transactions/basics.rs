@@ -22,16 +22,25 @@ fn a_transaction_sees_its_own_writes_and_nobody_else_does() {
             inside.add("alice", [("n", 1)])?;
             inside.put("bob", [("n", 7)])?;
             inside.operate("bob", &[add("n", 1), put("city", "Graz")])?;
-            assert_eq!((n(&accounts, "alice"), n(&accounts, "bob")), (Some(1), None));
+            assert_eq!(
+                (n(&accounts, "alice"), n(&accounts, "bob")),
+                (Some(1), None)
+            );
             let bob = inside.get_bins("bob", &["city"])?.unwrap();
             assert_eq!(bob.get("city"), Some("Graz".into()));
             assert!(inside.exists("bob")?);
-            let both: Result<Vec<_>> = inside.get_batch(["alice", "bob", "carol"]).into_iter().collect();
+            let both: Result<Vec<_>> = inside
+                .get_batch(["alice", "bob", "carol"])
+                .into_iter()
+                .collect();
             Ok(both?.into_iter().map(number).collect::<Vec<_>>())
         })
         .unwrap();
     assert_eq!(seen, [Some(2), Some(8), None]);
-    assert_eq!((n(&accounts, "alice"), n(&accounts, "bob")), (Some(2), Some(8)));
+    assert_eq!(
+        (n(&accounts, "alice"), n(&accounts, "bob")),
+        (Some(2), Some(8))
+    );
 }
 
 #[test]
@@ -86,7 +95,10 @@ fn deleting_and_creating_again_in_one_transaction_leaves_the_last_state() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(["a", "b", "c"].map(|key| n(&accounts, key)), [Some(5), None, None]);
+    assert_eq!(
+        ["a", "b", "c"].map(|key| n(&accounts, key)),
+        [Some(5), None, None]
+    );
     assert_eq!(accounts.get_header("a").unwrap().unwrap().generation, 1);
     assert_eq!(accounts.len(), 1);
 }
@@ -118,7 +130,9 @@ fn a_closure_that_panics_writes_nothing_and_leaves_nothing_locked() {
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     assert_eq!(n(&accounts, "alice"), None);
     accounts.put("alice", [("n", 2)]).unwrap();
-    store.transaction(|tx| tx.set("accounts")?.add("alice", [("n", 1)])).unwrap();
+    store
+        .transaction(|tx| tx.set("accounts")?.add("alice", [("n", 1)]))
+        .unwrap();
     assert_eq!(n(&accounts, "alice"), Some(3));
 }
 
@@ -157,7 +171,10 @@ fn a_refused_write_leaves_what_the_transaction_had_before() {
         .transaction(|tx| {
             let accounts = tx.set("accounts")?;
             accounts.put("alice", [("n", 1)])?;
-            let refused = accounts.operate("alice", &[add("n", 5), lists::append(&ListPolicy::default(), "n", 1)]);
+            let refused = accounts.operate(
+                "alice",
+                &[add("n", 5), lists::append(&ListPolicy::default(), "n", 1)],
+            );
             assert_eq!(refused.unwrap_err().result_code(), 12);
             Ok(())
         })
@@ -173,7 +190,10 @@ fn structs_updates_and_operations_work_inside() {
         name: String,
     }
     let (store, _, accounts) = store();
-    let alice = Account { n: 3, name: "Alice".into() };
+    let alice = Account {
+        n: 3,
+        name: "Alice".into(),
+    };
     store
         .transaction(|tx| {
             let accounts = tx.set("accounts")?;
@@ -189,7 +209,10 @@ fn structs_updates_and_operations_work_inside() {
             accounts.touch(&WritePolicy::default(), "bob")
         })
         .unwrap();
-    assert_eq!(accounts.get_as::<Account>("alice").unwrap().unwrap().name, "Alice!");
+    assert_eq!(
+        accounts.get_as::<Account>("alice").unwrap().unwrap().name,
+        "Alice!"
+    );
     assert_eq!(n(&accounts, "bob"), Some(6));
 }
 
@@ -226,12 +249,23 @@ fn a_snapshot_read_refuses_every_write() {
                 inside.operate("alice", &[add("n", 1)]).unwrap_err(),
                 tx.set("new")?.put("a", [("n", 1)]).unwrap_err(),
             ];
-            assert!(refusals.iter().all(|error| matches!(error, Error::Forbidden(_))));
+            assert!(
+                refusals
+                    .iter()
+                    .all(|error| matches!(error, Error::Forbidden(_)))
+            );
             Ok(())
         })
         .unwrap();
     assert_eq!(n(&accounts, "alice"), Some(1));
-    assert!(!store.namespace("test").unwrap().sets().iter().any(|set| set.name == "new"));
+    assert!(
+        !store
+            .namespace("test")
+            .unwrap()
+            .sets()
+            .iter()
+            .any(|set| set.name == "new")
+    );
 }
 
 #[test]
@@ -266,12 +300,15 @@ fn two_thousand_records_are_one_transaction() {
         store
             .transaction(|tx| {
                 let accounts = tx.set("accounts")?;
-                (0..2_000).try_for_each(|key| accounts.add(key, bins! { "n" => 1, "round" => round }))
+                (0..2_000)
+                    .try_for_each(|key| accounts.add(key, bins! { "n" => 1, "round" => round }))
             })
             .unwrap();
     }
     assert_eq!(accounts.len(), 2_000);
-    let sum: i64 = (0..2_000).filter_map(|key| number(accounts.get(key).unwrap())).sum();
+    let sum: i64 = (0..2_000)
+        .filter_map(|key| number(accounts.get(key).unwrap()))
+        .sum();
     assert_eq!(sum, 6_000);
 }
 

@@ -50,7 +50,12 @@ fn one_run(namespace: &Namespace, clock: &AtomicU64, random: &mut u64, keys: usi
     let began = clock.fetch_add(1, Ordering::SeqCst);
     let is_snapshot = next(random) % 4 == 0;
     let steps: Vec<(usize, bool)> = (0..1 + next(random) % 4)
-        .map(|_| (next(random) as usize % keys, next(random) % 2 == 0 && !is_snapshot))
+        .map(|_| {
+            (
+                next(random) as usize % keys,
+                next(random) % 2 == 0 && !is_snapshot,
+            )
+        })
         .collect();
     let (mut reads, mut appends) = (Vec::new(), Vec::new());
     let run = |tx: &spikelet::Transaction<'_>| {
@@ -64,15 +69,27 @@ fn one_run(namespace: &Namespace, clock: &AtomicU64, random: &mut u64, keys: usi
             reads.push((*key, found));
             if *writes {
                 let number = clock.fetch_add(1, Ordering::SeqCst) as i64;
-                set.operate(*key as i64, &[lists::append(&ListPolicy::default(), "list", number)])?;
+                set.operate(
+                    *key as i64,
+                    &[lists::append(&ListPolicy::default(), "list", number)],
+                )?;
                 appends.push((*key, number));
             }
         }
         Ok(())
     };
-    let outcome = if is_snapshot { namespace.snapshot_read(run) } else { namespace.transaction(run) };
+    let outcome = if is_snapshot {
+        namespace.snapshot_read(run)
+    } else {
+        namespace.transaction(run)
+    };
     outcome.unwrap();
-    Run { began, ended: clock.fetch_add(1, Ordering::SeqCst), reads, appends }
+    Run {
+        began,
+        ended: clock.fetch_add(1, Ordering::SeqCst),
+        reads,
+        appends,
+    }
 }
 
 /// Edges between runs, by their positions.
@@ -81,7 +98,10 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
     let mut writer = HashMap::new();
     for (run, found) in runs.iter().enumerate() {
         for (key, number) in &found.appends {
-            assert!(lists[*key].contains(number), "append {number} to {key} is lost");
+            assert!(
+                lists[*key].contains(number),
+                "append {number} to {key} is lost"
+            );
             writer.insert(*number, run);
         }
     }
@@ -93,7 +113,11 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
     }
     for (run, found) in runs.iter().enumerate() {
         for (key, seen) in &found.reads {
-            assert!(lists[*key].starts_with(seen), "{seen:?} is no prefix of {:?}", lists[*key]);
+            assert!(
+                lists[*key].starts_with(seen),
+                "{seen:?} is no prefix of {:?}",
+                lists[*key]
+            );
             if let Some(last) = seen.last() {
                 edges[writer_of(last)].push(run);
             }
@@ -106,13 +130,20 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
     let instants = runs.iter().map(|run| run.ended).max().unwrap_or(0) as usize + 2;
     let first = edges.len();
     edges.extend((0..instants).map(|instant| {
-        if instant + 1 < instants { vec![first + instant + 1] } else { Vec::new() }
+        if instant + 1 < instants {
+            vec![first + instant + 1]
+        } else {
+            Vec::new()
+        }
     }));
     for (run, found) in runs.iter().enumerate() {
         edges[run].push(first + found.ended as usize + 1);
         edges[first + found.began as usize].push(run);
     }
-    edges.iter_mut().enumerate().for_each(|(from, to)| to.retain(|to| *to != from));
+    edges
+        .iter_mut()
+        .enumerate()
+        .for_each(|(from, to)| to.retain(|to| *to != from));
     edges
 }
 
@@ -120,7 +151,9 @@ fn edges(runs: &[Run], lists: &[Vec<i64>]) -> Vec<Vec<usize>> {
 fn has_cycle(edges: &[Vec<usize>]) -> bool {
     let mut incoming = vec![0usize; edges.len()];
     edges.iter().flatten().for_each(|to| incoming[*to] += 1);
-    let mut free: Vec<usize> = (0..edges.len()).filter(|node| incoming[*node] == 0).collect();
+    let mut free: Vec<usize> = (0..edges.len())
+        .filter(|node| incoming[*node] == 0)
+        .collect();
     let mut taken = 0;
     while let Some(node) = free.pop() {
         taken += 1;
@@ -144,11 +177,16 @@ fn check(threads: usize, each: usize, keys: usize, seed: u64) {
                 scope.spawn(move || {
                     let mut random = (seed + 1) * 1_000_003 + thread as u64 * 7_919 + 1;
                     start.wait();
-                    (0..each).map(|_| one_run(namespace, clock, &mut random, keys)).collect::<Vec<_>>()
+                    (0..each)
+                        .map(|_| one_run(namespace, clock, &mut random, keys))
+                        .collect::<Vec<_>>()
                 })
             })
             .collect();
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     let lists: Vec<Vec<i64>> = namespace
         .snapshot_read(|tx| {
@@ -156,7 +194,10 @@ fn check(threads: usize, each: usize, keys: usize, seed: u64) {
             (0..keys).map(|key| read(&set, key)).collect()
         })
         .unwrap();
-    assert!(!has_cycle(&edges(&runs, &lists)), "{threads} threads, {keys} keys, seed {seed}");
+    assert!(
+        !has_cycle(&edges(&runs, &lists)),
+        "{threads} threads, {keys} keys, seed {seed}"
+    );
     let stats = namespace.transaction_stats();
     eprintln!("{threads} threads, {keys} keys: {stats:?}");
 }
@@ -183,7 +224,10 @@ fn the_check_finds_write_skew_lost_updates_and_stale_reads() {
     let run = |began, ended, reads: &[(usize, &[i64])], appends: &[(usize, i64)]| Run {
         began,
         ended,
-        reads: reads.iter().map(|(key, seen)| (*key, seen.to_vec())).collect(),
+        reads: reads
+            .iter()
+            .map(|(key, seen)| (*key, seen.to_vec()))
+            .collect(),
         appends: appends.to_vec(),
     };
     let skew = [
