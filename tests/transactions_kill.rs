@@ -82,9 +82,7 @@ fn sides(store: &Store, bin: &str) -> Vec<(i64, i64)> {
     let mut edges = Vec::new();
     for user in 0..USERS {
         let record = users.get(user).unwrap();
-        if let Some(Value::List(list)) =
-            record.and_then(|record| record.get(bin).map(|value| value.to_value()))
-        {
+        if let Some(Value::List(list)) = record.and_then(|record| record.get(bin)) {
             edges.extend(list.iter().map(|other| (user, other.as_i64().unwrap())));
         }
     }

@@ -10,7 +10,7 @@ use spikelet_storage::{
 };
 use std::sync::Arc;
 
-const BLOCKS: u64 = 6;
+const BLOCKS: u64 = 8;
 const ACCOUNTS: u64 = 20;
 const BALANCE: u64 = 1_000;
 
@@ -68,7 +68,7 @@ fn transfer(namespace: &Namespace, chance: &mut Chance) {
         let (other, to_balance) = look(namespace, to);
         let amount = (chance.next() % 50).min(from_balance);
         let writes = [(one, from_balance - amount), (other, to_balance + amount)];
-        if commit(namespace, &writes, 40 + (chance.next() % 60_000) as usize) {
+        if commit(namespace, &writes, 40 + (chance.next() % 8_000) as usize) {
             return;
         }
     }
