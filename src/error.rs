@@ -366,6 +366,12 @@ pub enum Error {
         /// The field of the policy.
         option: &'static str,
     },
+    /// Calls that were to be made all or none were refused (code 22). None was made.
+    #[error("{} of the calls were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
+    CallsRefused {
+        /// The refused calls by their positions, each with the reason.
+        reasons: Vec<(usize, Error)>,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -414,6 +420,14 @@ pub enum Error {
 
 /// Results are returned by value everywhere.
 const _: () = assert!(size_of::<Error>() <= 64);
+
+/// The part of the message of [`Error::CallsRefused`] that names a reason.
+fn first_of(reasons: &[(usize, Error)]) -> String {
+    let first = reasons.first();
+    first.map_or_else(String::new, |(position, error)| {
+        format!("call {position}: {error}")
+    })
+}
 
 /// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
 fn largest(bin: &Option<(Box<str>, u64)>) -> String {
@@ -470,6 +484,7 @@ impl Error {
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
             Self::Forbidden(_)
+            | Self::CallsRefused { .. }
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardCompanion { .. } => 22,

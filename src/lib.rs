@@ -141,8 +141,8 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, Store, StoreBuilder, Transaction, TransactionPolicy, TransactionSet,
-    TransactionStats, WritePolicy,
+    ScannedRecord, Set, SetCall, Store, StoreBuilder, Transaction, TransactionPolicy,
+    TransactionSet, TransactionStats, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;

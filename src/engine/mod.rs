@@ -33,6 +33,6 @@ pub use policy::{
 };
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
-pub use transaction::{Transaction, TransactionPolicy, TransactionSet, TransactionStats};
+pub use transaction::{SetCall, Transaction, TransactionPolicy, TransactionSet, TransactionStats};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

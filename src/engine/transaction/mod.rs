@@ -2,10 +2,12 @@
 //!
 //! - `attempt.rs`: one attempt: what it reads, what it will write, its commit
 //! - `set.rs`: what a closure does to records
+//! - `all.rs`: calls on several records, all or none
 //! - `policy.rs`: how often, how long, how much
 //!
 //! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module `transaction`.
 
+mod all;
 mod attempt;
 mod policy;
 mod set;
@@ -19,6 +21,7 @@ use crate::{Error, Result};
 use super::namespace::Namespace;
 use super::set::Set;
 use super::store::Store;
+pub use all::SetCall;
 use attempt::{Attempt, CommitFailure, Conflict};
 pub(super) use policy::Counters;
 pub use policy::{TransactionPolicy, TransactionStats};

@@ -283,6 +283,16 @@ impl<'t> TransactionSet<'t> {
         Ok(self.update_at(policy, &key, digest, edit)?.results)
     }
 
+    /// Refuses a record for which the policy's existence action, generation or filter does not hold.
+    pub(super) fn check(&self, policy: &WritePolicy, key: &Key<'_>) -> Result<()> {
+        let digest = self.set.digest_of(key);
+        let filter = policy.filter.as_ref().or(self.set.filter.as_ref());
+        let found = self.read_at(filter, key, &digest, |entry| Ok(entry.generation()))?;
+        policy
+            .check(found)
+            .map_err(|error| self.set.about(key, error))
+    }
+
     /// How many roots have lost the description of their shards, those of this transaction included.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.set.lost_root_count() + self.attempt.lost_roots()
