@@ -114,10 +114,10 @@ fn the_sum_of_all_accounts_survives_power_failures_at_any_moment() {
             check_sum(&namespace, seed);
             for _ in 0..chance.next() % 60 {
                 transfer(&namespace, &mut chance);
-                if chance.next() % 16 == 0 {
+                if chance.next().is_multiple_of(16) {
                     disk.writeback(chance.next());
                 }
-                if chance.next() % 32 == 0 {
+                if chance.next().is_multiple_of(32) {
                     namespace.maintain().unwrap();
                 }
             }
@@ -157,7 +157,7 @@ fn the_sum_of_all_accounts_survives_beside_several_writers() {
                         let mut chance = Chance(seed * 4 + thread + 1);
                         for _ in 0..40 {
                             transfer(namespace, &mut chance);
-                            if chance.next() % 8 == 0 {
+                            if chance.next().is_multiple_of(8) {
                                 disk.writeback(chance.next());
                             }
                         }
