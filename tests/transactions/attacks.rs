@@ -126,7 +126,8 @@ fn an_absence_that_has_ended_makes_the_closure_run_again() {
 
 #[test]
 fn what_does_not_concern_it_lets_a_transaction_commit_at_once() {
-    let cases: [(&str, fn(&Store, &Set)); 3] = [
+    type Disturb = fn(&Store, &Set);
+    let cases: [(&str, Disturb); 3] = [
         ("another record", |_, set| {
             set.put("other", [("n", 2)]).unwrap();
         }),

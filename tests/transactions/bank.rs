@@ -28,7 +28,7 @@ fn sum(namespace: &Namespace) -> Result<i64> {
 
 #[test]
 fn sixty_four_threads_transfer_and_every_snapshot_has_the_same_sum() {
-    let each = if std::env::var_os("SPIKELET_LONG").is_some() {
+    let each: u64 = if std::env::var_os("SPIKELET_LONG").is_some() {
         20_000
     } else {
         300
@@ -47,7 +47,7 @@ fn sixty_four_threads_transfer_and_every_snapshot_has_the_same_sum() {
                 let mut random = thread as u64 + 1;
                 start.wait();
                 for turn in 0..each {
-                    if thread % 8 == 0 && turn % 10 == 0 {
+                    if thread.is_multiple_of(8) && turn.is_multiple_of(10) {
                         assert_eq!(sum(namespace).unwrap(), ACCOUNTS * BALANCE);
                         snapshots.fetch_add(1, Ordering::Relaxed);
                         continue;

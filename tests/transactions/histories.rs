@@ -48,12 +48,12 @@ fn read(set: &TransactionSet<'_>, key: usize) -> Result<Vec<i64>> {
 
 fn one_run(namespace: &Namespace, clock: &AtomicU64, random: &mut u64, keys: usize) -> Run {
     let began = clock.fetch_add(1, Ordering::SeqCst);
-    let is_snapshot = next(random) % 4 == 0;
+    let is_snapshot = next(random).is_multiple_of(4);
     let steps: Vec<(usize, bool)> = (0..1 + next(random) % 4)
         .map(|_| {
             (
                 next(random) as usize % keys,
-                next(random) % 2 == 0 && !is_snapshot,
+                next(random).is_multiple_of(2) && !is_snapshot,
             )
         })
         .collect();

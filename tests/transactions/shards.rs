@@ -87,8 +87,7 @@ fn a_large_list_is_sharded_for_its_size_inside_a_transaction() {
     for _ in 0..4 {
         store
             .transaction(|tx| {
-                let list =
-                    ShardedList::new(tx, "accounts", "alice", "list")?.policy(policy.clone());
+                let list = ShardedList::new(tx, "accounts", "alice", "list")?.policy(policy);
                 let first = list.len()? as i64;
                 (first..first + 500).try_for_each(|number| list.add(number * 1_000_000).map(drop))
             })
