@@ -27,12 +27,16 @@ pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+#[cfg(feature = "server")]
+pub(crate) use indexes::{Index, IndexState};
 pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
 pub use query::{Cursor, Explanation, Page, QueriedKey, QueriedRecord, Query};
+#[cfg(feature = "server")]
+pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 #[cfg(feature = "server")]

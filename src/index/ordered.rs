@@ -18,6 +18,9 @@ type Leaves = BTreeMap<Box<[u8]>, RwLock<Leaf>>;
 /// What the directory takes for a leaf besides the leaf and its bound: its share of a B-tree that is two thirds full.
 const DIRECTORY_BYTES: i64 = 3 * size_of::<(Box<[u8]>, RwLock<()>)>() as i64 / 2;
 
+/// In how many leaves different keys are counted.
+const SAMPLED_LEAVES: usize = 1024;
+
 /// Entries in order, none of them twice.
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
@@ -300,6 +303,33 @@ impl OrderedEntries {
             while touched.next_back().is_some_and(|(_, leaf)| copy(leaf)) {}
         } else {
             while touched.next().is_some_and(|(_, leaf)| copy(leaf)) {}
+        }
+    }
+
+    /// About how many different keys the entries have, which end with `tail` bytes that are no part of their keys: counted in
+    /// a thousand leaves at most.
+    pub(crate) fn distinct_keys(&self, tail: usize) -> u64 {
+        let leaves = self.leaves.read();
+        let step = leaves.len().div_ceil(SAMPLED_LEAVES);
+        let (mut pairs, mut changes) = (0_u64, 0_u64);
+        let (mut last, mut entry) = (Vec::new(), Vec::new());
+        for leaf in leaves.values().step_by(step.max(1)) {
+            let leaf = leaf.read();
+            for at in 0..leaf.len() {
+                std::mem::swap(&mut last, &mut entry);
+                entry.clear();
+                leaf.write(at, &mut entry);
+                entry.truncate(entry.len().saturating_sub(tail));
+                pairs += u64::from(at > 0);
+                changes += u64::from(at > 0 && last != entry);
+            }
+        }
+        match self.len() {
+            0 => 0,
+            entries if pairs == 0 => entries,
+            entries => {
+                1 + (u128::from(entries - 1) * u128::from(changes) / u128::from(pairs)) as u64
+            }
         }
     }
 

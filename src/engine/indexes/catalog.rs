@@ -26,7 +26,7 @@ pub(super) struct Declared {
 pub(super) fn encode(list: &[std::sync::Arc<Index>]) -> Result<Vec<u8>> {
     let indexes = list.iter().map(|index| Declared {
         set: index.set.clone(),
-        definition: index.definition.clone(),
+        definition: index.definition(),
     });
     let catalog = Catalog {
         version: VERSION,

@@ -1,14 +1,14 @@
 //! A query under way.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
-use super::super::core::{ScannedRecord, expired, scanned};
+use super::super::core::{Core, ScannedRecord, expired, scanned};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
-use crate::index::{EntryList, EntryRange, IndexDefinition};
+use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -22,11 +22,11 @@ type Each<'e, B> = &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -
 
 /// What an entry is to the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// The record is shown at this entry.
     Shown,
-    /// It is shown at another one of the range, which comes before.
-    Elsewhere,
+    /// It is shown at another one, which comes before, or does not match.
+    NotShown,
     /// The record has no such entry.
     Absent,
 }
@@ -77,10 +77,10 @@ impl Query {
                 after: Some(cursor.clone()),
                 ..self.clone()
             };
-            let range = self.conditions.entry_range(&index.definition)?;
-            let rest = query.rest_of(range, &index.definition)?;
+            let asked = self.conditions.selection(&index.definition)?;
+            let mut rest = query.rest_of(asked.ranges)?;
             let mut next = EntryList::default();
-            index.entries.copy(&rest, self.descending, 1, &mut next);
+            rest.take(&index.entries, self.descending, 1, &mut next);
             if next.is_empty() {
                 return Ok(None);
             }
@@ -101,20 +101,12 @@ impl Query {
         }
     }
 
-    /// What is left of a range behind the cursor.
-    pub(super) fn rest_of(&self, mut range: EntryRange, _: &IndexDefinition) -> Result<EntryRange> {
+    /// What is left of the ranges behind the cursor.
+    pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            let place = cursor.place(&self.identity())?;
-            match self.descending {
-                // A cursor of the same index whose place lies before the range begins at the range.
-                false if behind_start(&range, place) => {
-                    range.start = Bound::Excluded(place.into());
-                }
-                true if before_end(&range, place) => range.end = Bound::Excluded(place.into()),
-                _ => {}
-            }
+            ranges.cut(cursor.place(&self.identity())?, self.descending);
         }
-        Ok(range)
+        Ok(ranges)
     }
 
     /// Shows the records in order, and where each was found, until `each` breaks off.
@@ -130,22 +122,16 @@ impl Query {
     }
 
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        let whole = self.conditions.entry_range(&index.definition)?;
-        let mut rest = self.rest_of(whole.clone(), &index.definition)?;
+        let asked = self.conditions.selection(&index.definition)?;
+        let mut rest = self.rest_of(asked.ranges.clone())?;
         index.counters.queries.fetch_add(1, Ordering::Relaxed);
         let mut at_once = self.limit.clamp(1, ENTRIES_AT_FIRST);
         let (mut entries, mut digests, mut stale) = (EntryList::default(), Vec::new(), Vec::new());
         loop {
             entries.clear();
-            index
-                .entries
-                .copy(&rest, self.descending, at_once, &mut entries);
-            let Some(last) = entries.last() else {
+            rest.take(&index.entries, self.descending, at_once, &mut entries);
+            if entries.is_empty() {
                 return Ok(ControlFlow::Continue(()));
-            };
-            match self.descending {
-                false => rest.start = Bound::Excluded(last.into()),
-                true => rest.end = Bound::Excluded(last.into()),
             }
             digests.clear();
             digests.extend(entries.iter().map(|entry| split_entry(entry).1));
@@ -157,7 +143,7 @@ impl Query {
                 };
                 let found = match found {
                     Ok(None) => Judged::Stale,
-                    Ok(Some(stored)) => self.judge(index, &whole, entry, &stored, now_ms),
+                    Ok(Some(stored)) => self.judge(index, &asked, entry, &stored, now_ms),
                     Err(error) => Judged::Found(Err(error.into())),
                 };
                 match found {
@@ -181,7 +167,7 @@ impl Query {
     fn judge<'a>(
         &self,
         index: &Index,
-        range: &EntryRange,
+        asked: &EntrySelection,
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
@@ -192,9 +178,13 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        match self.standing(index, range, entry, stored, now_ms) {
+        let descending = self.descending;
+        match self
+            .core
+            .standing(index, asked, descending, Some(entry), stored, now_ms)
+        {
             Ok(Standing::Shown) => {}
-            Ok(Standing::Elsewhere) => return Judged::PassedOver,
+            Ok(Standing::NotShown) => return Judged::PassedOver,
             Ok(Standing::Absent) => return Judged::Stale,
             Err(error) => return Judged::Found(Err(error)),
         }
@@ -212,33 +202,6 @@ impl Query {
             Err(Error::FilteredOut { .. }) => Judged::PassedOver,
             record => Judged::Found(record),
         }
-    }
-
-    /// What an entry is to a record.
-    fn standing(
-        &self,
-        index: &Index,
-        range: &EntryRange,
-        entry: &[u8],
-        stored: &EntryView<'_>,
-        now_ms: u64,
-    ) -> Result<Standing> {
-        let set_name = self.core.set_name_for(index, stored.set_id());
-        let facts = self.core.facts(stored, &set_name, now_ms);
-        let mut entries = EntryList::default();
-        index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
-        if !entries.contains(entry) {
-            return Ok(Standing::Absent);
-        }
-        let mut asked_for = entries.iter().filter(|entry| range.contains(entry));
-        let shown = match self.descending {
-            false => asked_for.next(),
-            true => asked_for.last(),
-        };
-        Ok(match shown == Some(entry) {
-            true => Standing::Shown,
-            false => Standing::Elsewhere,
-        })
     }
 
     /// All records of the set, in the order of their digests.
@@ -302,18 +265,35 @@ impl Query {
     }
 }
 
-/// Whether a place lies behind the beginning of a range.
-fn behind_start(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.start {
-        Bound::Included(start) | Bound::Excluded(start) => **start <= *place,
-        Bound::Unbounded => true,
-    }
-}
-
-/// Whether a place lies before the end of a range.
-fn before_end(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.end {
-        Bound::Included(end) | Bound::Excluded(end) => *place <= **end,
-        Bound::Unbounded => true,
+impl Core {
+    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for.
+    pub(super) fn standing(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        descending: bool,
+        entry: Option<&[u8]>,
+        stored: &EntryView<'_>,
+        now_ms: u64,
+    ) -> Result<Standing> {
+        let set_name = self.set_name_for(index, stored.set_id());
+        let facts = self.facts(stored, &set_name, now_ms);
+        let record = RecordView::parse(stored.payload())?;
+        let mut entries = EntryList::default();
+        index.entries_of(record, &facts, &mut entries)?;
+        if entry.is_some_and(|entry| !entries.contains(entry)) {
+            return Ok(Standing::Absent);
+        }
+        let mut asked_for = entries.iter().filter(|entry| asked.ranges.contains(entry));
+        let shown = match descending {
+            false => asked_for.next(),
+            true => asked_for.last(),
+        };
+        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
+        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
+        Ok(match is_shown {
+            true => Standing::Shown,
+            false => Standing::NotShown,
+        })
     }
 }
