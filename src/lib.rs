@@ -80,8 +80,10 @@
 //! | feature | adds |
 //! |---|---|
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
+//! | `monitor` | `spikelet::monitor`: hot records, shards and metrics over HTTP, on threads of its own |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
-//! | `cli` | the `spikelet` program (implies `backup`) |
+//! | `cluster` | `spikelet::cluster`: a cluster of Aerospike servers as a [`RecordStore`], through the official client |
+//! | `cli` | the `spikelet` program (implies `backup` and `monitor`); `--host` with `cluster`, `spikelet serve` with `server` |
 //!
 //! # Limits
 //!
@@ -104,6 +106,8 @@ mod base64;
 mod bits;
 mod call;
 mod cdt;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod engine;
 pub mod error;
 mod expression;
@@ -112,7 +116,11 @@ pub mod fuzzing;
 mod geo;
 mod hll;
 mod index;
+#[cfg(feature = "monitor")]
+pub mod monitor;
 mod operation;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod prometheus;
 pub mod record;
 mod retry;
 #[cfg(feature = "server")]
@@ -170,7 +178,8 @@ pub mod policy {
 /// ```
 pub mod query {
     pub use crate::engine::{
-        Cursor, Explanation, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
+        BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation,
+        FailedRecord, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
     };
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }
@@ -195,7 +204,7 @@ pub mod query {
 /// # }
 /// ```
 pub mod storage {
-    pub use crate::engine::HotRecord;
+    pub use crate::engine::{HotRecord, RecentTransition, TransitionReport};
     pub use spikelet_storage::{
         Clock, Damage, DeviceError, FullCause, MaintenanceReport, ManualClock, Opening,
         OpeningStep, ReadMode, SetUsage, Stats, SystemClock, Traffic, Verification,

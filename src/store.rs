@@ -5,7 +5,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
+use crate::engine::{
+    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, TransitionReport, WritePolicy,
+};
 use crate::operation::Operation;
 use crate::record::{Key, Record};
 use crate::{Error, Result};
@@ -100,6 +102,12 @@ pub trait RecordSet {
         0
     }
 
+    /// Takes note of how far a transition of a sharded collection has come, for those who watch the store. Nothing depends on
+    /// it. Default: nobody watches.
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        let _ = report;
+    }
+
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
 }
@@ -158,6 +166,10 @@ impl RecordSet for Set {
 
     fn lost_roots(&self) -> u64 {
         self.lost_root_count()
+    }
+
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        Self::note_transition(self, report);
     }
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {

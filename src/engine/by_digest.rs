@@ -123,6 +123,16 @@ impl Namespace {
         self.core.storage.prefetch_batch(digests);
     }
 
+    /// How many writers may wait for a record.
+    pub(crate) fn max_waiters(&self) -> usize {
+        self.core.storage.options().max_waiters
+    }
+
+    /// Counts a wait for a record, or a refusal, of a client that was queued in front of the record's lock.
+    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
+        self.core.storage.note_contention(digest, busy);
+    }
+
     /// Milliseconds since 2010.
     pub(crate) fn now_ms(&self) -> u64 {
         self.core.clock.now_ms()

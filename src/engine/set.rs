@@ -22,11 +22,22 @@ use crate::{Error, Result};
 use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
 use super::indexes::IndexBuild;
 use super::query::Query;
+use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
 pub use batch::RecordCall;
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
+
+/// Refuses a name that no set can have.
+pub(crate) fn check_set_name(name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Error::parameter(format!(
+            "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
+        )));
+    }
+    Ok(())
+}
 
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;
@@ -151,11 +162,7 @@ impl fmt::Debug for Set {
 
 impl Set {
     pub(super) fn new(namespace: &Arc<Core>, name: &str) -> Result<Self> {
-        if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-            return Err(Error::parameter(format!(
-                "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
-            )));
-        }
+        check_set_name(name)?;
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
         Ok(Self {
             core: Arc::new(SetCore {
@@ -296,15 +303,18 @@ impl Set {
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
         let found = self.core.namespace.storage.get(digest, |entry| {
-            Ok(match self.checked(filter, key, entry)? {
-                Some(entry) => Some(read(entry)?),
-                None => None,
-            })
+            match self.checked(filter, key, entry) {
+                Ok(Some(entry)) => read(entry).map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            }
         });
-        found
-            .map_err(Error::from)
-            .and_then(|found| found.unwrap_or(Ok(None)))
-            .map_err(|error| self.about(key, error))
+        match found {
+            Ok(Some(Ok(read))) => Ok(read),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(self.about(key, error)),
+            Err(error) => Err(self.about(key, error.into())),
+        }
     }
 
     /// The error with the record that it is about.
@@ -416,6 +426,13 @@ impl Set {
     /// How many roots of sharded collections have lost the description of their shards since the store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.core.namespace.lost_roots.load(Ordering::Acquire)
+    }
+
+    /// Remembers how far a transition of a collection of this set has come.
+    pub(crate) fn note_transition(&self, report: &TransitionReport<'_>) {
+        let core = &self.core.namespace;
+        let now_ms = core.clock.now_ms();
+        core.transitions.note(&self.core.name, report, now_ms);
     }
 
     /// What one record may take at most, in bytes.

@@ -11,7 +11,9 @@ use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description};
+use crate::record::{
+    Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description, parse_with_role,
+};
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
@@ -71,12 +73,9 @@ impl Target<'_> {
     ///
     /// # Errors
     /// [`Error::ShardCompanion`].
-    fn shard_role(&self, live: Option<&EntryView<'_>>) -> Result<ShardRole> {
-        let role = match (self.shards, live) {
-            (ShardAccess::Own, _) | (_, None) => ShardRole::None,
-            (_, Some(entry)) => ShardRole::of(entry.payload()),
-        };
+    fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
+            (_, ShardAccess::Own) => Ok(ShardRole::None),
             (ShardRole::Companion, ShardAccess::Protected) => {
                 let (set, key) = self.names();
                 Err(Error::ShardCompanion { set, key })
@@ -160,10 +159,10 @@ impl Core {
             &mut Vec<u8>,
         ) -> Result<(EditOutcome, R)>,
     ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
-        let lock = self
-            .storage
-            .lock(&target.digest, policy.total_timeout)
-            .map_err(|error| self.refused(error, policy))?;
+        let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
+            Ok(lock) => lock,
+            Err(error) => return Err(self.refused(error, policy).into()),
+        };
         let queued_behind = lock.queued_behind();
         let now_ms = self.clock.now_ms();
 
@@ -195,7 +194,16 @@ impl Core {
         }
         let stored_key = live.and_then(|entry| entry.key());
         check_key(target.key, stored_key).map_err(&refused)?;
-        let role = target.shard_role(live.as_ref()).map_err(&refused)?;
+        // What is replaced is not read. That what is edited is malformed is told after what the policy demands.
+        let (old, role) = match live.map(|entry| entry.payload()) {
+            Some(body) if policy.replaces() => (None, ShardRole::of(body)),
+            Some(body) => {
+                let (old, role) = parse_with_role(body);
+                (Some(old), role)
+            }
+            None => (None, ShardRole::None),
+        };
+        let role = target.concerning(role).map_err(&refused)?;
         // The same bytes, if both are there; those of the record would have to be copied before it is replaced.
         let key = target
             .key
@@ -241,11 +249,7 @@ impl Core {
             stored_bytes: live.map_or(0, |entry| entry.stored_bytes()),
             in_memory: self.in_memory,
         };
-        let old = live
-            .filter(|_| !policy.replaces())
-            .map(|entry| RecordView::parse(entry.payload()))
-            .transpose()
-            .map_err(&refused)?;
+        let old = old.transpose().map_err(&refused)?;
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
         let loses_shards = role == ShardRole::Root
             && live.is_some_and(|live| {
@@ -348,7 +352,8 @@ impl Core {
                     .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
                     .and_then(|()| check_key(target.key, live.key()))
                     .map_err(&refused)?;
-                if target.shard_role(Some(&live)).map_err(&refused)? == ShardRole::Root {
+                let role = ShardRole::of(live.payload());
+                if target.concerning(role).map_err(&refused)? == ShardRole::Root {
                     target.check_root(ShardLoss::Now).map_err(&refused)?;
                     loses_shards = true;
                 }

@@ -2,11 +2,12 @@
 //!
 //! * `definition`: what users declare; `key`: values as byte strings in their order.
 //! * `selection`: what a query asks for.
-//! * `entries`: the entries of a record; `ordered`, `leaf`: the structure that holds those of all records.
+//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds those of all records.
 //!
 //! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
 
 mod definition;
+mod directory;
 mod entries;
 mod key;
 mod leaf;

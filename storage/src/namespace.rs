@@ -3,7 +3,7 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
-use crate::core::Core;
+use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::durable_wait::DurableWait;
 use crate::epoch::{self, WatchedBlock};
@@ -77,8 +77,9 @@ impl Namespace {
 
     /// Has the memory fetched that a write of this digest will touch first: for a record that is about to be locked.
     /// [`Namespace::get_batch`] reads many.
+    #[inline]
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch_to_write(digest, &epoch::pin());
+        self.core.index.prefetch_to_write(digest);
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
@@ -354,6 +355,18 @@ impl Namespace {
         let removed = self.core.remove_all_truncated();
         self.core.settle(self.last_lsn())?;
         Ok(removed)
+    }
+
+    /// Counts a wait for a record, or with `busy` a refusal, of somebody who queues writers in front of the record's lock.
+    pub fn note_contention(&self, digest: &Digest, busy: bool) {
+        let counters = &self.core.counters;
+        let counter = if busy {
+            &counters.key_busy
+        } else {
+            &counters.waits
+        };
+        Counters::add(counter, 1);
+        self.core.note_contention(digest, busy);
     }
 
     /// Keys on which writers have waited or were refused, the most contended first. An event counts half after 5 minutes.

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod background;
 mod beside_writers;
+mod geometry;
 mod indexes;
 mod model;
 

@@ -29,7 +29,8 @@ pub(in crate::engine) struct IndexChanges {
 #[derive(Debug)]
 struct IndexChange {
     index: Arc<Index>,
-    /// Those that were not there before.
+    /// Those that the version before has not. Where they have to go again, one that was there already goes with them: it was
+    /// left over, since nobody else gives the record entries.
     added: EntryList,
     removed: EntryList,
 }
@@ -77,17 +78,9 @@ impl Core {
         if !self.indexes.any() {
             return Ok(changes);
         }
-        let now_ms = self.clock.now_ms();
-        let old_set = old.and_then(|old| self.storage.set_name(old.set_id()));
-        let old_facts =
-            old.map(|old| self.facts(old, old_set.as_deref().unwrap_or_default(), now_ms));
-        let old = match (old, &old_facts) {
-            (Some(entry), Some(facts)) => Some(IndexedVersion {
-                set_id: entry.set_id(),
-                record: RecordView::parse(entry.payload())?,
-                facts,
-            }),
-            _ => None,
+        let old = match old {
+            Some(entry) => Some((entry, RecordView::parse(entry.payload())?)),
+            None => None,
         };
         for index in self.indexes.all().iter() {
             if let Err(error) = self.change_index(index, old, new, &mut changes) {
@@ -124,37 +117,31 @@ impl Core {
     fn change_index(
         &self,
         index: &Arc<Index>,
-        old: Option<IndexedVersion<'_>>,
+        old: Option<(&EntryView<'_>, RecordView<'_>)>,
         new: Option<IndexedVersion<'_>>,
         changes: &mut IndexChanges,
     ) -> Result<()> {
-        let of_index = |version: &IndexedVersion<'_>| index.is_of(version.set_id);
-        let (old, new) = (old.filter(of_index), new.filter(of_index));
-        if let (Some(old), Some(new)) = (&old, &new)
-            && index.is_same_in(old.record, new.record)
+        let old = old.filter(|(entry, _)| index.is_of(entry.set_id()));
+        let new = new.filter(|version| index.is_of(version.set_id));
+        if let (Some((_, old)), Some(new)) = (&old, &new)
+            && index.is_same_in(*old, new.record)
         {
             return Ok(());
         }
-        let entries = |version: Option<IndexedVersion<'_>>| {
-            let mut entries = EntryList::default();
-            if let Some(version) = version {
-                index.entries_of(version.record, version.facts, &mut entries)?;
-            }
-            Ok::<_, Error>(entries)
-        };
-        // What is there and has no entries for being malformed has none to remove.
-        let before = entries(old).unwrap_or_default();
-        let after = entries(new)?;
-        let (mut added, mut removed) = (EntryList::default(), EntryList::default());
-        let missing = before.iter().filter(|entry| !after.contains(entry));
-        missing.for_each(|entry| removed.push(entry));
-        let mut inserted = Ok(());
-        for entry in after.iter().filter(|entry| !before.contains(entry)) {
-            inserted = self.insert_entry(index, entry, &mut added);
-            if inserted.is_err() {
-                break;
-            }
+        let (mut before, mut after) = (EntryList::default(), EntryList::default());
+        if let Some((entry, record)) = old {
+            let set_name = self.set_name_for(index, entry.set_id());
+            let facts = self.facts(entry, &set_name, 0);
+            // What has no entries now, for being too long, has none to remove.
+            let _ = index.entries_of(record, &facts, &mut before);
         }
+        if let Some(version) = new {
+            index.entries_of(version.record, version.facts, &mut after)?;
+        }
+        let (removed, added) = EntryList::differences(before, after);
+        let inserted = added
+            .iter()
+            .try_for_each(|entry| self.insert_entry(index, entry));
         if !(added.is_empty() && removed.is_empty()) {
             changes.of_indexes.push(IndexChange {
                 index: Arc::clone(index),
@@ -166,21 +153,13 @@ impl Core {
     }
 
     /// Adds an entry that a record is about to have.
-    pub(super) fn insert_entry(
-        &self,
-        index: &Index,
-        entry: &[u8],
-        added: &mut EntryList,
-    ) -> Result<()> {
+    pub(super) fn insert_entry(&self, index: &Index, entry: &[u8]) -> Result<()> {
         self.indexes.check_memory(index)?;
-        let is_new = match index.definition.unique {
+        match index.definition.unique {
             false => index.insert(entry),
             true => {
-                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?
+                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?;
             }
-        };
-        if is_new {
-            added.push(entry);
         }
         Ok(())
     }

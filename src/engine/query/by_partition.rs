@@ -314,8 +314,9 @@ impl PartitionQuery {
             if set_id.is_some_and(|id| id != stored.set_id()) {
                 return Ok(Met::NotShown);
             }
+            let scratch = &mut EntryList::default();
             let standing =
-                core.standing(&self.index, &self.asked, false, entry, &stored, now_ms)?;
+                core.standing(&self.index, &self.asked, false, entry, &stored, scratch)?;
             Ok(match standing {
                 Standing::Shown => Met::Shown(read(&RemoteRecord::new(stored))),
                 Standing::NotShown => Met::NotShown,

@@ -2,14 +2,18 @@
 //!
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `background`: operations on all records that a query finds.
 //! * `by_partition`: what wire clients ask of an index.
+//! * `parallel`: a query by several threads.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
+mod background;
 #[cfg(feature = "server")]
 mod by_partition;
 mod conditions;
 mod cursor;
 mod page;
+mod parallel;
 mod run;
 
 use std::ops::{ControlFlow, RangeBounds};
@@ -21,6 +25,7 @@ use crate::expression::Expression;
 use crate::record::{Key, Record};
 use crate::value::Value;
 use crate::{Error, Result};
+pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
 #[cfg(feature = "server")]
 pub(crate) use by_partition::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 use conditions::Conditions;

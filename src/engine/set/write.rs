@@ -12,7 +12,7 @@ use crate::expression::RecordFacts;
 use crate::operation::{
     Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge, operations,
 };
-use crate::record::{Bins, Key, RecordView, to_bins};
+use crate::record::{Bins, Key, MAX_BINS, RecordView, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -314,11 +314,23 @@ impl Set {
         digest: Digest,
         operations: &[Operation],
     ) -> Result<OperateResult> {
-        if let Some(operation) = SingleRead::of(operations) {
-            return self.read_results(policy, key, &digest, |entry| {
+        match SingleRead::of(operations) {
+            Some(operation) => self.read_results(policy, key, &digest, |entry| {
                 operation.read(entry.payload())
-            });
+            }),
+            None => self.operate_several(policy, key, digest, operations),
         }
+    }
+
+    /// [`Set::operate_at`], unless it is one read of one list or map.
+    #[inline(never)]
+    fn operate_several(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
         let mode = if policy.replaces() {
             Mode::REPLACE
         } else {
@@ -430,7 +442,8 @@ fn written(lsn: Option<Lsn>) -> Result<Lsn> {
 
 /// Bins by checked names; a name that comes twice takes its last value.
 fn named<N: AsRef<str>, V: Into<Value>>(bins: impl IntoIterator<Item = (N, V)>) -> Result<Bins> {
-    let mut named = Bins::new();
+    let bins = bins.into_iter();
+    let mut named = Bins::with_capacity(bins.size_hint().0.min(MAX_BINS));
     for (name, value) in bins {
         named.set(name.as_ref(), value)?;
     }
