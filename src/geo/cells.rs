@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::f64::consts::FRAC_PI_4;
 
-use super::region::Region;
+use super::region::{Overlap, Region};
 use super::sphere::Point;
 
 /// The level of the cells of points: some centimetres.
@@ -17,14 +17,6 @@ const LEAF_LEVEL: u32 = 30;
 const REGION_LEVEL_MAX: u32 = 24;
 /// Added to the size of a cell, far above what rounding may take away, far below the size of a leaf.
 const ROUNDING_RADIANS: f64 = 1e-11;
-
-/// How a cell lies to a region.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Overlap {
-    Apart,
-    Partial,
-    Inside,
-}
 
 /// A square of a face.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Regions of the sphere.
 
-use super::cells::Overlap;
 use super::sphere::{Point, Ring};
 
 /// The radius of the sphere that circles are measured on. Aerospike's default.
@@ -11,6 +10,14 @@ const EARTH_RADIUS_M: f64 = 6_371_000.0;
 pub(crate) enum Region {
     Polygons(Vec<Polygon>),
     Circle(Circle),
+}
+
+/// How a cell lies to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    Apart,
+    Partial,
+    Inside,
 }
 
 /// A boundary and holes. What lies in an odd number of rings is inside.

@@ -368,9 +368,11 @@ fn memory_has_a_limit() {
 #[test]
 fn a_write_over_an_expired_record_is_found() {
     let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let mut config = NamespaceConfig::new("test");
+    config.background = false;
     let store = Store::builder()
         .clock(clock.clone())
-        .namespace(NamespaceConfig::new("test"))
+        .namespace(config)
         .open()
         .unwrap();
     let set = store.set("sessions").unwrap();
