@@ -112,6 +112,7 @@ impl Builds {
     /// Notes a build.
     pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.note_finished();
         state.failed.remove(name);
         state.under_way.push((name.to_owned(), build));
     }
@@ -119,18 +120,24 @@ impl Builds {
     /// Why the last build of an index has failed, if it has.
     pub(crate) fn failure(&self, name: &str) -> Option<String> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.note_finished();
+        state.failed.get(name).cloned()
+    }
+}
+
+impl BuildStates {
+    fn note_finished(&mut self) {
         let is_finished = |(_, build): &mut (String, IndexBuild)| build.is_finished();
-        let finished: Vec<_> = state.under_way.extract_if(.., is_finished).collect();
+        let finished: Vec<_> = self.under_way.extract_if(.., is_finished).collect();
         for (name, build) in finished {
             if let Err(error) = build.wait() {
                 tracing::warn!(index = %name, %error, "an index could not be built and is dropped");
-                if state.failed.len() >= INDEXES_MAX {
-                    state.failed.pop_first();
+                if self.failed.len() >= INDEXES_MAX {
+                    self.failed.pop_first();
                 }
-                state.failed.insert(name, error.to_string());
+                self.failed.insert(name, error.to_string());
             }
         }
-        state.failed.get(name).cloned()
     }
 }
 
