@@ -447,13 +447,7 @@ fn a_query_of_geometries_goes_on_page_by_page() {
 fn an_index_is_counted_renamed_and_kept() {
     let dir = tempfile::tempdir().unwrap();
     let open = || {
-        let mut opened = None;
-        // The threads of a server that was stopped may hold the store for a moment.
-        until(|| {
-            opened = namespaces().path(dir.path()).open().ok();
-            opened.is_some()
-        });
-        let store = opened.unwrap();
+        let store = namespaces().path(dir.path()).open().unwrap();
         let handle = spikelet::server::Server::builder(&store).start().unwrap();
         Running { store, handle }
     };
@@ -492,6 +486,7 @@ fn an_index_is_counted_renamed_and_kept() {
     drop(set);
     running.handle.stop();
     running.store.close().unwrap();
+    drop(running.store);
     let running = open();
     let mut wire = Wire::to(running.handle.addr());
     let told = wire.info("sindex-list:ns=test\n").remove(0);
