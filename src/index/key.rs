@@ -132,6 +132,7 @@ pub(crate) fn geometry_key(kind: GeometryKey, cell: u64) -> Vec<u8> {
 }
 
 /// What integers, and cells of geometries, are ordered by, in a form of one of these.
+#[cfg(feature = "server")]
 pub(crate) fn order_of_form(form: &[u8]) -> Option<u64> {
     match form {
         [INTEGER, bits @ ..] | [GEOMETRY, _, bits @ ..] => {

@@ -29,9 +29,11 @@ use crate::{Error, Result};
 
 pub use build::IndexBuild;
 pub(super) use changes::{IndexChanges, IndexedVersion};
+pub(crate) use index::Index;
+#[cfg(feature = "server")]
+pub(crate) use index::IndexState;
 pub use index::IndexStats;
 pub(super) use index::split_entry;
-pub(crate) use index::{Index, IndexState};
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
