@@ -5,6 +5,7 @@
 //! even then.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
@@ -15,9 +16,11 @@ use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
 use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
 use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
+use crate::index::IndexDefinition;
 
 /// A record as a wire client names it.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct RemoteRecord<'a> {
 }
 
 impl<'a> RemoteRecord<'a> {
+    pub(super) const fn new(entry: EntryView<'a>) -> Self {
+        Self { entry }
+    }
+
     /// The user key in its stored form, if it is stored.
     pub(crate) fn key(&self) -> Option<&'a [u8]> {
         self.entry.key()
@@ -273,6 +280,37 @@ impl Namespace {
             digests.retain(|digest| after < digest);
         }
         digests
+    }
+
+    /// All secondary indexes, in the order in which they were declared.
+    pub(crate) fn all_indexes(&self) -> Arc<Vec<Arc<Index>>> {
+        self.core.indexes.all()
+    }
+
+    /// The secondary index of a name.
+    pub(crate) fn index_by_name(&self, name: &str) -> Option<Arc<Index>> {
+        self.core.indexes.by_name(name)
+    }
+
+    /// Declares a secondary index of a set, or of all sets, and begins to build it. One that is the same but for its name
+    /// gets the name, as in Aerospike.
+    ///
+    /// # Errors
+    /// As for [`Namespace::build_index`].
+    pub(crate) fn declare_index(
+        &self,
+        set: Option<&str>,
+        definition: IndexDefinition,
+    ) -> Result<Option<IndexBuild>> {
+        match self.core.rename_index(set, &definition)? {
+            true => Ok(None),
+            false => self.core.build_index(set, definition).map(Some),
+        }
+    }
+
+    /// About how many entries a record has that has some in an index, from a sample.
+    pub(crate) fn entries_per_record(&self, index: &Index) -> f64 {
+        self.core.entries_per_record(index)
     }
 
     /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, or in another set.

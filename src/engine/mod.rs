@@ -30,6 +30,8 @@ pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+#[cfg(feature = "server")]
+pub(crate) use indexes::{Index, IndexState};
 pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
 #[cfg(feature = "cluster")]
@@ -41,6 +43,8 @@ pub use query::{
     BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
     Page, QueriedKey, QueriedRecord, Query,
 };
+#[cfg(feature = "server")]
+pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};

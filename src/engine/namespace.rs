@@ -119,7 +119,7 @@ impl Namespace {
     #[must_use]
     pub fn index_definition(&self, name: &str) -> Option<(Option<Box<str>>, IndexDefinition)> {
         let index = self.core.indexes.by_name(name)?;
-        Some((index.set.clone(), index.definition.clone()))
+        Some((index.set.clone(), index.definition()))
     }
 
     /// Begins a query by a secondary index, over the records of all sets that are in it.

@@ -14,3 +14,5 @@ pub(crate) const FILTERED_OUT: u8 = 27;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
 pub(crate) const UDF: u8 = 100;
 pub(crate) const INDEX_NOT_FOUND: u8 = 201;
+/// The index is being built.
+pub(crate) const INDEX_NOT_READABLE: u8 = 203;

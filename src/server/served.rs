@@ -2,7 +2,7 @@
 
 use super::counters::{Counters, Latency};
 use super::hold::HeldRecords;
-use super::index::Indexes;
+use super::index::Builds;
 use crate::Namespace;
 
 /// A namespace, served.
@@ -11,7 +11,7 @@ pub(crate) struct ServedNamespace {
     pub(crate) namespace: Namespace,
     /// Whether records may expire: false if the configuration turns expiry off.
     pub(crate) expires: bool,
-    pub(crate) indexes: Indexes,
+    pub(crate) builds: Builds,
     pub(crate) counters: Counters,
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,

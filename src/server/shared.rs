@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::counters::{Counters, Latency};
 use super::hold::{HeldRecords, HoldConfig};
-use super::index::{Elsewhere, Indexes};
+use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
@@ -92,7 +92,7 @@ impl Shared {
             Ok(ServedNamespace {
                 expires: !no_expiry.iter().any(|off| off == name),
                 namespace,
-                indexes: Indexes::default(),
+                builds: Builds::default(),
                 counters: Counters::default(),
                 reads: Latency::default(),
                 writes: Latency::default(),

@@ -4,6 +4,7 @@
 
 mod background;
 mod beside_writers;
+mod geometry;
 mod indexes;
 mod model;
 mod transactions;

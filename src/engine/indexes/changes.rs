@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use spikelet_storage::{Change, Digest, NewVersion, RecordLock, Truncate};
+use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Truncate};
 
 use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
@@ -180,15 +180,23 @@ impl Core {
     }
 
     /// Whether a record, as readers see it, has an entry in an index.
-    pub(in crate::engine) fn has_entry(
+    fn has_entry(&self, index: &Index, digest: &Digest, entry: &[u8]) -> Result<bool> {
+        self.is_entry(index, digest, entry, |stored| {
+            !expired(stored, self.clock.now_ms())
+        })
+    }
+
+    /// Whether a record that `counts` has an entry in an index.
+    fn is_entry(
         &self,
         index: &Index,
         digest: &Digest,
         entry: &[u8],
+        counts: impl Fn(&EntryView<'_>) -> bool,
     ) -> Result<bool> {
         let now_ms = self.clock.now_ms();
         let found = self.storage.get(digest, |stored| {
-            if expired(&stored, now_ms) || !index.is_of(stored.set_id()) {
+            if !counts(&stored) || !index.is_of(stored.set_id()) {
                 return Ok(false);
             }
             let set_name = self.set_name_for(index, stored.set_id());
@@ -207,7 +215,7 @@ impl Core {
         });
         let key = key.ok().flatten().flatten();
         Error::NotUnique {
-            index: index.definition.name.clone(),
+            index: index.name().as_ref().into(),
             other: key.unwrap_or_else(|| other.to_string()).into(),
         }
     }
@@ -241,10 +249,41 @@ impl Core {
             range.start = Bound::Excluded(last.into());
             for entry in entries.iter() {
                 let (_, digest) = split_entry(entry);
-                if let Ok(false) = self.has_entry(index, &digest, entry) {
+                // One that has expired and is there has its entries: a write over it does not add them again.
+                if let Ok(false) = self.is_entry(index, &digest, entry, |_| true) {
                     self.clean_entry(index, entry);
                 }
             }
+        }
+    }
+
+    /// About how many entries a record has that has some: the mean over entries of one part in so many, turned round.
+    #[cfg(feature = "server")]
+    pub(in crate::engine) fn entries_per_record(&self, index: &Index) -> f64 {
+        let mut sample = EntryList::default();
+        let all = EntryRange::with_prefix(&[]);
+        index
+            .entries
+            .copy(&all, false, CLEANED_AT_ONCE, &mut sample);
+        let (mut parts, mut counted) = (0.0, 0.0);
+        for entry in sample.iter() {
+            let (_, digest) = split_entry(entry);
+            let of_record = self.storage.get(&digest, |stored| {
+                let set_name = self.set_name_for(index, stored.set_id());
+                let facts = self.facts(&stored, &set_name, 0);
+                let mut entries = EntryList::default();
+                let record = RecordView::parse(stored.payload())?;
+                index.entries_of(record, &facts, &mut entries)?;
+                Ok::<_, Error>(entries.len())
+            });
+            if let Ok(Some(Ok(entries @ 1..))) = of_record {
+                parts += 1.0 / entries as f64;
+                counted += 1.0;
+            }
+        }
+        match counted > 0.0 {
+            true => counted / parts,
+            false => 0.0,
         }
     }
 
@@ -255,7 +294,7 @@ impl Core {
         let Ok(_locked) = self.storage.lock(&digest, Some(Duration::ZERO)) else {
             return;
         };
-        if let Ok(false) = self.has_entry(index, &digest, entry) {
+        if let Ok(false) = self.is_entry(index, &digest, entry, |_| true) {
             index.remove(entry);
             index.counters.cleaned.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Queries by several threads, for what looks at much and keeps little.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
@@ -10,6 +11,7 @@ use super::super::core::ScannedRecord;
 use super::super::indexes::Index;
 use super::run::TakenEntries;
 use super::{Query, Source};
+use crate::index::EntrySelection;
 use crate::{Error, Result};
 
 impl Query {
@@ -73,7 +75,7 @@ impl Query {
                     let take = |taken: &mut TakenEntries| {
                         let mut ahead = ahead.lock();
                         self.take_entries(index, &mut ahead, taken)
-                            .then(|| ahead.whole.clone())
+                            .then(|| Arc::clone(&ahead.whole))
                     };
                     self.take_from_index(index, take, &ended, &each);
                 };
@@ -104,7 +106,7 @@ impl Query {
     fn take_from_index<B>(
         &self,
         index: &Index,
-        take: impl Fn(&mut TakenEntries) -> Option<crate::index::EntryRange>,
+        take: impl Fn(&mut TakenEntries) -> Option<Arc<EntrySelection>>,
         ended: &Ended<B>,
         each: &impl Fn(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) {

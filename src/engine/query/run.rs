@@ -1,14 +1,15 @@
 //! A query under way.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
-use super::super::core::{ScannedRecord, expired, scanned};
+use super::super::core::{Core, ScannedRecord, expired, scanned};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
-use crate::index::{EntryList, EntryRange};
+use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::record::{Key, RecordView};
 use crate::{Error, Result};
 
@@ -25,8 +26,8 @@ pub(super) type Each<'e, B> =
 #[derive(Debug)]
 pub(super) struct EntriesAhead {
     /// What the query asks for.
-    pub(super) whole: EntryRange,
-    rest: EntryRange,
+    pub(super) whole: Arc<EntrySelection>,
+    rest: EntryRanges,
     at_once: usize,
     is_over: bool,
 }
@@ -42,11 +43,11 @@ pub(super) struct TakenEntries {
 
 /// What an entry is to the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// The record is shown at this entry.
     Shown,
-    /// It is shown at another one of the range, which comes before.
-    Elsewhere,
+    /// It is shown at another one, which comes before, or does not match.
+    NotShown,
     /// The record has no such entry.
     Absent,
 }
@@ -97,10 +98,10 @@ impl Query {
                 after: Some(cursor.clone()),
                 ..self.clone()
             };
-            let range = self.conditions.entry_range(&index.definition)?;
-            let rest = query.rest_of(range)?;
+            let asked = self.conditions.selection(&index.definition)?;
+            let mut rest = query.rest_of(asked.ranges)?;
             let mut next = EntryList::default();
-            index.entries.copy(&rest, self.descending, 1, &mut next);
+            rest.take(&index.entries, self.descending, 1, &mut next);
             if next.is_empty() {
                 return Ok(None);
             }
@@ -121,20 +122,12 @@ impl Query {
         }
     }
 
-    /// What is left of a range behind the cursor.
-    pub(super) fn rest_of(&self, mut range: EntryRange) -> Result<EntryRange> {
+    /// What is left of the ranges behind the cursor.
+    pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            let place = cursor.place(&self.identity())?;
-            match self.descending {
-                // A cursor of the same index whose place lies before the range begins at the range.
-                false if behind_start(&range, place) => {
-                    range.start = Bound::Excluded(place.into());
-                }
-                true if before_end(&range, place) => range.end = Bound::Excluded(place.into()),
-                _ => {}
-            }
+            ranges.cut(cursor.place(&self.identity())?, self.descending);
         }
-        Ok(range)
+        Ok(ranges)
     }
 
     /// Refuses a filter that is malformed, or no truth value.
@@ -168,11 +161,11 @@ impl Query {
 
     /// All entries of the index that the query asks for.
     pub(super) fn entries_of(&self, index: &Index) -> Result<EntriesAhead> {
-        let whole = self.conditions.entry_range(&index.definition)?;
+        let whole = self.conditions.selection(&index.definition)?;
         index.counters.queries.fetch_add(1, Ordering::Relaxed);
         Ok(EntriesAhead {
-            rest: self.rest_of(whole.clone())?,
-            whole,
+            rest: self.rest_of(whole.ranges.clone())?,
+            whole: Arc::new(whole),
             at_once: self.limit.clamp(1, ENTRIES_AT_FIRST),
             is_over: false,
         })
@@ -188,15 +181,12 @@ impl Query {
         let entries = &mut taken.entries;
         entries.clear();
         if !ahead.is_over {
-            let (rest, at_once) = (&ahead.rest, ahead.at_once);
-            index.entries.copy(rest, self.descending, at_once, entries);
+            ahead
+                .rest
+                .take(&index.entries, self.descending, ahead.at_once, entries);
         }
-        let Some(last) = entries.last() else {
+        if entries.is_empty() {
             return false;
-        };
-        match self.descending {
-            false => ahead.rest.start = Bound::Excluded(last.into()),
-            true => ahead.rest.end = Bound::Excluded(last.into()),
         }
         ahead.is_over = entries.len() < ahead.at_once;
         ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
@@ -207,7 +197,7 @@ impl Query {
     pub(super) fn visit_entries<B>(
         &self,
         index: &Index,
-        whole: &EntryRange,
+        whole: &EntrySelection,
         taken: &mut TakenEntries,
         each: Each<'_, B>,
     ) -> ControlFlow<B> {
@@ -251,8 +241,8 @@ impl Query {
         &self,
         digest: &Digest,
     ) -> Result<Option<(u16, Option<Key<'static>>)>> {
-        let range = match &self.source {
-            Source::Index(index) => Some((index, self.conditions.entry_range(&index.definition)?)),
+        let asked = match &self.source {
+            Source::Index(index) => Some((index, self.conditions.selection(&index.definition)?)),
             Source::Primary | Source::Nothing => None,
         };
         let now_ms = self.core.clock.now_ms();
@@ -261,13 +251,12 @@ impl Query {
             if expired(&stored, now_ms) || !is_of_set {
                 return Ok(None);
             }
-            if let Some((index, range)) = &range {
-                let set_name = self.core.set_name_for(index, stored.set_id());
-                let facts = self.core.facts(&stored, &set_name, 0);
-                let mut entries = EntryList::default();
-                let record = RecordView::parse(stored.payload())?;
-                index.entries_of(record, &facts, &mut entries)?;
-                if !entries.iter().any(|entry| range.contains(entry)) {
+            if let Some((index, asked)) = &asked {
+                let scratch = &mut EntryList::default();
+                let standing =
+                    self.core
+                        .standing(index, asked, self.descending, None, &stored, scratch)?;
+                if standing != Standing::Shown {
                     return Ok(None);
                 }
             }
@@ -281,7 +270,7 @@ impl Query {
     fn judge<'a>(
         &self,
         index: &Index,
-        range: &EntryRange,
+        asked: &EntrySelection,
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
@@ -293,9 +282,13 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        match self.standing(index, range, entry, stored, scratch) {
+        let descending = self.descending;
+        match self
+            .core
+            .standing(index, asked, descending, Some(entry), stored, scratch)
+        {
             Ok(Standing::Shown) => {}
-            Ok(Standing::Elsewhere) => return Judged::PassedOver,
+            Ok(Standing::NotShown) => return Judged::PassedOver,
             Ok(Standing::Absent) => return Judged::Stale,
             Err(error) => return Judged::Found(Err(error)),
         }
@@ -313,32 +306,6 @@ impl Query {
             Err(Error::FilteredOut { .. }) => Judged::PassedOver,
             record => Judged::Found(record),
         }
-    }
-
-    /// What an entry is to a record.
-    fn standing(
-        &self,
-        index: &Index,
-        range: &EntryRange,
-        entry: &[u8],
-        stored: &EntryView<'_>,
-        entries: &mut EntryList,
-    ) -> Result<Standing> {
-        let set_name = self.core.set_name_for(index, stored.set_id());
-        let facts = self.core.facts(stored, &set_name, 0);
-        index.entries_of(RecordView::parse(stored.payload())?, &facts, entries)?;
-        if !entries.contains(entry) {
-            return Ok(Standing::Absent);
-        }
-        let mut asked_for = entries.iter().filter(|entry| range.contains(entry));
-        let shown = match self.descending {
-            false => asked_for.next(),
-            true => asked_for.last(),
-        };
-        Ok(match shown == Some(entry) {
-            true => Standing::Shown,
-            false => Standing::Elsewhere,
-        })
     }
 
     /// All records of the set, in the order of their digests.
@@ -416,18 +383,34 @@ impl Query {
     }
 }
 
-/// Whether a place lies behind the beginning of a range.
-fn behind_start(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.start {
-        Bound::Included(start) | Bound::Excluded(start) => **start <= *place,
-        Bound::Unbounded => true,
-    }
-}
-
-/// Whether a place lies before the end of a range.
-fn before_end(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.end {
-        Bound::Included(end) | Bound::Excluded(end) => *place <= **end,
-        Bound::Unbounded => true,
+impl Core {
+    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for.
+    pub(super) fn standing(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        descending: bool,
+        entry: Option<&[u8]>,
+        stored: &EntryView<'_>,
+        entries: &mut EntryList,
+    ) -> Result<Standing> {
+        let set_name = self.set_name_for(index, stored.set_id());
+        let facts = self.facts(stored, &set_name, 0);
+        let record = RecordView::parse(stored.payload())?;
+        index.entries_of(record, &facts, entries)?;
+        if entry.is_some_and(|entry| !entries.contains(entry)) {
+            return Ok(Standing::Absent);
+        }
+        let mut asked_for = entries.iter().filter(|entry| asked.ranges.contains(entry));
+        let shown = match descending {
+            false => asked_for.next(),
+            true => asked_for.last(),
+        };
+        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
+        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
+        Ok(match is_shown {
+            true => Standing::Shown,
+            false => Standing::NotShown,
+        })
     }
 }
