@@ -1,4 +1,4 @@
-//! Queries by an index, which is a declaration: which records they return, and what is told of indexes and modules.
+//! Queries by an index: which records they return, in which order and pages, and what is told of indexes and modules.
 #![cfg(feature = "server")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
@@ -56,6 +56,13 @@ fn fill(set: &Set) {
     set.put("other", [("i", "3"), ("s", "none")]).unwrap();
 }
 
+/// Creates indexes, and waits until they are complete.
+fn create(wire: &mut Wire, commands: &str) {
+    let told = wire.info(commands);
+    assert!(told.iter().all(|answer| answer == "ok"), "{told:?}");
+    until(|| !wire.info("sindex-list\n")[0].contains("state=WO"));
+}
+
 /// The integers of the records that a query returns, in order, or the code that it ends with.
 fn found(wire: &mut Wire, message: &Message) -> Result<Vec<i64>, u8> {
     wire.send(&message.frame());
@@ -88,7 +95,8 @@ fn a_query_by_an_index_returns_the_records_in_its_range() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
     fill(&running.store.set("demo").unwrap());
-    let declared = wire.info(
+    create(
+        &mut wire,
         "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n\
          sindex-create:ns=test;set=demo;indexname=s;indexdata=s,STRING\n\
          sindex-create:namespace=test;set=demo;indexname=b;bin=b;type=blob\n\
@@ -100,7 +108,6 @@ fn a_query_by_an_index_returns_the_records_in_its_range() {
          sindex-create:namespace=test;set=demo;indexname=deep;bin=deep;context=lBAAEAA=;type=numeric\n\
          sindex-create:namespace=test;set=demo;indexname=exp;exp=kxSTUQKhaQo=;type=numeric\n",
     );
-    assert!(declared.iter().all(|answer| answer == "ok"), "{declared:?}");
     let all: Vec<i64> = (0..10).collect();
     let table: [(&str, Message, &[i64]); 12] = [
         (
@@ -225,39 +232,322 @@ fn a_query_by_an_index_returns_the_records_in_its_range() {
     }
 }
 
+/// What clients keep of each partition between pages: the digest and the value of its last record.
+type Places = std::collections::BTreeMap<u16, (Vec<u8>, Vec<u8>)>;
+
+fn partition(digest: &[u8]) -> u16 {
+    u16::from_le_bytes([digest[0], digest[1]]) & 0x0fff
+}
+
+/// Cells of geometries are numbers without a sign.
+fn paged_unordered(wire: &mut Wire, asked: &Message, most: usize) -> Vec<i64> {
+    let number = |value: &[u8]| u64::from_le_bytes(value.try_into().unwrap()) as i128;
+    let found = paged_by(wire, asked, most, number, || {});
+    found.iter().map(|record| record.int("i")).collect()
+}
+
+fn paged(wire: &mut Wire, asked: &Message, most: usize, between: impl FnMut()) -> Vec<Answer> {
+    let number = |value: &[u8]| i64::from_le_bytes(value.try_into().unwrap()) as i128;
+    paged_by(wire, asked, most, number, between)
+}
+
+/// All records of a query, page by page as clients ask: partitions that have brought something go on behind their last record,
+/// others begin anew. Checks the order inside of partitions.
+fn paged_by(
+    wire: &mut Wire,
+    asked: &Message,
+    most: usize,
+    number: impl Fn(&[u8]) -> i128,
+    mut between: impl FnMut(),
+) -> Vec<Answer> {
+    let (mut places, mut all) = (Places::new(), Vec::new());
+    loop {
+        let mut page = asked.clone().field(13, &(most as u64).to_be_bytes());
+        let fresh = (0..4096_u16).filter(|partition| !places.contains_key(partition));
+        page.fields[2].1 = fresh.flat_map(u16::to_le_bytes).collect();
+        if !places.is_empty() {
+            let digests: Vec<u8> = places.values().flat_map(|place| place.0.clone()).collect();
+            let values: Vec<u8> = places.values().flat_map(|place| place.1.clone()).collect();
+            page = page.field(12, &digests).field(15, &values);
+        }
+        let (records, code) = wire.ask_many(&page);
+        assert!(
+            code == 0 && records.len() <= most,
+            "{code} {}",
+            records.len()
+        );
+        for record in &records {
+            let (digest, value) = (record.field(4), record.field(15));
+            let before = places.insert(partition(digest), (digest.to_vec(), value.to_vec()));
+            assert!(before.is_none_or(|(last, least)| {
+                (number(&least), &*last) < (number(value), digest)
+            }));
+        }
+        let is_last = records.len() < most;
+        all.extend(records);
+        if is_last {
+            return all;
+        }
+        between();
+    }
+}
+
 #[test]
 fn a_query_by_an_index_goes_on_page_by_page() {
     let running = serve();
     let mut wire = Wire::to(running.handle.addr());
     let set = running.store.set("demo").unwrap();
-    for number in 0..400_i64 {
+    for number in 0..5000_i64 {
+        let elements = vec![
+            Value::from(number / 3),
+            (number / 3 + 1).into(),
+            (-1).into(),
+        ];
+        let bins = [
+            ("i", Value::from(number)),
+            ("third", (number / 3).into()),
+            ("l", Value::List(elements.into())),
+            ("s", if number % 2 == 0 { "even" } else { "odd" }.into()),
+        ];
+        set.put(number, bins).unwrap();
+    }
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n\
+         sindex-create:namespace=test;indexname=third;bin=third;type=numeric\n\
+         sindex-create:namespace=test;set=demo;indexname=l;bin=l;indextype=list;type=numeric\n\
+         sindex-create:namespace=test;set=demo;indexname=s;bin=s;type=string\n",
+    );
+    let table: [(&str, Message, Vec<i64>); 4] = [
+        (
+            "different values",
+            query().field(22, &integers("i", -5, 2999)),
+            (0..3000).collect(),
+        ),
+        (
+            "equal values",
+            query().field(22, &integers("third", 100, 199)),
+            (300..600).collect(),
+        ),
+        (
+            "several values of a record in the range",
+            query().field(26, &[1]).field(22, &integers("l", 101, 200)),
+            (300..603).collect(),
+        ),
+        (
+            "one text",
+            query().field(22, &value("s", 3, b"even")),
+            (0..5000).step_by(2).collect(),
+        ),
+    ];
+    for (what, asked, expected) in table {
+        for most in [7, 250, 10_000] {
+            if most == 7 && expected.len() > 1000 {
+                continue;
+            }
+            let mut numbers: Vec<i64> = paged(&mut wire, &asked, most, || {})
+                .iter()
+                .map(|record| record.int("i"))
+                .collect();
+            numbers.sort_unstable();
+            assert_eq!(numbers, expected, "{what}, {most} a page");
+        }
+    }
+}
+
+#[test]
+fn pages_miss_nothing_that_is_there_all_the_time() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..600_i64 {
         set.put(number, [("i", number)]).unwrap();
     }
-    wire.info("sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n");
-    let mut seen = Vec::new();
-    let mut last: Option<(Vec<u8>, Vec<u8>)> = None;
-    loop {
-        let mut page = query()
-            .field(13, &60_u64.to_be_bytes())
-            .field(22, &integers("i", 100, 299));
-        if let Some((digest, value)) = &last {
-            let partition = u16::from_le_bytes([digest[0], digest[1]]) & 0x0fff;
-            let rest: Vec<u8> = (partition + 1..4096).flat_map(u16::to_le_bytes).collect();
-            page.fields[2].1 = rest;
-            page = page.field(12, digest).field(15, value);
-        }
-        let (records, code) = wire.ask_many(&page);
-        assert!(code == 0 && records.len() <= 60);
-        seen.extend(records.iter().map(|record| record.int("i")));
-        match records.last() {
-            Some(record) if records.len() == 60 => {
-                last = Some((record.field(4).to_vec(), record.field(15).to_vec()));
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n",
+    );
+    let mut next = 0;
+    let asked = query().field(22, &integers("i", 0, 1000));
+    let found = paged(&mut wire, &asked, 50, || {
+        // Odd ones go or move, even ones stay.
+        for number in (next..next + 100).filter(|number| number % 2 == 1 && *number < 600) {
+            if number % 3 == 0 {
+                set.delete(number).unwrap();
+            } else {
+                set.put(number, [("i", 900)]).unwrap();
             }
-            _ => break,
+        }
+        next += 100;
+    });
+    let mut even: Vec<i64> = found
+        .iter()
+        .map(|record| record.int("i"))
+        .filter(|number| number % 2 == 0 && *number < 600)
+        .collect();
+    even.sort_unstable();
+    assert!(even.into_iter().eq((0..600).step_by(2)));
+}
+
+#[test]
+fn a_query_of_geometries_goes_on_page_by_page() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..300_i64 {
+        let (longitude, latitude) = (number % 20 - 10, number / 20 - 8);
+        let place = format!(r#"{{"type":"Point","coordinates":[{longitude},{latitude}]}}"#);
+        let region =
+            format!(r#"{{"type":"AeroCircle","coordinates":[[{longitude},{latitude}],150000]}}"#);
+        let bins = [
+            ("i", Value::from(number)),
+            ("geo", Value::GeoJson(place)),
+            ("around", Value::GeoJson(region)),
+        ];
+        set.put(number, bins).unwrap();
+    }
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=geo;bin=geo;type=geo2dsphere\n\
+         sindex-create:namespace=test;set=demo;indexname=around;bin=around;type=geo2dsphere\n",
+    );
+    let square = br#"{"type":"Polygon","coordinates":[[[-3.5,-3.5],[3.5,-3.5],[3.5,3.5],[-3.5,3.5],[-3.5,-3.5]]]}"#;
+    let near = br#"{"type":"Point","coordinates":[0.1,0.1]}"#;
+    let of = |wanted: &dyn Fn(i64, i64) -> bool| -> Vec<i64> {
+        (0..300)
+            .filter(|number| wanted(number % 20 - 10, number / 20 - 8))
+            .collect()
+    };
+    let table: [(&str, Message, Vec<i64>); 2] = [
+        (
+            "points in a region",
+            query().field(22, &value("geo", 23, square)),
+            of(&|longitude, latitude| longitude.abs() <= 3 && latitude.abs() <= 3),
+        ),
+        (
+            // 150 km are 1.35 degrees.
+            "regions around a point",
+            query().field(22, &value("around", 23, near)),
+            of(&|longitude, latitude| {
+                let [x, y] = [longitude, latitude].map(|degrees| degrees as f64 - 0.1);
+                x.hypot(y) <= 1.349
+            }),
+        ),
+    ];
+    for (what, asked, expected) in table {
+        for most in [3, 100] {
+            let mut numbers: Vec<i64> = paged_unordered(&mut wire, &asked, most);
+            numbers.sort_unstable();
+            assert_eq!(numbers, expected, "{what}, {most} a page");
         }
     }
-    seen.sort_unstable();
-    assert!(seen.into_iter().eq(100..300));
+}
+
+#[test]
+fn an_index_is_counted_renamed_and_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = || {
+        let store = namespaces().path(dir.path()).open().unwrap();
+        let handle = spikelet::server::Server::builder(&store).start().unwrap();
+        Running { store, handle }
+    };
+    let running = open();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..1000_i64 {
+        let elements = vec![Value::from(number % 10), (number % 10 + 10).into()];
+        set.put(number, [("l", Value::List(elements.into()))])
+            .unwrap();
+    }
+    let one = "sindex-create:namespace=test;set=demo;indexname=";
+    create(
+        &mut wire,
+        &format!("{one}a;bin=l;indextype=list;type=numeric\n{one}all;indextype=set\n"),
+    );
+    let told = wire
+        .info("sindex-stat:namespace=test;indexname=a\n")
+        .remove(0);
+    assert!(told.starts_with("entries=2000;used_bytes="), "{told}");
+    assert!(told.contains(";entries_per_bval=1"), "{told}");
+    assert!(
+        told.contains(";entries_per_rec=2;load_pct=100;load_time="),
+        "{told}"
+    );
+    // The same index under another name is that index with another name.
+    create(
+        &mut wire,
+        &format!("{one}b;bin=l;indextype=list;type=integer\n"),
+    );
+    let told = wire.info("sindex-exists:ns=test;indexname=a\nsindex-exists:ns=test;indexname=b\n");
+    assert_eq!(told, ["false", "true"]);
+    assert_eq!(running.store.namespace("test").unwrap().indexes().len(), 2);
+    let asked = query().field(26, &[1]).field(22, &integers("l", 12, 12));
+    assert_eq!(wire.ask_many(&asked).0.len(), 100);
+    drop(set);
+    running.handle.stop();
+    running.store.close().unwrap();
+    drop(running.store);
+    let running = open();
+    let mut wire = Wire::to(running.handle.addr());
+    let told = wire.info("sindex-list:ns=test\n").remove(0);
+    let lines = "ns=test:indexname=b:set=demo:bin=l:type=numeric:indextype=list:context=null:exp=null:state=RW;\
+                 ns=test:indexname=all:set=demo:indextype=set";
+    assert_eq!(told, lines);
+    assert_eq!(wire.ask_many(&asked).0.len(), 100);
+}
+
+#[test]
+fn an_index_that_was_declared_by_the_application_serves_clients() {
+    use spikelet::query::{IndexComponent, IndexDefinition};
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    fill(&set);
+    set.create_index(IndexDefinition::new("by_i", ["i"]))
+        .unwrap();
+    set.create_index(IndexDefinition::new("by_both", ["s", "i"]))
+        .unwrap();
+    let short = IndexDefinition::new("short", [IndexComponent::bin("b")]).ignoring_longer_than(4);
+    set.create_index(short).unwrap();
+    assert_eq!(
+        found(&mut wire, &query().field(22, &integers("i", 8, 20))),
+        Ok(vec![8, 9])
+    );
+    // One of two components lacks records that lack the second, and one of short values lacks long ones.
+    for range in [value("s", 3, b"text1"), value("b", 4, &[1])] {
+        assert_eq!(found(&mut wire, &query().field(22, &range)), Err(201));
+    }
+    let told = wire
+        .info("sindex-stat:ns=test;indexname=by_both\n")
+        .remove(0);
+    assert!(told.starts_with("entries=11;"), "{told}");
+}
+
+#[test]
+fn a_background_query_meets_no_record_twice() {
+    let running = serve();
+    let mut wire = Wire::to(running.handle.addr());
+    let set = running.store.set("demo").unwrap();
+    for number in 0..500_i64 {
+        set.put(number, [("i", number)]).unwrap();
+    }
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n",
+    );
+    // Each one moves to where the query has not been yet.
+    let job = Message::new(0, WRITE, 0)
+        .field(0, b"test")
+        .field(1, b"demo")
+        .field(7, &9_u64.to_be_bytes())
+        .field(22, &integers("i", 0, 100_000))
+        .op(5, 1, "i", &100_i64.to_be_bytes());
+    assert_eq!(wire.ask(&job).code, 0);
+    until(|| wire.info("query-show:id=9\n")[0].contains("status=done"));
+    for number in 0..500_i64 {
+        let record = set.get(number).unwrap().unwrap();
+        assert_eq!(record.get("i").unwrap(), (number + 100).into());
+    }
 }
 
 #[test]
@@ -266,7 +556,10 @@ fn a_page_behind_no_value_of_the_range_begins_the_partition() {
     let mut wire = Wire::to(running.handle.addr());
     let set = running.store.set("demo").unwrap();
     set.put(7, [("i", 150)]).unwrap();
-    wire.info("sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n");
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;set=demo;indexname=i;bin=i;type=numeric\n",
+    );
     let mut found_behind = |value: Option<i64>| {
         let mut page = query().field(22, &integers("i", 100, 299));
         page.fields[2].1 = vec![];
@@ -287,7 +580,10 @@ fn a_background_query_changes_the_records_of_an_index() {
     let mut wire = Wire::to(running.handle.addr());
     let set = running.store.set("demo").unwrap();
     fill(&set);
-    wire.info("sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n");
+    create(
+        &mut wire,
+        "sindex-create:namespace=test;indexname=i;bin=i;type=numeric\n",
+    );
     let job = Message::new(0, WRITE, 0)
         .field(0, b"test")
         .field(1, b"demo")
@@ -350,6 +646,7 @@ fn indexes_are_told_and_forgotten() {
         let told = wire.info(&format!("{command}\n")).remove(0);
         assert!(told.starts_with(answer), "{command}: {told}");
     }
+    until(|| wire.info("sindex/test\n")[0].ends_with("state=RW"));
     let line = "ns=test:indexname=i:set=demo:bin=i:type=numeric:indextype=default:context=null:exp=null:state=RW";
     let told = wire.info("sindex\nsindex/test\nsindex-list:namespace=bar\nsindex-exists:namespace=test;indexname=i\n");
     assert_eq!(told, [line, line, "", "true"]);
@@ -357,7 +654,7 @@ fn indexes_are_told_and_forgotten() {
         "sindex/test/i\n",
         "sindex-stat:namespace=test;indexname=i\n",
     ] {
-        assert!(wire.info(command)[0].contains(";load_pct=100;"));
+        until(|| wire.info(command)[0].contains(";load_pct=100;"));
     }
     let delete = "sindex-delete:namespace=test;indexname=i\n";
     assert_eq!(wire.info(delete), ["ok"]);

@@ -5,6 +5,7 @@
 //! even then.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
@@ -15,9 +16,11 @@ use crate::record::{Metadata, RecordView};
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
+use super::indexes::{Index, IndexBuild};
 use super::namespace::Namespace;
-use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
+use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
 use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
+use crate::index::IndexDefinition;
 
 /// A record as a wire client names it.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,10 @@ pub(crate) struct RemoteRecord<'a> {
 }
 
 impl<'a> RemoteRecord<'a> {
+    pub(super) const fn new(entry: EntryView<'a>) -> Self {
+        Self { entry }
+    }
+
     /// The user key in its stored form, if it is stored.
     pub(crate) fn key(&self) -> Option<&'a [u8]> {
         self.entry.key()
@@ -114,6 +121,16 @@ impl Namespace {
     /// Has the memory fetched that requests for these digests will touch.
     pub(crate) fn prefetch_batch(&self, digests: &[Digest]) {
         self.core.storage.prefetch_batch(digests);
+    }
+
+    /// How many writers may wait for a record.
+    pub(crate) fn max_waiters(&self) -> usize {
+        self.core.storage.options().max_waiters
+    }
+
+    /// Counts a wait for a record, or a refusal, of a client that was queued in front of the record's lock.
+    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
+        self.core.storage.note_contention(digest, busy);
     }
 
     /// Milliseconds since 2010.
@@ -265,6 +282,37 @@ impl Namespace {
         digests
     }
 
+    /// All secondary indexes, in the order in which they were declared.
+    pub(crate) fn all_indexes(&self) -> Arc<Vec<Arc<Index>>> {
+        self.core.indexes.all()
+    }
+
+    /// The secondary index of a name.
+    pub(crate) fn index_by_name(&self, name: &str) -> Option<Arc<Index>> {
+        self.core.indexes.by_name(name)
+    }
+
+    /// Declares a secondary index of a set, or of all sets, and begins to build it. One that is the same but for its name
+    /// gets the name, as in Aerospike.
+    ///
+    /// # Errors
+    /// As for [`Namespace::build_index`].
+    pub(crate) fn declare_index(
+        &self,
+        set: Option<&str>,
+        definition: IndexDefinition,
+    ) -> Result<Option<IndexBuild>> {
+        match self.core.rename_index(set, &definition)? {
+            true => Ok(None),
+            false => self.core.build_index(set, definition).map(Some),
+        }
+    }
+
+    /// About how many entries a record has that has some in an index, from a sample.
+    pub(crate) fn entries_per_record(&self, index: &Index) -> f64 {
+        self.core.entries_per_record(index)
+    }
+
     /// Lends a record that a scan has met to `read`; `None` if it is gone meanwhile, or in another set.
     ///
     /// # Errors
@@ -299,22 +347,15 @@ impl Core {
         let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
         let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
         let payload = entry.payload().to_vec();
-        let metadata = Metadata {
-            void_time,
-            last_update_ms: now_ms.max(metadata.last_update_ms),
-            ..metadata
-        };
-        let changes = self.change_by_times(&entry, metadata)?;
-        let version = NewVersion {
+        let change = Change::Put(NewVersion {
             generation: metadata.generation,
             void_time,
-            last_update_ms: metadata.last_update_ms,
+            last_update_ms: now_ms.max(metadata.last_update_ms),
             set_id,
             key: key.as_deref(),
             payload: &payload,
-        };
-        let policy = WritePolicy::default();
-        self.write_change(lock, &Change::Put(version), &policy, changes)?;
+        });
+        self.publish(lock, &change, Acknowledge::Durable)?;
         Ok(())
     }
 }

@@ -16,9 +16,12 @@ mod indexes;
 mod namespace;
 mod open_dirs;
 mod policy;
+mod publish;
 mod query;
 mod set;
 mod store;
+mod transaction;
+mod transition_log;
 mod write;
 
 #[cfg(feature = "server")]
@@ -27,8 +30,12 @@ pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
+#[cfg(feature = "server")]
+pub(crate) use indexes::{Index, IndexState};
 pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
+#[cfg(feature = "cluster")]
+pub(crate) use policy::check_time_to_live;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
@@ -36,7 +43,15 @@ pub use query::{
     BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
     Page, QueriedKey, QueriedRecord, Query,
 };
+#[cfg(feature = "server")]
+pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
+#[cfg(feature = "cluster")]
+pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transaction::{
+    SetCall, TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats,
+};
+pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

@@ -5,9 +5,11 @@
 //! inside does not depend on the order of its points: it is the smaller one.
 //!
 //! * `json`: from text to geometry. `sphere`: points and rings on the unit sphere. `region`: polygons and circles.
+//! * `cells`: numbers by which indexes find geometries.
 //!
 //! Takes bytes and never panics, whatever they are. Knows nothing of values or records.
 
+mod cells;
 mod json;
 mod region;
 mod sphere;
@@ -59,6 +61,48 @@ impl Geometry {
             _ => false,
         }
     }
+
+    /// The cells by which an index finds it.
+    pub(crate) fn cells(&self) -> GeometryCells {
+        match self {
+            Self::Point(point) => GeometryCells::Point(cells::of_point(*point)),
+            Self::Region(region) => {
+                GeometryCells::Region(cells::covering(region, STORED_CELLS_MAX))
+            }
+        }
+    }
+
+    /// Among which cells an index has those geometries that may match.
+    pub(crate) fn matching_cells(&self) -> MatchingCells {
+        match self {
+            Self::Point(point) => MatchingCells::Regions(cells::around(*point)),
+            Self::Region(region) => {
+                let cells = cells::covering(region, ASKED_CELLS_MAX);
+                MatchingCells::Points(cells.into_iter().map(cells::points_in).collect())
+            }
+        }
+    }
+}
+
+/// The most cells of a region in an index.
+const STORED_CELLS_MAX: usize = 16;
+/// The most cells of a region that a query asks for.
+const ASKED_CELLS_MAX: usize = 48;
+
+/// The cells of a geometry, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum GeometryCells {
+    Point(u64),
+    Region(Vec<u64>),
+}
+
+/// Cells of geometries that may match another one, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MatchingCells {
+    /// Points in these ranges of cells, both ends included.
+    Points(Vec<(u64, u64)>),
+    /// Regions that have one of these.
+    Regions(Vec<u64>),
 }
 
 /// Fails unless the text is a geometry. For whole bins; texts inside lists and maps are not looked at. O(bytes).

@@ -12,6 +12,14 @@ pub(crate) enum Region {
     Circle(Circle),
 }
 
+/// How a cell lies to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overlap {
+    Apart,
+    Partial,
+    Inside,
+}
+
 /// A boundary and holes. What lies in an odd number of rings is inside.
 #[derive(Clone, Debug)]
 pub(crate) struct Polygon(pub(super) Vec<Ring>);
@@ -42,7 +50,49 @@ impl Region {
     }
 }
 
+impl Region {
+    /// How all that is within an angle of a point lies to it, or `Partial` where that takes too long to say.
+    pub(super) fn overlap(&self, middle: Point, radians: f64) -> Overlap {
+        let polygons = match self {
+            Self::Circle(circle) => return circle.overlap(middle, radians),
+            Self::Polygons(polygons) => polygons,
+        };
+        let mut overlap = Overlap::Apart;
+        for polygon in polygons {
+            match polygon.overlap(middle, radians) {
+                Overlap::Apart => {}
+                Overlap::Partial => overlap = Overlap::Partial,
+                Overlap::Inside => return Overlap::Inside,
+            }
+        }
+        overlap
+    }
+}
+
+impl Circle {
+    fn overlap(&self, middle: Point, radians: f64) -> Overlap {
+        let angle = self.centre.angle_to(middle);
+        if angle > self.radians + radians {
+            Overlap::Apart
+        } else if angle + radians <= self.radians {
+            Overlap::Inside
+        } else {
+            Overlap::Partial
+        }
+    }
+}
+
 impl Polygon {
+    fn overlap(&self, middle: Point, radians: f64) -> Overlap {
+        if self.0.iter().any(|ring| ring.comes_within(middle, radians)) {
+            Overlap::Partial
+        } else if self.contains(middle) {
+            Overlap::Inside
+        } else {
+            Overlap::Apart
+        }
+    }
+
     fn contains(&self, point: Point) -> bool {
         let rings = self.0.iter().filter(|ring| ring.contains(point));
         rings.count() % 2 == 1

@@ -67,6 +67,21 @@ impl Point {
         })
     }
 
+    /// The place in a direction from the centre of the sphere, which is not the centre itself.
+    pub(super) fn towards([x, y, z]: [f64; 3]) -> Self {
+        let len = Vector { x, y, z }.len();
+        Self(Vector {
+            x: x / len,
+            y: y / len,
+            z: z / len,
+        })
+    }
+
+    pub(super) const fn coordinates(self) -> [f64; 3] {
+        let Self(Vector { x, y, z }) = self;
+        [x, y, z]
+    }
+
     /// The angle between two places as seen from the centre of the sphere, in radians; exact for small ones, too.
     pub(super) fn angle_to(self, other: Self) -> f64 {
         let (Self(one), Self(other)) = (self, other);
@@ -97,6 +112,12 @@ impl Ring {
     pub(super) fn contains(&self, Point(point): Point) -> bool {
         let crossings = self.sides().filter(|side| crosses(point, *side)).count();
         (crossings % 2 == 1) != self.contains_reference
+    }
+
+    /// Whether a side passes within an angle of a point. O(points).
+    pub(super) fn comes_within(&self, point: Point, radians: f64) -> bool {
+        self.sides()
+            .any(|side| angle_to_side(point, side) <= radians)
     }
 
     fn sides(&self) -> impl Iterator<Item = (Vector, Vector)> {
@@ -135,3 +156,23 @@ fn crosses(point: Vector, (from, to): (Vector, Vector)) -> bool {
     let reference_is_left = from.cross(to).dot(REFERENCE) >= 0.0;
     point_is_left != from_is_left && reference_is_left == from_is_left
 }
+
+/// The angle between a point and the nearest one of a side.
+fn angle_to_side(point: Point, (from, to): (Vector, Vector)) -> f64 {
+    let normal = from.cross(to);
+    let len = normal.len();
+    // Which great circle joins opposite points nobody can say: it may be one through any point.
+    if len < SHORTEST_SIDE && from.dot(to) < 0.0 {
+        return 0.0;
+    }
+    let Point(place) = point;
+    let is_beside = normal.cross(from).dot(place) >= 0.0 && to.cross(normal).dot(place) >= 0.0;
+    if is_beside && len >= SHORTEST_SIDE {
+        return (place.dot(normal).abs() / len).min(1.0).asin();
+    }
+    let [to_start, to_end] = [from, to].map(|end| point.angle_to(Point(end)));
+    to_start.min(to_end)
+}
+
+/// A side that is shorter, in radians, is a point: a fraction of a millimetre.
+const SHORTEST_SIDE: f64 = 1e-11;

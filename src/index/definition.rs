@@ -143,7 +143,7 @@ impl IndexComponent {
         self
     }
 
-    const fn of(source: IndexSource) -> Self {
+    pub(crate) const fn of(source: IndexSource) -> Self {
         Self {
             source,
             part: IndexPart::Whole,
@@ -152,27 +152,29 @@ impl IndexComponent {
         }
     }
 
-    const fn part(mut self, part: IndexPart) -> Self {
+    pub(crate) const fn part(mut self, part: IndexPart) -> Self {
         self.part = part;
         self
     }
 
     /// Whether a record may have several entries by it.
     pub(crate) fn has_many(&self) -> bool {
-        self.part != IndexPart::Whole
+        self.part != IndexPart::Whole || self.kind == Some(IndexType::GeoJson)
     }
 
-    /// Whether a value of this type and length is in the index.
+    /// Whether a value of this type and length is in the index by its own form. Geometries are in it by their cells.
     pub(crate) fn takes(&self, kind: ParticleType, stored: &[u8], bytes_max: usize) -> bool {
-        let Some(found) = IndexType::of(kind) else {
-            return false;
-        };
-        self.kind.is_none_or(|wanted| wanted == found) && stored.len() <= bytes_max
+        let found = IndexType::of(kind).filter(|found| *found != IndexType::GeoJson);
+        let is_wanted = |found| self.kind.is_none_or(|wanted| wanted == found);
+        found.is_some_and(is_wanted) && stored.len() <= bytes_max
     }
 
     fn check(&self) -> std::result::Result<(), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.to_string());
+        }
+        if self.part == IndexPart::Keys && self.kind == Some(IndexType::GeoJson) {
+            return Err("keys of maps are no geometries".into());
         }
         match &self.source {
             IndexSource::Bin { name, .. } => {
@@ -229,6 +231,9 @@ pub struct IndexDefinition {
     pub(crate) unique: bool,
     #[serde(default)]
     pub(crate) value_bytes_max: Option<u32>,
+    /// Of no values but of the set's records: what wire clients call a set index. Storage finds them without entries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) of_records: bool,
 }
 
 impl IndexDefinition {
@@ -243,7 +248,27 @@ impl IndexDefinition {
             components: components.into_iter().map(Into::into).collect(),
             unique: false,
             value_bytes_max: None,
+            of_records: false,
         }
+    }
+
+    /// An index of the records of a set.
+    #[cfg(feature = "server")]
+    pub(crate) fn of_records(name: &str) -> Self {
+        Self {
+            of_records: true,
+            ..Self::new::<IndexComponent>(name, [])
+        }
+    }
+
+    /// Whether it is the same but for its name.
+    #[cfg(feature = "server")]
+    pub(crate) fn is_same_but_name(&self, other: &Self) -> bool {
+        let named = Self {
+            name: self.name.clone(),
+            ..other.clone()
+        };
+        *self == named
     }
 
     /// Whether no two records may have the same key: a write that would give a record the key of another is refused with
@@ -297,7 +322,7 @@ impl IndexDefinition {
                 "a name has 1 to {NAME_BYTES_MAX} bytes and none of : ; , ="
             ));
         }
-        if !(1..=COMPONENTS_MAX).contains(&self.components.len()) {
+        if !(1..=COMPONENTS_MAX).contains(&self.components.len()) && !self.of_records {
             let count = self.components.len();
             return refuse(format!(
                 "{count} components, and an index has 1 to {COMPONENTS_MAX}"
@@ -309,7 +334,7 @@ impl IndexDefinition {
             .filter(|component| component.has_many());
         if many.count() > 1 {
             return refuse(
-                "two components run over a collection: one may, or declare two indexes".into(),
+                "two components run over a collection, or over the cells of geometries: one may, or declare two indexes".into(),
             );
         }
         for (at, component) in self.components.iter().enumerate() {

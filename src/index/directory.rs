@@ -192,7 +192,7 @@ impl Directory {
         Some(leaf.into_inner())
     }
 
-    #[cfg(test)]
+    /// How many leaves there are.
     pub(super) fn len(&self) -> usize {
         self.groups.iter().map(|group| group.leaves.len()).sum()
     }

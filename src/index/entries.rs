@@ -3,10 +3,11 @@
 use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
 use spikelet_storage::Digest;
 
-use super::key;
+use super::key::{self, GeometryKey, IndexType};
 use super::ordered::EntryList;
 use crate::call::{self, CallSystem};
 use crate::expression::RecordFacts;
+use crate::geo::{Geometry, GeometryCells};
 use crate::operation::{Checked, Mode, Operation, ResultSink};
 use crate::record::{BinName, RecordView};
 use crate::value::msgpack::{Reader, Token, front_int, write_array_header, write_int};
@@ -96,6 +97,9 @@ impl EntryReader {
         facts: &RecordFacts<'_>,
         out: &mut EntryList,
     ) -> Result<()> {
+        if self.components.is_empty() {
+            return Ok(());
+        }
         if self.is_plain {
             return self.plain_entry(name, record, facts, out);
         }
@@ -126,6 +130,25 @@ impl EntryReader {
             });
         }
         Ok(())
+    }
+
+    /// Whether one of the geometries that a component of a record has matches another one.
+    pub(crate) fn matches(
+        &self,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        component: usize,
+        wanted: &Geometry,
+    ) -> Result<bool> {
+        let mut found = false;
+        if let Some(component) = self.components.get(component) {
+            component.values(record, facts, &mut |kind, stored| {
+                found = found
+                    || kind == ParticleType::GeoJson
+                        && Geometry::parse(stored).is_ok_and(|stored| stored.matches(wanted));
+            })?;
+        }
+        Ok(found)
     }
 
     /// The one entry of a record whose components are whole bins.
@@ -175,10 +198,23 @@ impl ComponentReader {
         facts: &RecordFacts<'_>,
         value_bytes_max: usize,
     ) -> Result<EntryList> {
-        let mut sink = FormSink {
-            component: &self.component,
-            value_bytes_max,
-            forms: EntryList::default(),
+        let mut forms = EntryList::default();
+        self.values(record, facts, &mut |kind, stored| {
+            add_forms(&self.component, value_bytes_max, kind, stored, &mut forms);
+        })?;
+        Ok(forms)
+    }
+
+    /// Shows each value that the component has in a record.
+    fn values(
+        &self,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        each: &mut dyn FnMut(ParticleType, &[u8]),
+    ) -> Result<()> {
+        let mut sink = ValueSink {
+            part: self.component.part,
+            each,
         };
         match (&self.read, self.bin) {
             (Some(read), _) => {
@@ -194,23 +230,22 @@ impl ComponentReader {
             }
             (None, None) => {}
         }
-        Ok(sink.forms)
+        Ok(())
     }
 }
 
 /// Takes the value of a component.
-struct FormSink<'c> {
-    component: &'c IndexComponent,
-    value_bytes_max: usize,
-    forms: EntryList,
+struct ValueSink<'c> {
+    part: IndexPart,
+    each: &'c mut dyn FnMut(ParticleType, &[u8]),
 }
 
-impl FormSink<'_> {
+impl ValueSink<'_> {
     fn take(&mut self, kind: ParticleType, stored: &[u8]) {
-        let part = self.component.part;
+        let part = self.part;
         let container = match (part, kind) {
             (IndexPart::Whole, _) => {
-                self.add(kind, stored);
+                (self.each)(kind, stored);
                 return;
             }
             (IndexPart::Elements, ParticleType::List) => Container::list(stored),
@@ -234,23 +269,44 @@ impl FormSink<'_> {
                 }
             }
             if let Ok((kind, stored)) = element_to_stored(element) {
-                self.add(kind, &stored);
+                (self.each)(kind, &stored);
             }
         }
     }
+}
 
-    fn add(&mut self, kind: ParticleType, stored: &[u8]) {
-        if !self.component.takes(kind, stored, self.value_bytes_max) {
-            return;
+/// Appends the forms of a value, if it is in the index: one, or one for each cell of a geometry.
+fn add_forms(
+    component: &IndexComponent,
+    value_bytes_max: usize,
+    kind: ParticleType,
+    stored: &[u8],
+    forms: &mut EntryList,
+) {
+    if component.kind == Some(IndexType::GeoJson) {
+        if kind == ParticleType::GeoJson
+            && let Ok(geometry) = Geometry::parse(stored)
+        {
+            add_cells(&geometry.cells(), forms);
         }
-        self.forms.push_with(|out| {
+    } else if component.takes(kind, stored, value_bytes_max) {
+        forms.push_with(|out| {
             // The type was looked at.
             key::write_stored(kind, stored, out);
         });
     }
 }
 
-impl ResultSink for FormSink<'_> {
+fn add_cells(cells: &GeometryCells, forms: &mut EntryList) {
+    match cells {
+        GeometryCells::Point(cell) => forms.push(&key::geometry_key(GeometryKey::Point, *cell)),
+        GeometryCells::Region(cells) => cells
+            .iter()
+            .for_each(|cell| forms.push(&key::geometry_key(GeometryKey::Region, *cell))),
+    }
+}
+
+impl ResultSink for ValueSink<'_> {
     fn add(&mut self, _: usize, _: &BinName, reply: call::Reply<'_>) -> Result<()> {
         let (kind, stored) = reply.into_stored()?;
         self.take(kind, &stored);
@@ -280,7 +336,7 @@ fn read_operation(source: &IndexSource) -> Result<Option<Operation>> {
 
 /// The call that returns the value to which a path of contexts leads: the last context becomes a read of one element, below
 /// the path of those before it.
-pub(crate) fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
+fn call_of_path(path: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader::new(path);
     let Token::Array(count @ 2..) = reader.token().ok()? else {
         return None;

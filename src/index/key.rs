@@ -6,6 +6,7 @@
 //! | integer | 3, then 8 bytes, big-endian, with the sign bit turned round |
 //! | string | 4, then the bytes, escaped, then 0 |
 //! | blob | 7, then the bytes, escaped, then 0 |
+//! | GeoJSON | 9, then 1 for a point or 2 for a region, then 8 bytes, big-endian: a cell (`geo/cells.rs`), one of several of a region |
 //! | double | 8, then 8 bytes, big-endian: all bits turned round of a negative one, the sign bit of others |
 //!
 //! Escaped: 0 is written as 1 1, and 1 as 1 2. The numbers of the types stand in the order of values
@@ -19,6 +20,7 @@ const INTEGER: u8 = 3;
 const STRING: u8 = 4;
 const BLOB: u8 = 7;
 const FLOAT: u8 = 8;
+const GEOMETRY: u8 = 9;
 
 const END: u8 = 0;
 const ESCAPE: u8 = 1;
@@ -37,6 +39,8 @@ pub enum IndexType {
     Blob,
     /// Doubles.
     Float,
+    /// GeoJSON, by cells: only in components that say so by [`IndexComponent::of_type`](super::IndexComponent::of_type).
+    GeoJson,
 }
 
 impl IndexType {
@@ -48,6 +52,7 @@ impl IndexType {
             ParticleType::String => Self::String,
             ParticleType::Blob => Self::Blob,
             ParticleType::Float => Self::Float,
+            ParticleType::GeoJson => Self::GeoJson,
             _ => return None,
         })
     }
@@ -110,6 +115,31 @@ pub(crate) fn form_of_prefix(prefix: &Value) -> Option<Vec<u8>> {
 /// What all values of the type of this form begin with.
 pub(crate) fn type_of_form(form: &[u8]) -> Option<&[u8]> {
     form.get(..1)
+}
+
+/// What geometries are told apart by in an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GeometryKey {
+    Point = 1,
+    Region = 2,
+}
+
+/// The form of a cell of a geometry.
+pub(crate) fn geometry_key(kind: GeometryKey, cell: u64) -> Vec<u8> {
+    let mut form = vec![GEOMETRY, kind as u8];
+    form.extend_from_slice(&cell.to_be_bytes());
+    form
+}
+
+/// What integers, and cells of geometries, are ordered by, in a form of one of these.
+#[cfg(feature = "server")]
+pub(crate) fn order_of_form(form: &[u8]) -> Option<u64> {
+    match form {
+        [INTEGER, bits @ ..] | [GEOMETRY, _, bits @ ..] => {
+            bits.try_into().ok().map(u64::from_be_bytes)
+        }
+        _ => None,
+    }
 }
 
 fn write_int(value: i64, out: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
 //! Secondary indexes: what they are of, the entries of a record, and the order in which entries stand.
 //!
 //! * `definition`: what users declare; `key`: values as byte strings in their order.
+//! * `selection`: what a query asks for.
 //! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds those of all records.
 //!
 //! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
@@ -11,10 +12,16 @@ mod entries;
 mod key;
 mod leaf;
 mod ordered;
+mod selection;
 
 pub use definition::{IndexComponent, IndexDefinition};
 pub use key::IndexType;
 
+#[cfg(feature = "server")]
+pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;
-pub(crate) use key::{form_of, form_of_prefix, type_of_form};
+pub(crate) use key::{GeometryKey, form_of, form_of_prefix, geometry_key, type_of_form};
+#[cfg(feature = "server")]
+pub(crate) use key::{order_of_form, write_stored};
 pub(crate) use ordered::{EntryList, EntryRange, OrderedEntries, end_of_prefix};
+pub(crate) use selection::{AskedGeometry, EntryRanges, EntrySelection};

@@ -11,6 +11,9 @@ use parking_lot::RwLock;
 use super::directory::Directory;
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
+/// In how many leaves different keys are counted.
+const SAMPLED_LEAVES: usize = 1024;
+
 /// Entries in order, none of them twice.
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
@@ -303,6 +306,40 @@ impl OrderedEntries {
             }
             left > 0
         });
+    }
+
+    /// About how many different keys the entries have, which end with `tail` bytes that are no part of their keys: counted in
+    /// a thousand leaves at most.
+    pub(crate) fn distinct_keys(&self, tail: usize) -> u64 {
+        let step = self.leaves.read().len().div_ceil(SAMPLED_LEAVES).max(1);
+        let (mut pairs, mut changes, mut met) = (0_u64, 0_u64, 0);
+        let (mut last, mut entry) = (Vec::new(), Vec::new());
+        self.visit(
+            &EntryRange::with_prefix(&[]),
+            false,
+            |leaf, first, behind| {
+                met += 1;
+                if met % step != 0 {
+                    return true;
+                }
+                for at in first..behind {
+                    std::mem::swap(&mut last, &mut entry);
+                    entry.clear();
+                    leaf.write(at, &mut entry);
+                    entry.truncate(entry.len().saturating_sub(tail));
+                    pairs += u64::from(at > first);
+                    changes += u64::from(at > first && last != entry);
+                }
+                true
+            },
+        );
+        match self.len() {
+            0 => 0,
+            entries if pairs == 0 => entries,
+            entries => {
+                1 + (u128::from(entries - 1) * u128::from(changes) / u128::from(pairs)) as u64
+            }
+        }
     }
 
     /// How many entries lie in a range. Costs a look at each leaf that it touches, some fifty entries each.

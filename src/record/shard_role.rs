@@ -1,6 +1,8 @@
 //! What a stored record is to a sharded collection, as its bins say. The forms are those of `docs/format.md`; `shard` makes
 //! them, and the write path protects them.
 
+use std::fmt;
+
 use super::RecordView;
 use super::view::RawBins;
 use crate::Result;
@@ -27,6 +29,34 @@ const DESCRIPTION: [&str; 5] = [
     SUBKEYS_EPOCHS,
     SUBKEYS_SPAN,
 ];
+
+/// A change of shards that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardTransition {
+    /// From one record to companions.
+    Activating,
+    /// To twice as many companions.
+    Splitting,
+    /// To half as many companions.
+    Merging,
+    /// From one companion back to one record.
+    Deactivating,
+    /// To nothing.
+    Deleting,
+}
+
+impl fmt::Display for ShardTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Activating => "activating",
+            Self::Splitting => "splitting",
+            Self::Merging => "merging",
+            Self::Deactivating => "deactivating",
+            Self::Deleting => "deleting",
+        })
+    }
+}
 
 /// What a record is to a sharded collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

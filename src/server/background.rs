@@ -1,4 +1,7 @@
 //! Queries in the background: operations on all records of a set, after the client was answered.
+//!
+//! The digests of an index's records are gathered before they are operated on, those of some partitions at once so that they
+//! take bounded memory: what an operation does to the index brings no record a second time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,9 +12,12 @@ use super::condition::Condition;
 use super::job::{End, Job};
 use super::rate_limit::RateLimit;
 use super::shared::Shared;
-use crate::engine::Address;
+use crate::engine::{Address, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
+
+/// About how many digests are gathered from an index at once: 20 MB.
+const DIGESTS_AT_ONCE: u64 = 1 << 20;
 
 /// Operations to be done on all records of a set.
 #[derive(Debug)]
@@ -26,6 +32,15 @@ pub(crate) struct Background {
     pub(crate) job: Arc<Job>,
 }
 
+/// What a job keeps from record to record.
+struct Run<'a> {
+    checked: &'a Checked<'a>,
+    pace: RateLimit,
+    scratch: Vec<u8>,
+    /// The last set whose name was needed.
+    set_name: (u16, String),
+}
+
 impl Background {
     /// Runs to the end, or until it is aborted or the server stops. Blocks.
     pub(crate) fn run(&self, shared: &Shared) {
@@ -33,59 +48,108 @@ impl Background {
             self.job.finish(End::Aborted);
             return;
         };
-        let mut pace = RateLimit::new(self.job.records_per_second);
-        let mut scratch = Vec::new();
-        let mut set_name = (0, String::new());
+        let mut run = Run {
+            checked: &checked,
+            pace: RateLimit::new(self.job.records_per_second),
+            scratch: Vec::new(),
+            set_name: (0, String::new()),
+        };
+        let is_done = match &self.condition {
+            None => self.over_partitions(shared, &mut run),
+            Some(condition) => self.over_index(shared, condition, &mut run),
+        };
+        self.job.finish(match is_done {
+            true => End::Complete,
+            false => End::Aborted,
+        });
+    }
+
+    /// False: it was aborted.
+    fn over_partitions(&self, shared: &Shared, run: &mut Run<'_>) -> bool {
         for partition in 0..PARTITIONS {
             let digests = self
                 .namespace
                 .digests_of(partition, self.set_id, None, |damage| {
                     self.job.fail(&damage)
                 });
-            for digest in digests {
-                if let Some(time) = pace.wait() {
-                    self.job.throttled.fetch_add(1, Ordering::Relaxed);
-                    std::thread::sleep(time);
+            for digest in &digests {
+                if !self.visit(shared, digest, None, run) {
+                    return false;
                 }
-                if self.job.is_aborted() || shared.is_closing() {
-                    self.job.finish(End::Aborted);
-                    return;
-                }
-                self.operate(&digest, &checked, &mut set_name, &mut scratch);
-                pace.count();
             }
             self.job.progress(partition + 1, PARTITIONS);
         }
-        self.job.finish(End::Complete);
+        true
     }
 
-    fn operate(
-        &self,
-        digest: &Digest,
-        checked: &Checked<'_>,
-        set_name: &mut (u16, String),
-        scratch: &mut Vec<u8>,
-    ) {
-        let namespace = &self.namespace;
-        let found = namespace.read_scanned(digest, self.set_id, |record| {
-            let set_id = record.set_id();
-            if set_id != set_name.0 {
-                *set_name = (set_id, namespace.set_name_of(set_id).unwrap_or_default());
+    /// False: it was aborted.
+    fn over_index(&self, shared: &Shared, condition: &Condition, run: &mut Run<'_>) -> bool {
+        let query = |first: usize, behind: usize| {
+            let starts = (first..behind).map(|partition| (partition, PartitionStart::Beginning));
+            PartitionQuery::new(&condition.index, &condition.bound, starts)
+        };
+        let parts = query(0, PARTITIONS).entries_left() / DIGESTS_AT_ONCE + 1;
+        let each = PARTITIONS.div_ceil(usize::try_from(parts).unwrap_or(PARTITIONS));
+        for first in (0..PARTITIONS).step_by(each.max(1)) {
+            let behind = (first + each).min(PARTITIONS);
+            let mut query = query(first, behind);
+            let (mut digests, mut most) = (Vec::new(), usize::MAX);
+            while let NextEntry::Found { digest, .. } = query.advance(&mut most) {
+                digests.push(digest);
             }
-            let facts = namespace.facts(record, &set_name.1);
-            self.condition
-                .as_ref()
-                .is_none_or(|condition| condition.matches_stored(record, &facts).is_some())
-        });
+            digests.sort_unstable();
+            digests.dedup();
+            for (at, digest) in digests.iter().enumerate() {
+                if !self.visit(shared, digest, Some(&query), run) {
+                    return false;
+                }
+                let done = first + (behind - first) * (at + 1) / digests.len();
+                self.job.progress(done, PARTITIONS);
+            }
+            self.job.progress(behind, PARTITIONS);
+        }
+        true
+    }
+
+    /// Operates on a record, when the rate allows. False: the job is to end.
+    fn visit(
+        &self,
+        shared: &Shared,
+        digest: &Digest,
+        by_index: Option<&PartitionQuery>,
+        run: &mut Run<'_>,
+    ) -> bool {
+        if let Some(time) = run.pace.wait() {
+            self.job.throttled.fetch_add(1, Ordering::Relaxed);
+            std::thread::sleep(time);
+        }
+        if self.job.is_aborted() || shared.is_closing() {
+            return false;
+        }
+        self.operate(digest, by_index, run);
+        run.pace.count();
+        true
+    }
+
+    fn operate(&self, digest: &Digest, by_index: Option<&PartitionQuery>, run: &mut Run<'_>) {
+        let namespace = &self.namespace;
+        let set_of = |record: &RemoteRecord<'_>| record.set_id();
+        let found = match by_index {
+            None => namespace.read_scanned(digest, self.set_id, set_of),
+            Some(query) => query.read_again(namespace, digest, self.set_id, set_of),
+        };
         match found {
-            Ok(Some(true)) => {}
+            Ok(Some(set_id)) if set_id == run.set_name.0 => {}
+            Ok(Some(set_id)) => {
+                run.set_name = (set_id, namespace.set_name_of(set_id).unwrap_or_default());
+            }
             // Deleted meanwhile, or not in the index.
-            Ok(_) => return,
+            Ok(None) => return,
             Err(damage) => return self.job.fail(&damage),
         }
         let address = Address {
             digest: *digest,
-            set: &set_name.1,
+            set: &run.set_name.1,
             key: None,
         };
         // They only write; what they have to say is said to nobody.
@@ -94,8 +158,8 @@ impl Background {
             &address,
             self.filter.as_ref(),
             &self.policy,
-            checked,
-            scratch,
+            run.checked,
+            &mut run.scratch,
             &mut ignored,
         ) {
             Ok(_) => &self.job.succeeded,

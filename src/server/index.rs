@@ -1,12 +1,13 @@
-//! Secondary indexes, as far as this server has them: declarations of what queries may ask by.
-//!
-//! An index holds no data. A query by one visits all records of the set and looks at each (`condition`), so an index is
-//! complete as soon as it is declared, and costs writes nothing. Declarations last as long as the server runs.
+//! Secondary indexes under Aerospike's names, and what is declared of namespaces that this server does not have.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-use crate::record::BinName;
+use crate::index::{IndexPart, IndexSource};
+use crate::query::{IndexBuild, IndexComponent, IndexDefinition, IndexType};
+
+/// Texts and blobs up to this length are in an index: Aerospike's limit.
+pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
@@ -14,59 +15,130 @@ const INDEXES_MAX: usize = 256;
 /// The most namespaces of a cluster: Aerospike's limit.
 const NAMESPACES_MAX: usize = 32;
 
-/// What values an index is of. Values of other types are not in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexKind {
-    Numeric = 1,
-    String = 3,
-    Blob = 4,
-    Geo = 23,
+/// What can be in an index, by the name in info commands and by the number of the value's type.
+const TYPES: [(IndexType, &str, u8); 4] = [
+    (IndexType::Integer, "numeric", 1),
+    (IndexType::String, "string", 3),
+    (IndexType::Blob, "blob", 4),
+    (IndexType::GeoJson, "geo2dsphere", 23),
+];
+
+/// What of a value is in an index, by the name in info commands and by the number in queries.
+const PARTS: [(IndexPart, &str, u8); 4] = [
+    (IndexPart::Whole, "default", 0),
+    (IndexPart::Elements, "list", 1),
+    (IndexPart::Keys, "mapkeys", 2),
+    (IndexPart::Values, "mapvalues", 3),
+];
+
+/// The name of a type; `None`: clients cannot ask by it.
+pub(crate) fn type_name(kind: IndexType) -> Option<&'static str> {
+    let mut known = TYPES.iter();
+    known.find_map(|(known, name, _)| (*known == kind).then_some(*name))
 }
 
-/// What of a value is in the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexPart {
-    /// The value itself.
-    Whole = 0,
-    /// The elements of a list.
-    Elements = 1,
-    /// The keys of a map.
-    Keys = 2,
-    /// The values of a map.
-    Values = 3,
-    /// Not a value but the record: an index of a set.
-    Record = 4,
+/// By a name in letters of any case. `integer` is what newer clients say.
+pub(crate) fn type_of_name(name: &str) -> Option<IndexType> {
+    let name = match name.eq_ignore_ascii_case("integer") {
+        true => "numeric",
+        false => name,
+    };
+    let mut known = TYPES.iter();
+    known.find_map(|(kind, known, _)| known.eq_ignore_ascii_case(name).then_some(*kind))
 }
 
-/// Where the value is found in a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum IndexSubject {
-    /// In a bin, or in what an encoded path of contexts leads to in it; the path is empty for the bin itself.
-    Bin { name: BinName, path: Box<[u8]> },
-    /// It is the value of an expression, in its encoded form.
-    Expression(Box<[u8]>),
-    /// There is none: the index is of the set's records. Queries of the set use it without naming it.
-    Record,
+pub(crate) fn type_of_number(number: u8) -> Option<IndexType> {
+    let mut known = TYPES.iter();
+    known.find_map(|(kind, _, known)| (*known == number).then_some(*kind))
 }
 
-/// What an index is of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Definition {
-    /// Empty: the records of all sets.
-    pub(crate) set: String,
-    pub(crate) subject: IndexSubject,
-    pub(crate) part: IndexPart,
-    /// `None` for an index of records.
-    pub(crate) kind: Option<IndexKind>,
+pub(crate) fn part_name(part: IndexPart) -> &'static str {
+    let found = PARTS.iter().find(|(known, _, _)| *known == part);
+    found.map_or("default", |(_, name, _)| name)
 }
 
-/// A declared index.
-#[derive(Clone, Debug)]
-pub(crate) struct Index {
-    pub(crate) name: String,
-    pub(crate) definition: Definition,
-    /// Path or expression in the form in which it was declared.
-    pub(crate) base64: String,
+/// By a name in letters of any case.
+pub(crate) fn part_of_name(name: &str) -> Option<IndexPart> {
+    let mut known = PARTS.iter();
+    known.find_map(|(part, known, _)| known.eq_ignore_ascii_case(name).then_some(*part))
+}
+
+pub(crate) fn part_of_number(number: u8) -> Option<IndexPart> {
+    let mut known = PARTS.iter();
+    known.find_map(|(part, _, known)| (*known == number).then_some(*part))
+}
+
+/// The one component of an index that clients can ask by. Values of a component without a type are of all of them.
+pub(crate) fn component_of(definition: &IndexDefinition) -> Option<&IndexComponent> {
+    match definition.components.as_slice() {
+        [one] if one.kind.is_none_or(|kind| type_name(kind).is_some()) => Some(one),
+        _ => None,
+    }
+}
+
+/// Whether an index has every record with such a value.
+pub(crate) fn is_of(
+    definition: &IndexDefinition,
+    source: &IndexSource,
+    part: IndexPart,
+    kind: IndexType,
+) -> bool {
+    let has_long = definition
+        .value_bytes_max
+        .is_none_or(|bytes| bytes >= VALUE_BYTES_MAX)
+        || matches!(kind, IndexType::Integer | IndexType::GeoJson);
+    has_long
+        && component_of(definition).is_some_and(|component| {
+            let has_kind = component.kind == Some(kind)
+                || component.kind.is_none() && kind != IndexType::GeoJson;
+            component.source == *source && component.part == part && has_kind
+        })
+}
+
+/// Indexes under way, and those that have come to nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Builds {
+    state: RwLock<BuildStates>,
+}
+
+#[derive(Debug, Default)]
+struct BuildStates {
+    under_way: Vec<(String, IndexBuild)>,
+    /// Why, by the name. As many as there may be indexes.
+    failed: BTreeMap<String, String>,
+}
+
+impl Builds {
+    /// Notes a build.
+    pub(crate) fn begin(&self, name: &str, build: IndexBuild) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.note_finished();
+        state.failed.remove(name);
+        state.under_way.push((name.to_owned(), build));
+    }
+
+    /// Why the last build of an index has failed, if it has.
+    pub(crate) fn failure(&self, name: &str) -> Option<String> {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        state.note_finished();
+        state.failed.get(name).cloned()
+    }
+}
+
+impl BuildStates {
+    fn note_finished(&mut self) {
+        let is_finished = |(_, build): &mut (String, IndexBuild)| build.is_finished();
+        let finished: Vec<_> = self.under_way.extract_if(.., is_finished).collect();
+        for (name, build) in finished {
+            if let Err(error) = build.wait() {
+                tracing::warn!(index = %name, %error, "an index could not be built and is dropped");
+                if self.failed.len() >= INDEXES_MAX {
+                    self.failed.pop_first();
+                }
+                self.failed.insert(name, error.to_string());
+            }
+        }
+    }
 }
 
 /// Why an index cannot be declared.
@@ -77,169 +149,70 @@ pub(crate) enum CannotDeclare {
     TooMany,
 }
 
-/// The indexes of a namespace.
-#[derive(Debug, Default)]
-pub(crate) struct Indexes {
-    declared: RwLock<Vec<Arc<Index>>>,
+/// An index that is declared and holds nothing.
+#[derive(Debug)]
+struct Declared {
+    set: String,
+    definition: IndexDefinition,
 }
 
 /// Indexes of namespaces that this server does not have, by the namespace. In Aerospike what is declared holds in the whole
 /// cluster, and an index of a namespace that no node has takes a name there.
 #[derive(Debug, Default)]
 pub(crate) struct Elsewhere {
-    namespaces: RwLock<BTreeMap<String, Arc<Indexes>>>,
+    namespaces: RwLock<BTreeMap<String, Vec<Declared>>>,
 }
 
 impl Elsewhere {
-    /// The indexes of a namespace; `None` if there are too many namespaces to remember another.
-    pub(crate) fn of(&self, namespace: &str) -> Option<Arc<Indexes>> {
+    /// Declares an index; once more is no error. One of the same definition gets the new name.
+    pub(crate) fn declare(
+        &self,
+        namespace: &str,
+        set: &str,
+        definition: IndexDefinition,
+    ) -> Result<(), CannotDeclare> {
         let mut namespaces = self
             .namespaces
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         if !namespaces.contains_key(namespace) && namespaces.len() >= NAMESPACES_MAX {
-            return None;
+            return Err(CannotDeclare::TooMany);
         }
-        let indexes = namespaces.entry(namespace.to_owned()).or_default();
-        Some(Arc::clone(indexes))
+        let declared = namespaces.entry(namespace.to_owned()).or_default();
+        let is_same =
+            |known: &Declared| known.set == set && known.definition.is_same_but_name(&definition);
+        if let Some(named) = declared
+            .iter()
+            .find(|known| known.definition.name == definition.name)
+        {
+            return match is_same(named) {
+                true => Ok(()),
+                false => Err(CannotDeclare::NameTaken),
+            };
+        }
+        declared.retain(|known| !is_same(known));
+        if declared.len() >= INDEXES_MAX {
+            return Err(CannotDeclare::TooMany);
+        }
+        declared.push(Declared {
+            set: set.to_owned(),
+            definition,
+        });
+        Ok(())
     }
 
-    /// Forgets an index.
+    /// Forgets an index. One that is not there is no error.
     pub(crate) fn forget(&self, namespace: &str, name: &str) {
         let mut namespaces = self
             .namespaces
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        if let Some(indexes) = namespaces.get(namespace) {
-            indexes.forget(name);
-            if indexes.all().is_empty() {
+        if let Some(declared) = namespaces.get_mut(namespace) {
+            declared.retain(|known| &*known.definition.name != name);
+            if declared.is_empty() {
                 namespaces.remove(namespace);
             }
         }
-    }
-}
-
-impl IndexKind {
-    const ALL: [(Self, &'static str); 4] = [
-        (Self::Numeric, "numeric"),
-        (Self::String, "string"),
-        (Self::Blob, "blob"),
-        (Self::Geo, "geo2dsphere"),
-    ];
-
-    /// The name in info commands.
-    pub(crate) fn name(self) -> &'static str {
-        name_in(&Self::ALL, self)
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        by_name(&Self::ALL, name)
-    }
-
-    /// By the number of the value's type.
-    pub(crate) fn from_number(number: u8) -> Option<Self> {
-        let mut all = Self::ALL.iter().map(|(kind, _)| *kind);
-        all.find(|kind| *kind as u8 == number)
-    }
-}
-
-impl IndexPart {
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Whole, "default"),
-        (Self::Elements, "list"),
-        (Self::Keys, "mapkeys"),
-        (Self::Values, "mapvalues"),
-        (Self::Record, "set"),
-    ];
-
-    /// The name in info commands.
-    pub(crate) fn name(self) -> &'static str {
-        name_in(&Self::ALL, self)
-    }
-
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        by_name(&Self::ALL, name)
-    }
-
-    /// By the number that queries give it.
-    pub(crate) fn from_number(number: u8) -> Option<Self> {
-        let mut all = Self::ALL.iter().map(|(part, _)| *part);
-        all.find(|part| *part as u8 == number)
-    }
-}
-
-fn name_in<T: Copy + PartialEq>(table: &[(T, &'static str)], wanted: T) -> &'static str {
-    let found = table.iter().find(|(known, _)| *known == wanted);
-    found.map_or("", |(_, name)| name)
-}
-
-fn by_name<T: Copy>(table: &[(T, &'static str)], wanted: &str) -> Option<T> {
-    let found = table
-        .iter()
-        .find(|(_, name)| name.eq_ignore_ascii_case(wanted));
-    found.map(|(known, _)| *known)
-}
-
-impl Indexes {
-    /// Declares an index; once more is no error. One of the same definition gets the new name.
-    pub(crate) fn declare(&self, index: Index) -> Result<(), CannotDeclare> {
-        let mut declared = self
-            .declared
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(named) = declared.iter().find(|known| known.name == index.name) {
-            return if named.definition == index.definition {
-                Ok(())
-            } else {
-                Err(CannotDeclare::NameTaken)
-            };
-        }
-        let same = declared
-            .iter_mut()
-            .find(|known| known.definition == index.definition);
-        if let Some(same) = same {
-            *same = Arc::new(index);
-        } else if declared.len() < INDEXES_MAX {
-            declared.push(Arc::new(index));
-        } else {
-            return Err(CannotDeclare::TooMany);
-        }
-        Ok(())
-    }
-
-    /// Forgets an index. One that is not there is no error.
-    pub(crate) fn forget(&self, name: &str) {
-        let mut declared = self
-            .declared
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        declared.retain(|index| index.name != name);
-    }
-
-    /// All indexes, in the order in which they were declared.
-    pub(crate) fn all(&self) -> Vec<Arc<Index>> {
-        let declared = self.declared.read().unwrap_or_else(PoisonError::into_inner);
-        declared.clone()
-    }
-
-    /// The index of a name.
-    pub(crate) fn by_name(&self, name: &str) -> Option<Arc<Index>> {
-        self.all().into_iter().find(|index| index.name == name)
-    }
-
-    /// The index of a definition, or the one for all sets that has everything else in common with it.
-    pub(crate) fn by_definition(&self, wanted: &Definition) -> Option<Arc<Index>> {
-        let all = self.all();
-        let find = |set: &str| {
-            let found = all.iter().find(|index| {
-                let known = &index.definition;
-                known.set == set
-                    && known.subject == wanted.subject
-                    && (known.part, known.kind) == (wanted.part, wanted.kind)
-            });
-            found.cloned()
-        };
-        find(&wanted.set).or_else(|| find(""))
     }
 }
 
@@ -247,70 +220,39 @@ impl Indexes {
 mod tests {
     use super::*;
 
-    fn index(name: &str, set: &str, bin: &str) -> Index {
-        Index {
-            name: name.into(),
-            definition: Definition {
-                set: set.into(),
-                subject: IndexSubject::Bin {
-                    name: BinName::from_utf8(bin.as_bytes()).unwrap(),
-                    path: Box::default(),
-                },
-                part: IndexPart::Whole,
-                kind: Some(IndexKind::Numeric),
-            },
-            base64: String::new(),
-        }
+    fn index(name: &str, bin: &str) -> IndexDefinition {
+        IndexDefinition::new(name, [bin])
     }
 
     #[test]
-    fn an_index_is_declared_once_renamed_and_forgotten() {
-        let indexes = Indexes::default();
-        assert_eq!(indexes.declare(index("a", "s", "x")), Ok(()));
-        assert_eq!(indexes.declare(index("a", "s", "x")), Ok(()));
-        let other = indexes.declare(index("a", "s", "y"));
-        assert_eq!(other, Err(CannotDeclare::NameTaken));
-        assert_eq!(indexes.declare(index("b", "s", "x")), Ok(()));
-        assert_eq!(indexes.all().len(), 1);
-        assert!(indexes.by_name("a").is_none());
-        assert!(indexes.by_name("b").is_some());
-        indexes.forget("b");
-        assert!(indexes.all().is_empty());
+    fn an_index_elsewhere_is_declared_once_renamed_and_forgotten() {
+        let elsewhere = Elsewhere::default();
+        let declare = |name: &str, bin: &str| elsewhere.declare("n", "s", index(name, bin));
+        assert_eq!(declare("a", "x"), Ok(()));
+        assert_eq!(declare("a", "x"), Ok(()));
+        assert_eq!(declare("a", "y"), Err(CannotDeclare::NameTaken));
+        assert_eq!(declare("b", "x"), Ok(()));
+        // The name is free again.
+        assert_eq!(declare("a", "y"), Ok(()));
+        elsewhere.forget("n", "b");
+        assert_eq!(declare("b", "z"), Ok(()));
     }
 
     #[test]
-    fn an_index_for_all_sets_serves_each() {
-        let indexes = Indexes::default();
-        indexes.declare(index("all", "", "x")).unwrap();
-        let of_set = index("", "s", "x").definition;
-        assert_eq!(indexes.by_definition(&of_set).unwrap().name, "all");
-        indexes.declare(index("one", "s", "x")).unwrap();
-        assert_eq!(indexes.by_definition(&of_set).unwrap().name, "one");
-        let other = index("", "t", "y").definition;
-        assert!(indexes.by_definition(&other).is_none());
-    }
-
-    #[test]
-    fn there_is_a_limit_to_namespaces_elsewhere() {
+    fn there_are_limits_to_what_is_declared_elsewhere() {
         let elsewhere = Elsewhere::default();
         for number in 0..NAMESPACES_MAX {
-            let indexes = elsewhere.of(&format!("n{number}")).unwrap();
-            indexes.declare(index("i", "", "x")).unwrap();
+            let namespace = format!("n{number}");
+            assert_eq!(elsewhere.declare(&namespace, "", index("i", "x")), Ok(()));
         }
-        assert!(elsewhere.of("more").is_none());
-        assert!(elsewhere.of("n0").is_some());
+        let more = elsewhere.declare("more", "", index("i", "x"));
+        assert_eq!(more, Err(CannotDeclare::TooMany));
         elsewhere.forget("n0", "i");
-        assert!(elsewhere.of("more").is_some());
-    }
-
-    #[test]
-    fn there_is_a_limit_to_indexes() {
-        let indexes = Indexes::default();
         for number in 0..INDEXES_MAX {
             let name = format!("i{number}");
-            assert_eq!(indexes.declare(index(&name, &name, "x")), Ok(()));
+            assert_eq!(elsewhere.declare("more", &name, index(&name, "x")), Ok(()));
         }
-        let more = indexes.declare(index("more", "more", "x"));
+        let more = elsewhere.declare("more", "s", index("i", "x"));
         assert_eq!(more, Err(CannotDeclare::TooMany));
     }
 }

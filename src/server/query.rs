@@ -22,7 +22,7 @@ use super::result_code;
 use super::results::Results;
 use super::served::ServedNamespace;
 use super::shared::Shared;
-use crate::engine::RemoteRecord;
+use crate::engine::{NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
 use crate::expression::RecordFacts;
 use crate::operation::{Checked, Mode, Operation};
 use crate::policy::RecordExistsAction;
@@ -38,6 +38,9 @@ const CHUNK_BYTES: usize = 256 << 10;
 
 /// At most so many partitions are visited between two looks at the client.
 const CHUNK_PARTITIONS: usize = 256;
+
+/// At most so many entries of an index are passed over between two looks at the client.
+const CHUNK_ENTRIES: usize = 64 << 10;
 
 /// At most so many records are looked at, whether they are returned or not, between two looks at the client.
 const CHUNK_RECORDS: usize = 4096;
@@ -84,16 +87,12 @@ pub(crate) struct Query<'a> {
     shared: &'a Shared,
     served: &'a ServedNamespace,
     set_id: Option<u16>,
-    condition: Option<Condition>,
     filter: Option<Expression>,
     projection: Projection,
     mode: Mode,
-    /// Partitions, each with the digest behind which to begin.
-    starts: Vec<(u16, Option<Digest>)>,
-    /// The partition that is visited next.
-    next: usize,
-    /// Digests of the partition that is being visited, the next one last.
-    current: Vec<Digest>,
+    source: RecordSource,
+    /// Whether all records have been met.
+    is_exhausted: bool,
     /// How many more records may be returned.
     left: u64,
     pace: RateLimit,
@@ -102,6 +101,35 @@ pub(crate) struct Query<'a> {
     /// When a short query ends, done or not. Others take as long as they need.
     deadline: Option<Instant>,
     job: Arc<Job>,
+}
+
+/// Where a query finds records.
+#[derive(Debug)]
+enum RecordSource {
+    Index(Box<PartitionQuery>),
+    Partitions {
+        /// Each with the digest behind which to begin.
+        starts: Vec<(u16, Option<Digest>)>,
+        /// The partition that is visited next.
+        next: usize,
+        /// Digests of the partition that is being visited, the next one last.
+        current: Vec<Digest>,
+    },
+}
+
+/// What a query meets next.
+enum NextRecord {
+    /// A record, and its number in the index.
+    Record(Digest, Option<i64>),
+    /// It is time to look at the client.
+    Pause,
+    End,
+}
+
+/// How much may be looked at before the next look at the client.
+struct Allowance {
+    partitions: usize,
+    entries: usize,
 }
 
 /// What a step of a query has come to.
@@ -146,15 +174,16 @@ pub(crate) fn start<'a>(
     if short && (writes || fields.has(Field::RecordsPerSecond)) {
         return Err(result_code::PARAMETER);
     }
-    let condition = Condition::of(fields, &served.indexes, set)?;
+    let condition = Condition::of(fields, &served.namespace, set)?;
     let starts = if writes {
-        (0..PARTITIONS).map(|partition| (partition, None)).collect()
+        Vec::new()
     } else {
-        starts_of(fields, message.head.info3, condition.as_ref())?
+        starts_of(fields, message.head.info3, condition.is_some())?
     };
     // An index of one set has the records of that set only.
     let of_index = condition.as_ref().map(|condition| &condition.index);
-    let set_of_index = of_index.map_or("", |index| index.definition.set.as_str());
+    let set_of_index = of_index.map_or("", |index| index.set_name());
+    let index_name = of_index.map(|index| index.name());
     let set_id = match (set, set_of_index) {
         ("", other) => served.namespace.set_number(other),
         (one, other) if other.is_empty() || one == other => set_id,
@@ -168,6 +197,10 @@ pub(crate) fn start<'a>(
     }
     let filter = filter_of(fields)?;
     let resumed = starts.iter().filter(|start| start.1.is_some()).count();
+    let partitions = match writes {
+        true => usize::from(PARTITIONS),
+        false => starts.len(),
+    };
     let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
     let (kind, rps) = match (writes, asked_rps) {
         (false, rps) => (JobKind::Basic, rps),
@@ -180,8 +213,8 @@ pub(crate) fn start<'a>(
         kind,
         served,
         set,
-        index: of_index.map_or("", |index| &index.name),
-        partitions: starts.len() - resumed,
+        index: index_name.as_deref().unwrap_or_default(),
+        partitions: partitions - resumed,
         digests: resumed,
         records_per_second: rps,
         socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
@@ -230,13 +263,11 @@ pub(crate) fn start<'a>(
         shared,
         served,
         set_id,
-        condition,
         filter,
         projection,
         mode,
-        starts,
-        next: 0,
-        current: Vec::new(),
+        source: RecordSource::new(condition.as_ref(), starts),
+        is_exhausted: false,
         left: match fields.u64(Field::MaxRecords) {
             None | Some(0) => u64::MAX,
             Some(most) => most,
@@ -248,12 +279,38 @@ pub(crate) fn start<'a>(
     })))
 }
 
+/// A partition, and the last record that the client has of it: its value in the index, if it names one, and its digest.
+type Start = (u16, Option<(Option<i64>, Digest)>);
+
+impl RecordSource {
+    fn new(condition: Option<&Condition>, starts: Vec<Start>) -> Self {
+        let Some(condition) = condition else {
+            let behind = |(partition, behind): Start| (partition, behind.map(|(_, digest)| digest));
+            return Self::Partitions {
+                starts: starts.into_iter().map(behind).collect(),
+                next: 0,
+                current: Vec::new(),
+            };
+        };
+        let starts = starts.into_iter().map(|(partition, behind)| {
+            let start = match behind {
+                Some((Some(value), digest)) => PartitionStart::Behind(value, digest),
+                // Without a value nothing of the partition has come yet.
+                _ => PartitionStart::Beginning,
+            };
+            (usize::from(partition), start)
+        });
+        let query = PartitionQuery::new(&condition.index, &condition.bound, starts);
+        Self::Index(Box::new(query))
+    }
+}
+
 /// The partitions that a query is to visit.
 fn starts_of(
     fields: &Fields<'_>,
     info3: Info3,
-    condition: Option<&Condition>,
-) -> std::result::Result<Vec<(u16, Option<Digest>)>, u8> {
+    by_index: bool,
+) -> std::result::Result<Vec<Start>, u8> {
     let partitions = fields.get(Field::Partitions);
     let digests = fields.get(Field::Digests);
     if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {
@@ -263,17 +320,9 @@ fn starts_of(
         .get(Field::IndexValues)
         .unwrap_or_default()
         .as_chunks::<8>();
-    if !cut.is_empty() {
+    if !cut.is_empty() || (!by_index && !values.is_empty()) {
         return Err(result_code::PARAMETER);
     }
-    // A query by an index goes on behind a value and a digest, of which here the digest alone says where. A value before
-    // the range, or none, means that nothing of the partition has come yet.
-    let has_begun = |at: usize| match condition {
-        None => true,
-        Some(condition) => values
-            .get(at)
-            .is_some_and(|value| !condition.begins_behind(i64::from_le_bytes(*value))),
-    };
     let (numbers, odd) = partitions.unwrap_or_default().as_chunks::<2>();
     let (digests, rest) = digests.unwrap_or_default().as_chunks::<{ Digest::LEN }>();
     if !odd.is_empty()
@@ -288,8 +337,8 @@ fn starts_of(
         .map(|number| (u16::from_le_bytes(*number), None))
         .chain(digests.iter().enumerate().map(|(at, digest)| {
             let digest = Digest::new(*digest);
-            let behind = has_begun(at).then_some(digest);
-            (digest.partition() as u16, behind)
+            let value = values.get(at).map(|value| i64::from_le_bytes(*value));
+            (digest.partition() as u16, Some((value, digest)))
         }))
         .collect();
     starts.sort_unstable_by_key(|start| start.0);
@@ -372,27 +421,29 @@ impl Query<'_> {
         }
         let start = out.len();
         let frame = open_frame(out);
-        let (mut partitions, mut records) = (0, 0);
+        let mut records = 0;
+        let mut allowance = Allowance {
+            partitions: CHUNK_PARTITIONS,
+            entries: CHUNK_ENTRIES,
+        };
         let mut wait = None;
         let mut no_room = false;
         while out.len() - start < CHUNK_BYTES && records < CHUNK_RECORDS && self.left > 0 {
-            let Some(digest) = self.current.last() else {
-                if self.next >= self.starts.len() || partitions >= CHUNK_PARTITIONS {
-                    break;
-                }
-                self.enter_partition();
-                partitions += 1;
-                continue;
-            };
             wait = self.pace.wait();
             if wait.is_some() {
                 self.job.throttled.fetch_add(1, Ordering::Relaxed);
                 break;
             }
-            let digest = *digest;
-            self.current.pop();
+            let (digest, value) = match self.next_record(&mut allowance) {
+                NextRecord::Record(digest, value) => (digest, value),
+                NextRecord::Pause => break,
+                NextRecord::End => {
+                    self.is_exhausted = true;
+                    break;
+                }
+            };
             records += 1;
-            match self.visit(&digest, out) {
+            match self.visit(&digest, value, out) {
                 Visited::Returned => {
                     self.left -= 1;
                     self.pace.count();
@@ -412,29 +463,59 @@ impl Query<'_> {
         } else {
             out.truncate(start);
         }
-        self.job.progress(self.next, self.starts.len());
+        match &self.source {
+            RecordSource::Partitions { starts, next, .. } => {
+                self.job.progress(*next, starts.len());
+            }
+            RecordSource::Index(_) => self.job.progress(usize::from(self.is_exhausted), 1),
+        }
         if no_room {
             return self.end(End::Aborted, result_code::OVERLOAD, out);
         }
-        let exhausted = self.current.is_empty() && self.next >= self.starts.len();
         match wait {
-            _ if exhausted || self.left == 0 => self.end(End::Complete, result_code::OK, out),
+            _ if self.is_exhausted || self.left == 0 => {
+                self.end(End::Complete, result_code::OK, out)
+            }
             Some(time) => Step::Wait(time),
             None => Step::More,
         }
     }
 
-    fn enter_partition(&mut self) {
-        if let Some((partition, after)) = self.starts.get(self.next) {
-            self.current = self.served.namespace.digests_of(
+    fn next_record(&mut self, allowance: &mut Allowance) -> NextRecord {
+        let (starts, next, current) = match &mut self.source {
+            RecordSource::Index(query) => {
+                return match query.advance(&mut allowance.entries) {
+                    NextEntry::Found { value, digest } => NextRecord::Record(digest, Some(value)),
+                    NextEntry::Paused => NextRecord::Pause,
+                    NextEntry::End => NextRecord::End,
+                };
+            }
+            RecordSource::Partitions {
+                starts,
+                next,
+                current,
+            } => (starts, next, current),
+        };
+        loop {
+            if let Some(digest) = current.pop() {
+                return NextRecord::Record(digest, None);
+            }
+            let Some((partition, after)) = starts.get(*next) else {
+                return NextRecord::End;
+            };
+            let Some(less) = allowance.partitions.checked_sub(1) else {
+                return NextRecord::Pause;
+            };
+            allowance.partitions = less;
+            *next += 1;
+            *current = self.served.namespace.digests_of(
                 usize::from(*partition),
                 self.set_id,
                 after.as_ref(),
                 |damage| self.job.fail(&damage),
             );
-            self.current.reverse();
+            current.reverse();
         }
-        self.next += 1;
     }
 
     fn end(&self, how: End, code: u8, out: &mut ResponseBuffer<'_>) -> Step {
@@ -455,11 +536,15 @@ impl Query<'_> {
     }
 
     /// Appends a record, if it is still there and holds something of what is asked for.
-    fn visit(&mut self, digest: &Digest, out: &mut ResponseBuffer<'_>) -> Visited {
+    fn visit(
+        &mut self,
+        digest: &Digest,
+        index_value: Option<i64>,
+        out: &mut ResponseBuffer<'_>,
+    ) -> Visited {
         let Self {
             served,
             set_name,
-            condition,
             filter,
             projection,
             mode,
@@ -467,7 +552,7 @@ impl Query<'_> {
             ..
         } = self;
         let namespace = &served.namespace;
-        let written = namespace.read_scanned(digest, self.set_id, |record| {
+        let visit = |record: &RemoteRecord<'_>| {
             if record.set_id() != set_name.0 {
                 *set_name = (
                     record.set_id(),
@@ -475,13 +560,6 @@ impl Query<'_> {
                 );
             }
             let facts = namespace.facts(record, &set_name.1);
-            let index_value = match condition {
-                None => None,
-                Some(condition) => match condition.matches_stored(record, &facts) {
-                    None => return Visited::Passed,
-                    found => found,
-                },
-            };
             if namespace
                 .check_filter(filter.as_ref(), record, &set_name.1)
                 .is_err()
@@ -520,7 +598,11 @@ impl Query<'_> {
                     Room::Refused => Visited::NoRoom,
                 },
             }
-        });
+        };
+        let written = match &self.source {
+            RecordSource::Index(query) => query.read(namespace, self.set_id, visit),
+            RecordSource::Partitions { .. } => namespace.read_scanned(digest, self.set_id, visit),
+        };
         match written {
             Ok(written) => written.unwrap_or(Visited::Passed),
             Err(damage) => {

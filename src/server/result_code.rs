@@ -4,6 +4,7 @@ pub(crate) const OK: u8 = 0;
 pub(crate) const NOT_FOUND: u8 = 2;
 pub(crate) const PARAMETER: u8 = 4;
 pub(crate) const TIMEOUT: u8 = 9;
+pub(crate) const KEY_BUSY: u8 = 14;
 pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;
@@ -13,3 +14,5 @@ pub(crate) const FILTERED_OUT: u8 = 27;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
 pub(crate) const UDF: u8 = 100;
 pub(crate) const INDEX_NOT_FOUND: u8 = 201;
+/// The index is being built.
+pub(crate) const INDEX_NOT_READABLE: u8 = 203;

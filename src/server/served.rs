@@ -1,7 +1,8 @@
 //! A namespace under service.
 
 use super::counters::{Counters, Latency};
-use super::index::Indexes;
+use super::hold::HeldRecords;
+use super::index::Builds;
 use crate::Namespace;
 
 /// A namespace, served.
@@ -10,9 +11,11 @@ pub(crate) struct ServedNamespace {
     pub(crate) namespace: Namespace,
     /// Whether records may expire: false if the configuration turns expiry off.
     pub(crate) expires: bool,
-    pub(crate) indexes: Indexes,
+    pub(crate) builds: Builds,
     pub(crate) counters: Counters,
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,
     pub(crate) queries: Latency,
+    /// Records that writes keep for a while; `None`: they do not.
+    pub(crate) held: Option<HeldRecords>,
 }

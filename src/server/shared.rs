@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::counters::{Counters, Latency};
-use super::index::{Elsewhere, Indexes};
+use super::hold::{HeldRecords, HoldConfig};
+use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
@@ -78,6 +79,7 @@ impl Shared {
         port: u16,
         cluster_name: Option<String>,
         limits: Limits,
+        hold: Option<&HoldConfig>,
     ) -> Result<Self> {
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {
@@ -90,11 +92,12 @@ impl Shared {
             Ok(ServedNamespace {
                 expires: !no_expiry.iter().any(|off| off == name),
                 namespace,
-                indexes: Indexes::default(),
+                builds: Builds::default(),
                 counters: Counters::default(),
                 reads: Latency::default(),
                 writes: Latency::default(),
                 queries: Latency::default(),
+                held: hold.cloned().map(HeldRecords::new),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =

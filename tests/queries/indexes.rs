@@ -364,3 +364,33 @@ fn memory_has_a_limit() {
     users.put(0, bins! { "a" => 0, "b" => 1 }).unwrap();
     users.delete(1).unwrap();
 }
+
+#[test]
+fn a_write_over_an_expired_record_is_found() {
+    let clock = Arc::new(ManualClock::at(500_000_000_000));
+    let mut config = NamespaceConfig::new("test");
+    config.background = false;
+    let store = Store::builder()
+        .clock(clock.clone())
+        .namespace(config)
+        .open()
+        .unwrap();
+    let set = store.set("sessions").unwrap();
+    set.create_index(IndexDefinition::new("by_user", ["user"]))
+        .unwrap();
+    let second = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(1)));
+    set.put_with(&second, "a", bins! { "user" => "ada" })
+        .unwrap();
+    clock.advance_ms(5_000);
+    let by_user = set.query("by_user").unwrap().eq("ada");
+    assert_eq!(by_user.count().unwrap(), 0);
+    // A truncation looks through the entries; the expired record is still there, and newer than it.
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_300_000_000);
+    store
+        .set("sessions")
+        .unwrap()
+        .truncate(Some(long_ago))
+        .unwrap();
+    set.put("a", bins! { "user" => "ada" }).unwrap();
+    assert_eq!(keys(&by_user), ["a".into()]);
+}

@@ -4,8 +4,10 @@
 
 mod background;
 mod beside_writers;
+mod geometry;
 mod indexes;
 mod model;
+mod transactions;
 
 use spikelet::query::Query;
 use spikelet::{Key, Namespace, Store};

@@ -82,9 +82,7 @@ impl IndexBuild {
         match self.wait() {
             Err(Error::Forbidden(_)) => Ok(()),
             Err(error)
-                if index.is_some_and(|index| {
-                    core.indexes.by_name(&index.definition.name).is_some()
-                }) =>
+                if index.is_some_and(|index| core.indexes.by_name(&index.name()).is_some()) =>
             {
                 Err(error)
             }
@@ -109,6 +107,10 @@ impl Core {
             thread: None,
         };
         if let Some(index) = index {
+            if index.definition.of_records {
+                index.set_state(IndexState::Ready);
+                return Ok(build);
+            }
             let core = Arc::clone(self);
             let thread = std::thread::Builder::new().name("spikelet-index".into());
             let spawned = thread.spawn(move || core.fill_or_drop(&index, &cancelled));
@@ -139,7 +141,7 @@ impl Core {
             }
             Err(error) => {
                 // A store that is closed meanwhile keeps the declaration: the next opening builds it.
-                match self.drop_index(&index.definition.name) {
+                match self.drop_index(&index.name()) {
                     Ok(()) | Err(Error::IndexNotFound(_)) => {}
                     Err(_) => index.set_state(IndexState::Dropped),
                 }

@@ -46,7 +46,7 @@ impl Declared {
     pub(super) fn of(index: &Index) -> Self {
         Self {
             set: index.set.clone(),
-            definition: index.definition.clone(),
+            definition: index.definition(),
         }
     }
 }

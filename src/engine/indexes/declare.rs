@@ -21,7 +21,7 @@ impl Core {
         let _declaring = self.indexes.declaring.lock();
         let all = self.indexes.all();
         let index = Index::new(definition, set, set_id)?;
-        if let Some(known) = self.indexes.by_name(&index.definition.name) {
+        if let Some(known) = self.indexes.by_name(&index.name()) {
             return match known.is_same(&index) {
                 true => Ok(None),
                 false => Err(Error::IndexExists(index.definition.name.clone())),
@@ -35,6 +35,30 @@ impl Core {
         self.keep(&list)?;
         self.indexes.replace(list);
         Ok(Some(index))
+    }
+
+    /// Gives an index that is the same as `definition` but for its name that name. False: there is none, or one of that name.
+    ///
+    /// # Errors
+    /// If it cannot be noted: the name stays.
+    #[cfg(feature = "server")]
+    pub(in crate::engine) fn rename_index(
+        &self,
+        set: Option<&str>,
+        definition: &IndexDefinition,
+    ) -> Result<bool> {
+        let _declaring = self.indexes.declaring.lock();
+        let all = self.indexes.all();
+        let same = all.iter().find(|known| {
+            known.set.as_deref() == set && known.definition().is_same_but_name(definition)
+        });
+        let (Some(same), None) = (same, self.indexes.by_name(&definition.name)) else {
+            return Ok(false);
+        };
+        let before = same.name();
+        same.rename(&definition.name);
+        self.keep(&all).inspect_err(|_| same.rename(&before))?;
+        Ok(true)
     }
 
     fn keep(&self, list: &[Arc<Index>]) -> Result<()> {

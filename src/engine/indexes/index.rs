@@ -1,8 +1,10 @@
 //! One secondary index.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Instant;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use spikelet_storage::{Digest, PARTITIONS};
 
 use crate::Result;
@@ -16,7 +18,7 @@ const UNIQUE_LOCKS: usize = 64;
 /// What can be done with an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(in crate::engine) enum IndexState {
+pub(crate) enum IndexState {
     /// Records are being put into it.
     Building = 0,
     Ready = 1,
@@ -26,16 +28,22 @@ pub(in crate::engine) enum IndexState {
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::engine) struct Index {
+pub(crate) struct Index {
+    /// The one under which it was declared, or that it has been given since.
+    name: RwLock<Arc<str>>,
+    /// With the name under which it was declared.
     pub(in crate::engine) definition: IndexDefinition,
     /// `None`: the records of all sets.
     pub(in crate::engine) set: Option<Box<str>>,
     set_id: Option<u16>,
-    reader: EntryReader,
+    pub(in crate::engine) reader: EntryReader,
     pub(in crate::engine) entries: OrderedEntries,
     state: AtomicU8,
     /// How many partitions have been built.
     built: AtomicU64,
+    begun: Instant,
+    /// How long building it has taken, once it is ready.
+    built_in_ms: AtomicU64,
     pub(in crate::engine) counters: Counters,
     /// Whoever adds a key to a unique index holds the key's lock.
     unique: Box<[Mutex<()>]>,
@@ -63,8 +71,13 @@ pub struct IndexStats {
     pub is_ready: bool,
     /// How many partitions of 4,096 have been built.
     pub partitions_built: u64,
+    /// How long it took to build, in milliseconds; 0 while it is built.
+    pub build_ms: u64,
     /// How many entries it has: one for each record, or for each element, key or value of a collection.
     pub entries: u64,
+    /// About how many different keys they have, from a sample where there are many: entries for each key tell how far an
+    /// equality narrows.
+    pub distinct_keys: u64,
     /// The memory that it takes, in bytes.
     pub memory_bytes: u64,
     /// Entries added since the store was opened.
@@ -91,18 +104,39 @@ impl Index {
                 true => (0..UNIQUE_LOCKS).map(|_| Mutex::new(())).collect(),
                 false => Box::default(),
             },
+            name: RwLock::new(definition.name.as_ref().into()),
             definition,
             set: set.map(Into::into),
             set_id,
             entries: OrderedEntries::new(),
             state: AtomicU8::new(IndexState::Building as u8),
             built: AtomicU64::new(0),
+            begun: Instant::now(),
+            built_in_ms: AtomicU64::new(0),
             counters: Counters::default(),
         })
     }
 
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.set == other.set && self.definition == other.definition
+        self.set == other.set && self.definition() == other.definition()
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name.read())
+    }
+
+    #[cfg(feature = "server")]
+    pub(super) fn rename(&self, name: &str) {
+        *self.name.write() = name.into();
+    }
+
+    /// What it is of, under the name that it has.
+    pub(crate) fn definition(&self) -> IndexDefinition {
+        IndexDefinition {
+            name: self.name().as_ref().into(),
+            ..self.definition.clone()
+        }
     }
 
     /// Whether records of this set are in it.
@@ -111,11 +145,11 @@ impl Index {
     }
 
     /// The name of its set; empty where it has none.
-    pub(in crate::engine) fn set_name(&self) -> &str {
+    pub(crate) fn set_name(&self) -> &str {
         self.set.as_deref().unwrap_or_default()
     }
 
-    pub(in crate::engine) fn state(&self) -> IndexState {
+    pub(crate) fn state(&self) -> IndexState {
         match self.state.load(Ordering::Acquire) {
             0 => IndexState::Building,
             1 => IndexState::Ready,
@@ -124,6 +158,10 @@ impl Index {
     }
 
     pub(super) fn set_state(&self, state: IndexState) {
+        if state == IndexState::Ready {
+            let took = self.begun.elapsed().as_millis() as u64;
+            self.built_in_ms.store(took, Ordering::Relaxed);
+        }
         self.state.store(state as u8, Ordering::Release);
     }
 
@@ -197,14 +235,28 @@ impl Index {
         Ok(())
     }
 
-    pub(in crate::engine) fn stats(&self) -> IndexStats {
+    /// The memory that its entries take, in bytes.
+    #[cfg(feature = "server")]
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.entries.memory_bytes()
+    }
+
+    /// How many entries were removed by who met them.
+    #[cfg(feature = "server")]
+    pub(crate) fn cleaned(&self) -> u64 {
+        self.counters.cleaned.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stats(&self) -> IndexStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         IndexStats {
-            name: self.definition.name.clone(),
+            name: self.name().as_ref().into(),
             set: self.set.clone(),
             is_ready: self.state() == IndexState::Ready,
             partitions_built: self.progress().0,
+            build_ms: read(&self.built_in_ms),
             entries: self.entries.len(),
+            distinct_keys: self.entries.distinct_keys(Digest::LEN),
             memory_bytes: self.entries.memory_bytes(),
             added: read(&self.counters.added),
             removed: read(&self.counters.removed),

@@ -28,9 +28,12 @@ use crate::record::RecordView;
 use crate::{Error, Result};
 
 pub use build::IndexBuild;
-pub(super) use changes::{IndexChanges, IndexedVersion};
+pub(super) use changes::IndexChanges;
+pub(crate) use index::Index;
+#[cfg(feature = "server")]
+pub(crate) use index::IndexState;
 pub use index::IndexStats;
-pub(super) use index::{Index, split_entry};
+pub(super) use index::split_entry;
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;
@@ -67,9 +70,7 @@ impl Indexes {
 
     pub(super) fn by_name(&self, name: &str) -> Option<Arc<Index>> {
         let all = self.all();
-        all.iter()
-            .find(|index| *index.definition.name == *name)
-            .cloned()
+        all.iter().find(|index| *index.name() == *name).cloned()
     }
 
     /// Whether there are any. A writer asks once it has locked its record.
@@ -90,7 +91,7 @@ impl Indexes {
     fn check_memory(&self, index: &Index) -> Result<()> {
         if self.memory_bytes_max > 0 && self.memory_bytes() >= self.memory_bytes_max {
             return Err(Error::IndexMemory {
-                index: index.definition.name.clone(),
+                index: index.name().as_ref().into(),
                 limit: self.memory_bytes_max,
             });
         }

@@ -2,8 +2,10 @@
 
 use std::ops::Bound;
 
+use crate::geo::{Geometry, MatchingCells};
 use crate::index::{
-    EntryRange, IndexDefinition, end_of_prefix, form_of, form_of_prefix, type_of_form,
+    AskedGeometry, EntryRange, EntryRanges, EntrySelection, GeometryKey, IndexDefinition,
+    IndexType, end_of_prefix, form_of, form_of_prefix, geometry_key, type_of_form,
 };
 use crate::value::Value;
 use crate::{Error, Result};
@@ -19,6 +21,10 @@ enum Condition {
     Equal(Value),
     Range(Bound<Value>, Bound<Value>),
     Prefix(Value),
+    /// GeoJSON of a region.
+    Within(Box<str>),
+    /// GeoJSON of a point.
+    Containing(Box<str>),
 }
 
 impl Conditions {
@@ -32,6 +38,14 @@ impl Conditions {
 
     pub(super) fn prefix(&mut self, prefix: Value) {
         self.conditions.push(Condition::Prefix(prefix));
+    }
+
+    pub(super) fn within(&mut self, region: &str) {
+        self.conditions.push(Condition::Within(region.into()));
+    }
+
+    pub(super) fn containing(&mut self, point: &str) {
+        self.conditions.push(Condition::Containing(point.into()));
     }
 
     /// Refuses conditions on a query that has no index.
@@ -48,8 +62,8 @@ impl Conditions {
     ///
     /// # Errors
     /// [`Error::Parameter`] for more conditions than components, a condition behind a range, a value that is in no index, or
-    /// bounds of different types.
-    pub(super) fn entry_range(&self, definition: &IndexDefinition) -> Result<EntryRange> {
+    /// bounds of different types; [`Error::GeoJson`].
+    pub(super) fn selection(&self, definition: &IndexDefinition) -> Result<EntrySelection> {
         let refuse = |why: String| {
             let name = definition.name();
             Err(Error::parameter(format!("query by index {name:?}: {why}")))
@@ -61,8 +75,10 @@ impl Conditions {
         }
         let mut key = Vec::new();
         let mut conditions = self.conditions.iter();
-        for condition in conditions.by_ref() {
-            let range = match condition {
+        let mut component = 0;
+        while let Some(condition) = conditions.next() {
+            component += 1;
+            let range: EntrySelection = match condition {
                 Condition::Equal(value) => match form_of(value) {
                     Some(form) => {
                         key.extend_from_slice(&form);
@@ -71,22 +87,39 @@ impl Conditions {
                     None => return refuse(format!("{value} is of a type that is in no index")),
                 },
                 Condition::Prefix(prefix) => match form_of_prefix(prefix) {
-                    Some(form) => EntryRange::with_prefix(&[&*key, &form].concat()),
+                    Some(form) => EntryRange::with_prefix(&[&*key, &form].concat()).into(),
                     None => {
                         return refuse(format!("{prefix} is neither text nor bytes to begin with"));
                     }
                 },
                 Condition::Range(start, end) => match range_of(&key, start, end) {
-                    Ok(range) => range,
+                    Ok(range) => range.into(),
                     Err(why) => return refuse(why),
                 },
+                Condition::Within(text) | Condition::Containing(text) => {
+                    let of = definition.components().get(component - 1);
+                    if of.is_none_or(|of| of.kind != Some(IndexType::GeoJson)) {
+                        return refuse(format!(
+                            "component {} is not of IndexType::GeoJson",
+                            component - 1
+                        ));
+                    }
+                    let geometry = Geometry::parse(text.as_bytes())?;
+                    let is_region = matches!(geometry, Geometry::Region(_));
+                    if is_region != matches!(condition, Condition::Within(_)) {
+                        return refuse(
+                            "within takes a region, and containing takes a point".into(),
+                        );
+                    }
+                    matching(&key, component - 1, geometry)
+                }
             };
             return match conditions.next() {
                 None => Ok(range),
                 Some(_) => refuse("a condition follows a range: use a filter for it".into()),
             };
         }
-        Ok(EntryRange::with_prefix(&key))
+        Ok(EntryRange::with_prefix(&key).into())
     }
 
     /// What is asked of each component that is asked for, in words.
@@ -95,6 +128,8 @@ impl Conditions {
         let describe = |(condition, component): (&Condition, _)| match condition {
             Condition::Equal(value) => format!("{component} is {value}"),
             Condition::Prefix(prefix) => format!("{component} begins with {prefix}"),
+            Condition::Within(region) => format!("{component} lies in {region}"),
+            Condition::Containing(point) => format!("{component} contains {point}"),
             Condition::Range(start, end) => {
                 let from = match start {
                     Bound::Included(value) => format!(" from {value}"),
@@ -110,6 +145,31 @@ impl Conditions {
             }
         };
         described.map(describe).collect()
+    }
+}
+
+/// The entries behind `key` whose next component may match a geometry.
+pub(super) fn matching(key: &[u8], component: usize, geometry: Geometry) -> EntrySelection {
+    let form = |kind, cell| [key, &geometry_key(kind, cell)].concat();
+    let ranges = match geometry.matching_cells() {
+        MatchingCells::Points(cells) => cells
+            .into_iter()
+            .map(|(first, last)| EntryRange {
+                start: Bound::Included(form(GeometryKey::Point, first).into()),
+                end: end_of_prefix(&form(GeometryKey::Point, last)),
+            })
+            .collect(),
+        MatchingCells::Regions(cells) => cells
+            .into_iter()
+            .map(|cell| EntryRange::with_prefix(&form(GeometryKey::Region, cell)))
+            .collect(),
+    };
+    EntrySelection {
+        ranges: EntryRanges::new(ranges),
+        geometry: Some(AskedGeometry {
+            component,
+            geometry,
+        }),
     }
 }
 

@@ -3,12 +3,17 @@
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
 //! * `background`: operations on all records that a query finds.
+//! * `by_partition`: what wire clients ask of an index.
+//! * `parallel`: a query by several threads.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
 mod background;
+#[cfg(feature = "server")]
+mod by_partition;
 mod conditions;
 mod cursor;
 mod page;
+mod parallel;
 mod run;
 
 use std::ops::{ControlFlow, RangeBounds};
@@ -21,6 +26,8 @@ use crate::record::{Key, Record};
 use crate::value::Value;
 use crate::{Error, Result};
 pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
+#[cfg(feature = "server")]
+pub(crate) use by_partition::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
@@ -92,6 +99,11 @@ impl Query {
             Some(Some(id)) => index.is_of(id),
         };
         match (is_of_set, set_id) {
+            (true, set_id) if index.definition.of_records => Ok(Self::over_all(
+                core,
+                set_id.or_else(|| core.storage.set_id(index.set_name()).map(Some)),
+                filter,
+            )),
             (false, _) => Err(Error::IndexNotFound(name.into())),
             (true, Some(None)) => Ok(Self::new(core, Source::Nothing, None, filter)),
             (true, set_id) => Ok(Self::new(
@@ -171,6 +183,34 @@ impl Query {
     /// The next component is text, or bytes, that begin with these.
     pub fn begins_with(mut self, prefix: impl Into<Value>) -> Self {
         self.conditions.prefix(prefix.into());
+        self
+    }
+
+    /// The next component is a point in a region, both GeoJSON: a `Polygon`, `MultiPolygon` or `AeroCircle`. The component
+    /// must be of [`IndexType::GeoJson`](crate::query::IndexType::GeoJson), and no condition may follow.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::Value;
+    /// use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
+    /// let shops = spikelet::Store::in_memory()?.set("shops")?;
+    /// let place = IndexComponent::bin("place").of_type(IndexType::GeoJson);
+    /// shops.create_index(IndexDefinition::new("by_place", [place]))?;
+    /// let graz = Value::GeoJson(r#"{"type":"Point","coordinates":[15.44,47.07]}"#.into());
+    /// shops.put("bakery", [("place", graz)])?;
+    /// let around = r#"{"type":"AeroCircle","coordinates":[[15.4,47.0],10000]}"#;
+    /// assert_eq!(shops.query("by_place")?.within(around).count()?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn within(mut self, region: &str) -> Self {
+        self.conditions.within(region);
+        self
+    }
+
+    /// The next component is a region that contains a point, both GeoJSON: as [`Query::within`], the other way round.
+    pub fn containing(mut self, point: &str) -> Self {
+        self.conditions.containing(point);
         self
     }
 
@@ -298,11 +338,9 @@ impl Query {
             .map_or(Ok(()), |filter| filter.check())?;
         let (index, entries, components) = match &self.source {
             Source::Index(index) => {
-                let range = self.conditions.entry_range(&index.definition)?;
-                let entries = index
-                    .entries
-                    .count(&self.rest_of(range, &index.definition)?);
-                let name = index.definition.name.clone();
+                let asked = self.conditions.selection(&index.definition)?;
+                let entries = self.rest_of(asked.ranges)?.count(&index.entries);
+                let name = index.name().as_ref().into();
                 (
                     Some(name),
                     entries,

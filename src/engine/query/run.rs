@@ -1,14 +1,15 @@
 //! A query under way.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
-use super::super::core::{ScannedRecord, expired, scanned};
+use super::super::core::{Core, ScannedRecord, expired, scanned};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
-use crate::index::{EntryList, EntryRange, IndexDefinition};
+use crate::index::{EntryList, EntryRanges, EntrySelection};
 use crate::record::{Key, RecordView};
 use crate::{Error, Result};
 
@@ -18,15 +19,35 @@ const ENTRIES_AT_FIRST: usize = 64;
 const ENTRIES_AT_ONCE: usize = 1024;
 
 /// Where a record was found, and the record. A damaged one whose digest is lost has no place.
-type Each<'e, B> = &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
+pub(super) type Each<'e, B> =
+    &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
+
+/// What of an index is still to be looked at.
+#[derive(Debug)]
+pub(super) struct EntriesAhead {
+    /// What the query asks for.
+    pub(super) whole: Arc<EntrySelection>,
+    rest: EntryRanges,
+    at_once: usize,
+    is_over: bool,
+}
+
+/// Entries that were copied out, and what is needed to look at their records.
+#[derive(Debug, Default)]
+pub(super) struct TakenEntries {
+    entries: EntryList,
+    digests: Vec<Digest>,
+    stale: Vec<usize>,
+    scratch: EntryList,
+}
 
 /// What an entry is to the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     /// The record is shown at this entry.
     Shown,
-    /// It is shown at another one of the range, which comes before.
-    Elsewhere,
+    /// It is shown at another one, which comes before, or does not match.
+    NotShown,
     /// The record has no such entry.
     Absent,
 }
@@ -77,10 +98,10 @@ impl Query {
                 after: Some(cursor.clone()),
                 ..self.clone()
             };
-            let range = self.conditions.entry_range(&index.definition)?;
-            let rest = query.rest_of(range, &index.definition)?;
+            let asked = self.conditions.selection(&index.definition)?;
+            let mut rest = query.rest_of(asked.ranges)?;
             let mut next = EntryList::default();
-            index.entries.copy(&rest, self.descending, 1, &mut next);
+            rest.take(&index.entries, self.descending, 1, &mut next);
             if next.is_empty() {
                 return Ok(None);
             }
@@ -101,27 +122,24 @@ impl Query {
         }
     }
 
-    /// What is left of a range behind the cursor.
-    pub(super) fn rest_of(&self, mut range: EntryRange, _: &IndexDefinition) -> Result<EntryRange> {
+    /// What is left of the ranges behind the cursor.
+    pub(super) fn rest_of(&self, mut ranges: EntryRanges) -> Result<EntryRanges> {
         if let Some(cursor) = &self.after {
-            let place = cursor.place(&self.identity())?;
-            match self.descending {
-                // A cursor of the same index whose place lies before the range begins at the range.
-                false if behind_start(&range, place) => {
-                    range.start = Bound::Excluded(place.into());
-                }
-                true if before_end(&range, place) => range.end = Bound::Excluded(place.into()),
-                _ => {}
-            }
+            ranges.cut(cursor.place(&self.identity())?, self.descending);
         }
-        Ok(range)
+        Ok(ranges)
+    }
+
+    /// Refuses a filter that is malformed, or no truth value.
+    pub(super) fn check_filter(&self) -> Result<()> {
+        self.filter
+            .as_ref()
+            .map_or(Ok(()), |filter| filter.filter().map(drop))
     }
 
     /// Shows the records in order, and where each was found, until `each` breaks off.
     pub(super) fn run<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        self.filter
-            .as_ref()
-            .map_or(Ok(()), |filter| filter.filter().map(drop))?;
+        self.check_filter()?;
         match &self.source {
             Source::Index(index) => self.run_by_index(index, each),
             Source::Primary => self.run_over_all(each),
@@ -130,55 +148,92 @@ impl Query {
     }
 
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        let whole = self.conditions.entry_range(&index.definition)?;
-        let mut rest = self.rest_of(whole.clone(), &index.definition)?;
-        index.counters.queries.fetch_add(1, Ordering::Relaxed);
-        let mut at_once = self.limit.clamp(1, ENTRIES_AT_FIRST);
-        let (mut entries, mut digests, mut stale) = (EntryList::default(), Vec::new(), Vec::new());
-        let mut scratch = EntryList::default();
-        loop {
-            entries.clear();
-            index
-                .entries
-                .copy(&rest, self.descending, at_once, &mut entries);
-            let Some(last) = entries.last() else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            match self.descending {
-                false => rest.start = Bound::Excluded(last.into()),
-                true => rest.end = Bound::Excluded(last.into()),
-            }
-            digests.clear();
-            digests.extend(entries.iter().map(|entry| split_entry(entry).1));
-            let mut ended = ControlFlow::Continue(());
-            let now_ms = self.core.clock.now_ms();
-            self.core.storage.get_batch(&digests, |at, found| {
-                let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
-                    return;
-                };
-                let found = match found {
-                    Ok(None) => Judged::Stale,
-                    Ok(Some(stored)) => {
-                        scratch.clear();
-                        self.judge(index, &whole, entry, &stored, now_ms, &mut scratch)
-                    }
-                    Err(error) => Judged::Found(Err(error.into())),
-                };
-                match found {
-                    Judged::Found(record) => ended = each(Some(entry), record),
-                    Judged::PassedOver => {}
-                    Judged::Stale => stale.push(at),
-                }
-            });
-            // After the readers' section, since it locks records.
-            for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
-                self.core.clean_entry(index, entry);
-            }
-            if ended.is_break() || entries.len() < at_once {
+        let mut entries = self.entries_of(index)?;
+        let mut taken = TakenEntries::default();
+        while self.take_entries(index, &mut entries, &mut taken) {
+            let ended = self.visit_entries(index, &entries.whole, &mut taken, each);
+            if ended.is_break() {
                 return Ok(ended);
             }
-            at_once = (at_once * 2).min(ENTRIES_AT_ONCE);
         }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// All entries of the index that the query asks for.
+    pub(super) fn entries_of(&self, index: &Index) -> Result<EntriesAhead> {
+        let whole = self.conditions.selection(&index.definition)?;
+        index.counters.queries.fetch_add(1, Ordering::Relaxed);
+        Ok(EntriesAhead {
+            rest: self.rest_of(whole.ranges.clone())?,
+            whole: Arc::new(whole),
+            at_once: self.limit.clamp(1, ENTRIES_AT_FIRST),
+            is_over: false,
+        })
+    }
+
+    /// Takes the next entries. False: there are none.
+    pub(super) fn take_entries(
+        &self,
+        index: &Index,
+        ahead: &mut EntriesAhead,
+        taken: &mut TakenEntries,
+    ) -> bool {
+        let entries = &mut taken.entries;
+        entries.clear();
+        if !ahead.is_over {
+            ahead
+                .rest
+                .take(&index.entries, self.descending, ahead.at_once, entries);
+        }
+        if entries.is_empty() {
+            return false;
+        }
+        ahead.is_over = entries.len() < ahead.at_once;
+        ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
+        true
+    }
+
+    /// Shows the records of entries, as far as they fit.
+    pub(super) fn visit_entries<B>(
+        &self,
+        index: &Index,
+        whole: &EntrySelection,
+        taken: &mut TakenEntries,
+        each: Each<'_, B>,
+    ) -> ControlFlow<B> {
+        let TakenEntries {
+            entries,
+            digests,
+            stale,
+            scratch,
+        } = taken;
+        digests.clear();
+        digests.extend(entries.iter().map(|entry| split_entry(entry).1));
+        let mut ended = ControlFlow::Continue(());
+        let now_ms = self.core.clock.now_ms();
+        self.core.storage.get_batch(digests, |at, found| {
+            let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
+                return;
+            };
+            let found = match found {
+                Ok(None) => Judged::Stale,
+                Ok(Some(stored)) => {
+                    scratch.clear();
+                    self.judge(index, whole, entry, &stored, now_ms, scratch)
+                }
+                Err(error) => Judged::Found(Err(error.into())),
+            };
+            match found {
+                Judged::Found(record) => ended = each(Some(entry), record),
+                Judged::PassedOver => {}
+                Judged::Stale => stale.push(at),
+            }
+        });
+        // After the readers' section, since it locks records.
+        for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
+            self.core.clean_entry(index, entry);
+        }
+        ended
     }
 
     /// The set and the key of a record, if it fits the query still, whatever the filter says.
@@ -186,8 +241,8 @@ impl Query {
         &self,
         digest: &Digest,
     ) -> Result<Option<(u16, Option<Key<'static>>)>> {
-        let range = match &self.source {
-            Source::Index(index) => Some((index, self.conditions.entry_range(&index.definition)?)),
+        let asked = match &self.source {
+            Source::Index(index) => Some((index, self.conditions.selection(&index.definition)?)),
             Source::Primary | Source::Nothing => None,
         };
         let now_ms = self.core.clock.now_ms();
@@ -196,13 +251,12 @@ impl Query {
             if expired(&stored, now_ms) || !is_of_set {
                 return Ok(None);
             }
-            if let Some((index, range)) = &range {
-                let set_name = self.core.set_name_for(index, stored.set_id());
-                let facts = self.core.facts(&stored, &set_name, 0);
-                let mut entries = EntryList::default();
-                let record = RecordView::parse(stored.payload())?;
-                index.entries_of(record, &facts, &mut entries)?;
-                if !entries.iter().any(|entry| range.contains(entry)) {
+            if let Some((index, asked)) = &asked {
+                let scratch = &mut EntryList::default();
+                let standing =
+                    self.core
+                        .standing(index, asked, self.descending, None, &stored, scratch)?;
+                if standing != Standing::Shown {
                     return Ok(None);
                 }
             }
@@ -216,7 +270,7 @@ impl Query {
     fn judge<'a>(
         &self,
         index: &Index,
-        range: &EntryRange,
+        asked: &EntrySelection,
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
@@ -228,9 +282,13 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        match self.standing(index, range, entry, stored, scratch) {
+        let descending = self.descending;
+        match self
+            .core
+            .standing(index, asked, descending, Some(entry), stored, scratch)
+        {
             Ok(Standing::Shown) => {}
-            Ok(Standing::Elsewhere) => return Judged::PassedOver,
+            Ok(Standing::NotShown) => return Judged::PassedOver,
             Ok(Standing::Absent) => return Judged::Stale,
             Err(error) => return Judged::Found(Err(error)),
         }
@@ -250,79 +308,67 @@ impl Query {
         }
     }
 
-    /// What an entry is to a record.
-    fn standing(
-        &self,
-        index: &Index,
-        range: &EntryRange,
-        entry: &[u8],
-        stored: &EntryView<'_>,
-        entries: &mut EntryList,
-    ) -> Result<Standing> {
-        let set_name = self.core.set_name_for(index, stored.set_id());
-        let facts = self.core.facts(stored, &set_name, 0);
-        index.entries_of(RecordView::parse(stored.payload())?, &facts, entries)?;
-        if !entries.contains(entry) {
-            return Ok(Standing::Absent);
-        }
-        let mut asked_for = entries.iter().filter(|entry| range.contains(entry));
-        let shown = match self.descending {
-            false => asked_for.next(),
-            true => asked_for.last(),
-        };
-        Ok(match shown == Some(entry) {
-            true => Standing::Shown,
-            false => Standing::Elsewhere,
-        })
-    }
-
     /// All records of the set, in the order of their digests.
     fn run_over_all<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        self.conditions.check_none()?;
-        if self.descending {
-            return Err(Error::parameter(
-                "a query over all records goes in the order of digests only: leave out descending, or query by an index",
-            ));
-        }
+        self.check_over_all()?;
         let after = self.digest_after()?;
         let first = after.map_or(0, |after| after.partition());
         for partition in first..PARTITIONS {
-            let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
-            let mut damaged = Vec::new();
-            let mut digests = self
-                .core
-                .digests_in(partition, is_wanted, |error| damaged.push(error));
-            match after.filter(|after| after.partition() == partition) {
-                // Damaged ones were on the page that has begun the partition.
-                Some(after) => digests.retain(|digest| after < *digest),
-                None => {
-                    for error in damaged {
-                        if let ControlFlow::Break(broken) = each(None, Err(error)) {
-                            return Ok(ControlFlow::Break(broken));
-                        }
-                    }
-                }
-            }
-            let mut ended = ControlFlow::Continue(());
-            let now_ms = self.core.clock.now_ms();
-            self.core.storage.get_batch(&digests, |at, found| {
-                let (Some(digest), ControlFlow::Continue(())) = (digests.get(at), &ended) else {
-                    return;
-                };
-                let judged = match found {
-                    Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
-                    Ok(_) => Judged::PassedOver,
-                    Err(error) => Judged::Found(Err(error.into())),
-                };
-                if let Judged::Found(record) = judged {
-                    ended = each(Some(digest.as_bytes()), record);
-                }
-            });
+            let ended = self.visit_partition(partition, after.as_ref(), each);
             if ended.is_break() {
                 return Ok(ended);
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    pub(super) fn check_over_all(&self) -> Result<()> {
+        self.conditions.check_none()?;
+        match self.descending {
+            false => Ok(()),
+            true => Err(Error::parameter(
+                "a query over all records goes in the order of digests only: leave out descending, or query by an index",
+            )),
+        }
+    }
+
+    /// Shows the records of a partition, behind a digest if it is of this partition.
+    pub(super) fn visit_partition<B>(
+        &self,
+        partition: usize,
+        after: Option<&Digest>,
+        each: Each<'_, B>,
+    ) -> ControlFlow<B> {
+        let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
+        let mut damaged = Vec::new();
+        let mut digests = self
+            .core
+            .digests_in(partition, is_wanted, |error| damaged.push(error));
+        match after.filter(|after| after.partition() == partition) {
+            // Damaged ones were on the page that has begun the partition.
+            Some(after) => digests.retain(|digest| after < digest),
+            None => {
+                for error in damaged {
+                    each(None, Err(error))?;
+                }
+            }
+        }
+        let mut ended = ControlFlow::Continue(());
+        let now_ms = self.core.clock.now_ms();
+        self.core.storage.get_batch(&digests, |at, found| {
+            let (Some(digest), ControlFlow::Continue(())) = (digests.get(at), &ended) else {
+                return;
+            };
+            let judged = match found {
+                Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
+                Ok(_) => Judged::PassedOver,
+                Err(error) => Judged::Found(Err(error.into())),
+            };
+            if let Judged::Found(record) = judged {
+                ended = each(Some(digest.as_bytes()), record);
+            }
+        });
+        ended
     }
 
     fn digest_after(&self) -> Result<Option<Digest>> {
@@ -337,18 +383,34 @@ impl Query {
     }
 }
 
-/// Whether a place lies behind the beginning of a range.
-fn behind_start(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.start {
-        Bound::Included(start) | Bound::Excluded(start) => **start <= *place,
-        Bound::Unbounded => true,
-    }
-}
-
-/// Whether a place lies before the end of a range.
-fn before_end(range: &EntryRange, place: &[u8]) -> bool {
-    match &range.end {
-        Bound::Included(end) | Bound::Excluded(end) => *place <= **end,
-        Bound::Unbounded => true,
+impl Core {
+    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for.
+    pub(super) fn standing(
+        &self,
+        index: &Index,
+        asked: &EntrySelection,
+        descending: bool,
+        entry: Option<&[u8]>,
+        stored: &EntryView<'_>,
+        entries: &mut EntryList,
+    ) -> Result<Standing> {
+        let set_name = self.set_name_for(index, stored.set_id());
+        let facts = self.facts(stored, &set_name, 0);
+        let record = RecordView::parse(stored.payload())?;
+        index.entries_of(record, &facts, entries)?;
+        if entry.is_some_and(|entry| !entries.contains(entry)) {
+            return Ok(Standing::Absent);
+        }
+        let mut asked_for = entries.iter().filter(|entry| asked.ranges.contains(entry));
+        let shown = match descending {
+            false => asked_for.next(),
+            true => asked_for.last(),
+        };
+        let is_place = shown.is_some() && (entry.is_none() || shown == entry);
+        let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
+        Ok(match is_shown {
+            true => Standing::Shown,
+            false => Standing::NotShown,
+        })
     }
 }

@@ -76,6 +76,11 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     let stats = namespace.stats();
     let tombstones = stats.index_entries.saturating_sub(stats.records);
     let capacity = capacity_bytes(served);
+    let (mut sindex_bytes, mut sindex_cleaned) = (0, 0);
+    for index in namespace.all_indexes().iter() {
+        sindex_bytes += index.memory_bytes();
+        sindex_cleaned += index.cleaned();
+    }
     let percent = |part: u64, whole: u64| part.saturating_mul(100) / whole.max(1);
     let used_pct = percent(stats.live_bytes, capacity);
     let all_blocks = stats.used_blocks + stats.available_blocks;
@@ -113,7 +118,8 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
         ("data_avail_pct", avail_pct),
         ("index_used_bytes", stats.index_bytes),
         ("set_index_used_bytes", 0),
-        ("sindex_used_bytes", 0),
+        ("sindex_used_bytes", sindex_bytes),
+        ("sindex_gc_cleaned", sindex_cleaned),
         ("migrate_tx_partitions_remaining", 0),
         ("migrate_rx_partitions_remaining", 0),
         ("fail_key_busy", stats.key_busy),
@@ -183,10 +189,10 @@ pub(super) fn sets(ask: &mut Ask<'_>) -> Answer {
             if usage.name.is_empty() || set.is_some_and(|set| set != usage.name) {
                 continue;
             }
-            let indexes = served.indexes.all();
+            let indexes = served.namespace.all_indexes();
             let of_set = indexes
                 .iter()
-                .filter(|index| index.definition.set == usage.name);
+                .filter(|index| index.set_name() == usage.name);
             let sindexes = of_set.count();
             text.push_str(&format!(
                 "ns={name}:set={}:objects={}:tombstones=0:data_used_bytes={}:truncate_lut=0:sindexes={sindexes}:index_populating=false:truncating=false:default-read-touch-ttl-pct=0:default-ttl=0:disable-eviction=false:enable-index=false:stop-writes-count=0:stop-writes-size=0;",

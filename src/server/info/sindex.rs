@@ -1,16 +1,20 @@
 //! Secondary indexes: declared, listed, forgotten.
 
-use std::sync::Arc;
+use spikelet_storage::PARTITIONS;
 
 use super::{Answer, Ask, InfoError, Pairs};
-use crate::Expression;
 use crate::base64;
+use crate::engine::{Index, IndexState};
 use crate::expression::ExpType;
+use crate::index::{EntryReader, IndexPart, IndexSource};
+use crate::query::{IndexComponent, IndexDefinition, IndexType};
 use crate::record::MAX_SET_NAME_BYTES;
-use crate::server::condition::read_operation;
-use crate::server::index::{CannotDeclare, Definition, Index, IndexKind, IndexPart, IndexSubject};
+use crate::server::index::{
+    CannotDeclare, VALUE_BYTES_MAX, component_of, part_name, part_of_name, type_name, type_of_name,
+};
 use crate::server::operation::bin_name;
 use crate::server::served::ServedNamespace;
+use crate::{Error, Expression};
 
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
@@ -20,6 +24,9 @@ const NAMESPACE_BYTES_MAX: usize = 31;
 
 /// The longest path or expression in base64.
 const BASE64_BYTES_MAX: usize = 16 << 10;
+
+/// The type of an index of a set's records.
+const SET_INDEX: &str = "set";
 
 /// The code of a namespace that is not there.
 const NAMESPACE_NOT_FOUND: u8 = 20;
@@ -48,46 +55,68 @@ pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
         return Err(InfoError::parameter("set: at most 63 bytes"));
     }
     let part = match ask.parameter(&["indextype"]) {
-        None => IndexPart::Whole,
-        Some(part) => IndexPart::from_name(part).ok_or_else(|| {
+        None => Some(IndexPart::Whole),
+        Some(part) if part.eq_ignore_ascii_case(SET_INDEX) => None,
+        Some(part) => Some(part_of_name(part).ok_or_else(|| {
             InfoError::parameter("indextype is one of default, list, mapkeys, mapvalues, set")
-        })?,
+        })?),
     };
-    let (definition, base64) = if part == IndexPart::Record {
-        (of_records(ask, namespace, set)?, String::new())
-    } else {
-        of_values(ask, set, part)?
+    let definition = match part {
+        None => of_records(ask, name, namespace, set)?,
+        Some(part) => of_values(ask, name, part)?,
     };
-    let index = Index {
-        name: name.to_owned(),
-        definition,
-        base64,
-    };
-    let declared = match ask.served(namespace) {
-        Some(served) => served.indexes.declare(index),
+    // Nobody else looks at those of namespaces elsewhere.
+    definition
+        .check()
+        .and_then(|()| EntryReader::new(&definition).map(drop))
+        .map_err(|error| InfoError::parameter(error.to_string()))?;
+    match ask.served(namespace) {
+        Some(served) => declare(served, set, definition)?,
         None => ask
             .shared
             .elsewhere
-            .of(namespace)
-            .map_or(Err(CannotDeclare::TooMany), |indexes| {
-                indexes.declare(index)
-            }),
-    };
-    match declared {
-        Ok(()) => Ok("ok".to_owned()),
-        Err(CannotDeclare::NameTaken) => {
-            let text = format!("index {name} exists with another definition");
-            Err(InfoError::new(INDEX_FOUND, text))
+            .declare(namespace, set, definition)
+            .map_err(|why| match why {
+                CannotDeclare::NameTaken => name_taken(name),
+                CannotDeclare::TooMany => InfoError::new(
+                    TOO_MANY_INDEXES,
+                    "there are as many indexes as there may be",
+                ),
+            })?,
+    }
+    Ok("ok".to_owned())
+}
+
+fn declare(
+    served: &ServedNamespace,
+    set: &str,
+    definition: IndexDefinition,
+) -> Result<(), InfoError> {
+    let name = definition.name().to_owned();
+    let set = Some(set).filter(|set| !set.is_empty());
+    match served.namespace.declare_index(set, definition) {
+        Ok(None) => Ok(()),
+        Ok(Some(build)) => {
+            served.builds.begin(&name, build);
+            Ok(())
         }
-        Err(CannotDeclare::TooMany) => Err(InfoError::new(
-            TOO_MANY_INDEXES,
-            "there are as many indexes as there may be",
-        )),
+        Err(Error::IndexExists(_)) => Err(name_taken(&name)),
+        Err(error) => Err(InfoError::new(error.result_code(), error.to_string())),
     }
 }
 
+fn name_taken(name: &str) -> InfoError {
+    let text = format!("index {name} exists with another definition");
+    InfoError::new(INDEX_FOUND, text)
+}
+
 /// An index of the records of a set.
-fn of_records(ask: &Ask<'_>, namespace: &str, set: &str) -> Result<Definition, InfoError> {
+fn of_records(
+    ask: &Ask<'_>,
+    index: &str,
+    namespace: &str,
+    set: &str,
+) -> Result<IndexDefinition, InfoError> {
     for name in ["context", "indexdata", "type", "bin", "exp"] {
         if ask.parameter(&[name]).is_some() {
             let text = format!("{name}: an index of a set has none");
@@ -102,16 +131,11 @@ fn of_records(ask: &Ask<'_>, namespace: &str, set: &str) -> Result<Definition, I
             "unknown namespace {namespace}"
         )));
     }
-    Ok(Definition {
-        set: set.to_owned(),
-        subject: IndexSubject::Record,
-        part: IndexPart::Record,
-        kind: None,
-    })
+    Ok(IndexDefinition::of_records(index))
 }
 
-/// An index of values, and the path or expression as it came.
-fn of_values(ask: &Ask<'_>, set: &str, part: IndexPart) -> Result<(Definition, String), InfoError> {
+/// An index of values.
+fn of_values(ask: &Ask<'_>, name: &str, part: IndexPart) -> Result<IndexDefinition, InfoError> {
     let (bin, kind) = match (ask.parameter(&["indexdata"]), ask.parameter(&["type"])) {
         (None, Some(kind)) => (ask.parameter(&["bin"]), kind),
         (Some(data), None) => {
@@ -121,29 +145,22 @@ fn of_values(ask: &Ask<'_>, set: &str, part: IndexPart) -> Result<(Definition, S
         }
         _ => return Err(InfoError::parameter("either type or indexdata is needed")),
     };
-    let kind = IndexKind::from_name(kind).ok_or_else(|| {
+    let kind = type_of_name(kind).ok_or_else(|| {
         InfoError::parameter("the type is one of numeric, string, blob, geo2dsphere")
     })?;
-    if part == IndexPart::Keys && kind == IndexKind::Geo {
-        return Err(InfoError::parameter("keys of maps are no geometries"));
-    }
-    let (subject, base64) = subject(ask, bin, part, kind)?;
-    let definition = Definition {
-        set: set.to_owned(),
-        subject,
-        part,
-        kind: Some(kind),
-    };
-    Ok((definition, base64))
+    let component = IndexComponent::of(source(ask, bin, part, kind)?)
+        .part(part)
+        .of_type(kind);
+    Ok(IndexDefinition::new(name, [component]).ignoring_longer_than(VALUE_BYTES_MAX))
 }
 
-/// What the index is of, and the path or expression as it came.
-fn subject(
+/// Where the values are found.
+fn source(
     ask: &Ask<'_>,
     bin: Option<&str>,
     part: IndexPart,
-    kind: IndexKind,
-) -> Result<(IndexSubject, String), InfoError> {
+    kind: IndexType,
+) -> Result<IndexSource, InfoError> {
     let decoded = |name: &'static str| {
         let bytes = |text: &str| {
             let text = Some(text).filter(|text| text.len() <= BASE64_BYTES_MAX);
@@ -153,7 +170,7 @@ fn subject(
         match ask.parameter(&[name]) {
             None => Ok(None),
             Some(text) => bytes(text)
-                .map(|bytes| Some((bytes.into_boxed_slice(), text.to_owned())))
+                .map(|bytes| Some(bytes.into_boxed_slice()))
                 .ok_or_else(|| InfoError::parameter(format!("{name}: bad base64"))),
         }
     };
@@ -164,14 +181,12 @@ fn subject(
             if name.as_str().is_empty() {
                 return Err(bad());
             }
-            let (path, base64) = path.unwrap_or_default();
-            let subject = IndexSubject::Bin { name, path };
-            if read_operation(&subject).is_none() {
-                return Err(InfoError::parameter("context: no path of contexts"));
-            }
-            Ok((subject, base64))
+            Ok(IndexSource::Bin {
+                name: name.as_str().into(),
+                path: path.unwrap_or_default(),
+            })
         }
-        (None, Some((expression, base64)), None) => {
+        (None, Some(expression), None) => {
             let result = Expression::from_bytes(&expression)
                 .and_then(|expression| expression.result_type())
                 .map_err(|error| InfoError::parameter(format!("exp: {error}")))?;
@@ -180,7 +195,7 @@ fn subject(
                     "exp: its value is not of the index's type",
                 ));
             }
-            Ok((IndexSubject::Expression(expression), base64))
+            Ok(IndexSource::Expression(expression))
         }
         _ => Err(InfoError::parameter(
             "either a bin, perhaps with a context, or an expression is needed",
@@ -189,14 +204,16 @@ fn subject(
 }
 
 /// The type that an expression must have so that an index can be of its value.
-const fn type_of(part: IndexPart, kind: IndexKind) -> ExpType {
+const fn type_of(part: IndexPart, kind: IndexType) -> ExpType {
     match (part, kind) {
         (IndexPart::Elements, _) => ExpType::List,
         (IndexPart::Keys | IndexPart::Values, _) => ExpType::Map,
-        (_, IndexKind::Numeric) => ExpType::Int,
-        (_, IndexKind::String) => ExpType::String,
-        (_, IndexKind::Blob) => ExpType::Blob,
-        (_, IndexKind::Geo) => ExpType::Geo,
+        (_, IndexType::Integer) => ExpType::Int,
+        (_, IndexType::String) => ExpType::String,
+        (_, IndexType::Blob) => ExpType::Blob,
+        (_, IndexType::GeoJson) => ExpType::Geo,
+        (_, IndexType::Bool) => ExpType::Bool,
+        (_, IndexType::Float) => ExpType::Float,
     }
 }
 
@@ -204,9 +221,12 @@ const fn type_of(part: IndexPart, kind: IndexKind) -> ExpType {
 pub(super) fn delete(ask: &mut Ask<'_>) -> Answer {
     let name = required(ask, "indexname")?;
     let namespace = required(ask, "namespace")?;
-    match ask.served(namespace) {
-        Some(served) => served.indexes.forget(name),
+    match ask.served(namespace).map(|served| &served.namespace) {
         None => ask.shared.elsewhere.forget(namespace, name),
+        Some(namespace) => match namespace.drop_index(name) {
+            Ok(()) | Err(Error::IndexNotFound(_)) => {}
+            Err(error) => return Err(InfoError::new(error.result_code(), error.to_string())),
+        },
     }
     Ok("ok".to_owned())
 }
@@ -215,7 +235,10 @@ pub(super) fn delete(ask: &mut Ask<'_>) -> Answer {
 pub(super) fn exists(ask: &mut Ask<'_>) -> Answer {
     let name = required(ask, "indexname")?;
     let namespace = required(ask, "namespace")?;
-    let found = known(ask, namespace)?.indexes.by_name(name).is_some();
+    let found = known(ask, namespace)?
+        .namespace
+        .index_by_name(name)
+        .is_some();
     Ok(found.to_string())
 }
 
@@ -234,32 +257,46 @@ pub(super) fn list(ask: &mut Ask<'_>) -> Answer {
         .map(|served| (served.namespace.name(), served))
         .filter(|(name, _)| wanted.is_none_or(|wanted| wanted == *name))
         .flat_map(|(name, served)| {
-            let describe = |index: Arc<Index>| describe(name, &index);
-            served.indexes.all().into_iter().map(describe)
+            let all = served.namespace.all_indexes();
+            let described: Vec<String> = all
+                .iter()
+                .filter_map(|index| describe(name, index))
+                .collect();
+            described
         })
         .collect();
     Ok(listed.join(";"))
 }
 
-fn describe(namespace: &str, index: &Index) -> String {
-    let definition = &index.definition;
-    let or_null = |text: &str| if text.is_empty() { "null" } else { text }.to_owned();
-    let base64 = or_null(&index.base64);
+/// `None`: clients cannot ask by it.
+fn describe(namespace: &str, index: &Index) -> Option<String> {
+    let definition = index.definition();
+    let name = definition.name();
+    let set = Some(index.set_name())
+        .filter(|set| !set.is_empty())
+        .unwrap_or("null");
+    if definition.of_records {
+        return Some(format!(
+            "ns={namespace}:indexname={name}:set={set}:indextype={SET_INDEX}"
+        ));
+    }
+    let component = component_of(&definition)?;
     let null = || "null".to_owned();
-    let name = &index.name;
-    let set = or_null(&definition.set);
-    let part = definition.part.name();
-    let (bin, context, expression) = match &definition.subject {
-        IndexSubject::Bin { name, .. } => (name.as_str().to_owned(), base64, null()),
-        IndexSubject::Expression(_) => (null(), null(), base64),
-        IndexSubject::Record => {
-            return format!("ns={namespace}:indexname={name}:set={set}:indextype={part}");
-        }
+    let (bin, context, expression) = match &component.source {
+        IndexSource::Bin { name, path } if path.is_empty() => (name.to_string(), null(), null()),
+        IndexSource::Bin { name, path } => (name.to_string(), base64::encode(path), null()),
+        IndexSource::Expression(bytes) => (null(), null(), base64::encode(bytes)),
     };
-    let kind = definition.kind.map_or("null", IndexKind::name);
-    format!(
-        "ns={namespace}:indexname={name}:set={set}:bin={bin}:type={kind}:indextype={part}:context={context}:exp={expression}:state=RW"
-    )
+    let kind = component.kind.and_then(type_name).unwrap_or("null");
+    let part = part_name(component.part);
+    let state = match index.state() {
+        IndexState::Ready => "RW",
+        IndexState::Building => "WO",
+        IndexState::Dropped => "ERROR",
+    };
+    Some(format!(
+        "ns={namespace}:indexname={name}:set={set}:bin={bin}:type={kind}:indextype={part}:context={context}:exp={expression}:state={state}"
+    ))
 }
 
 /// `sindex-stat:namespace=N;indexname=I`.
@@ -271,34 +308,40 @@ pub(super) fn stat(ask: &mut Ask<'_>) -> Answer {
     stat_of(ask, namespace, name)
 }
 
-/// An index holds nothing, and is complete. One of a set has as many entries as the set has records.
+/// One of a set has as many entries as the set has records.
 fn stat_of(ask: &Ask<'_>, namespace: &str, name: &str) -> Answer {
     let served = known(ask, namespace)?;
-    let index = served
-        .indexes
-        .by_name(name)
-        .ok_or_else(|| InfoError::new(INDEX_NOT_FOUND, "no index"))?;
+    let failure = served.builds.failure(name);
+    let index = served.namespace.index_by_name(name).ok_or_else(|| {
+        let why = failure.map(|why| format!(": its build has failed: {why}"));
+        InfoError::new(
+            INDEX_NOT_FOUND,
+            format!("no index{}", why.unwrap_or_default()),
+        )
+    })?;
+    let stats = index.stats();
+    let load_pct = match index.state() {
+        IndexState::Ready => 100,
+        _ => (stats.partitions_built * 100 / PARTITIONS as u64).min(99),
+    };
     let mut pairs = Pairs::default();
-    let definition = &index.definition;
-    if definition.subject == IndexSubject::Record {
+    if index.definition().of_records {
         let mut sets = served.namespace.sets().into_iter();
-        let set = sets.find(|usage| usage.name == definition.set);
+        let set = sets.find(|usage| usage.name == index.set_name());
         pairs.add("entries", set.map_or(0, |usage| usage.records));
         pairs.add("used_bytes", 0);
-        pairs.add("load_pct", 100);
+        pairs.add("load_pct", load_pct);
         return Ok(pairs.0);
     }
-    for key in [
-        "entries",
-        "used_bytes",
-        "entries_per_bval",
-        "entries_per_rec",
-    ] {
-        pairs.add(key, 0);
-    }
-    pairs.add("load_pct", 100);
-    pairs.add("load_time", 0);
-    pairs.add("stat_gc_recs", 0);
+    let per_key = stats.entries.checked_div(stats.distinct_keys).unwrap_or(0);
+    let per_record = served.namespace.entries_per_record(&index).round();
+    pairs.add("entries", stats.entries);
+    pairs.add("used_bytes", stats.memory_bytes);
+    pairs.add("entries_per_bval", per_key);
+    pairs.add("entries_per_rec", per_record);
+    pairs.add("load_pct", load_pct);
+    pairs.add("load_time", stats.build_ms.div_ceil(1000));
+    pairs.add("stat_gc_recs", stats.cleaned);
     Ok(pairs.0)
 }
 

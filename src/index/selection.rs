@@ -1,0 +1,197 @@
+//! What a query asks of an index: parts of the order, and what is left to be asked of each record.
+
+use std::ops::Bound;
+
+use super::entries::EntryReader;
+use super::ordered::{EntryList, EntryRange, OrderedEntries};
+use crate::Result;
+use crate::expression::RecordFacts;
+use crate::geo::Geometry;
+use crate::record::RecordView;
+
+/// Parts of the order: ascending, none of them reaching into another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EntryRanges(Vec<EntryRange>);
+
+/// The entries that a query asks for, and of which records it shows.
+#[derive(Clone, Debug)]
+pub(crate) struct EntrySelection {
+    pub(crate) ranges: EntryRanges,
+    /// Of geometries entries say only what may match.
+    pub(crate) geometry: Option<AskedGeometry>,
+}
+
+/// What the geometries of a component must match.
+#[derive(Clone, Debug)]
+pub(crate) struct AskedGeometry {
+    pub(crate) component: usize,
+    pub(crate) geometry: Geometry,
+}
+
+impl EntryRanges {
+    /// `ranges`: in order, none of them reaching into another.
+    pub(crate) fn new(ranges: Vec<EntryRange>) -> Self {
+        Self(ranges)
+    }
+
+    /// Whether an entry lies in one of them.
+    pub(crate) fn contains(&self, entry: &[u8]) -> bool {
+        let begins_after = |range: &EntryRange| match &range.start {
+            Bound::Included(start) => **start > *entry,
+            Bound::Excluded(start) => **start >= *entry,
+            Bound::Unbounded => false,
+        };
+        let behind = self.0.partition_point(|range| !begins_after(range));
+        let last = behind.checked_sub(1).and_then(|at| self.0.get(at));
+        last.is_some_and(|range| range.contains(entry))
+    }
+
+    /// How many entries lie in them.
+    pub(crate) fn count(&self, entries: &OrderedEntries) -> u64 {
+        self.0.iter().map(|range| entries.count(range)).sum()
+    }
+
+    /// Leaves what comes behind an entry, or before it if the order is descending.
+    pub(crate) fn cut(&mut self, entry: &[u8], descending: bool) {
+        for range in &mut self.0 {
+            match descending {
+                // An entry before a range leaves it as it is, and one behind it leaves nothing.
+                false if starts_by(range, entry) => range.start = Bound::Excluded(entry.into()),
+                true if ends_from(range, entry) => range.end = Bound::Excluded(entry.into()),
+                _ => {}
+            }
+        }
+        self.0.retain(|range| !range.is_empty());
+    }
+
+    /// Appends copies of the first entries to `out`, `most` at most, and leaves what comes behind them.
+    pub(crate) fn take(
+        &mut self,
+        entries: &OrderedEntries,
+        descending: bool,
+        most: usize,
+        out: &mut EntryList,
+    ) {
+        let wanted = out.len() + most;
+        while out.len() < wanted {
+            let at = match descending {
+                false => 0,
+                true => self.0.len().wrapping_sub(1),
+            };
+            let Some(range) = self.0.get_mut(at) else {
+                return;
+            };
+            let before = out.len();
+            entries.copy(range, descending, wanted - before, out);
+            match out.last().filter(|_| out.len() == wanted) {
+                None => drop(self.0.remove(at)),
+                Some(last) if descending => range.end = Bound::Excluded(last.into()),
+                Some(last) => range.start = Bound::Excluded(last.into()),
+            }
+        }
+    }
+}
+
+impl From<EntryRange> for EntryRanges {
+    fn from(range: EntryRange) -> Self {
+        Self(vec![range])
+    }
+}
+
+impl EntrySelection {
+    /// Whether nothing is left to be asked of a record with an entry in the ranges, or the record has it.
+    pub(crate) fn holds(
+        &self,
+        reader: &EntryReader,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+    ) -> Result<bool> {
+        match &self.geometry {
+            None => Ok(true),
+            Some(asked) => reader.matches(record, facts, asked.component, &asked.geometry),
+        }
+    }
+}
+
+impl From<EntryRanges> for EntrySelection {
+    fn from(ranges: EntryRanges) -> Self {
+        Self {
+            ranges,
+            geometry: None,
+        }
+    }
+}
+
+impl From<EntryRange> for EntrySelection {
+    fn from(range: EntryRange) -> Self {
+        EntryRanges::from(range).into()
+    }
+}
+
+/// Whether a range begins at an entry or before it.
+fn starts_by(range: &EntryRange, entry: &[u8]) -> bool {
+    match &range.start {
+        Bound::Included(start) | Bound::Excluded(start) => **start <= *entry,
+        Bound::Unbounded => true,
+    }
+}
+
+/// Whether a range ends at an entry or behind it.
+fn ends_from(range: &EntryRange, entry: &[u8]) -> bool {
+    match &range.end {
+        Bound::Included(end) | Bound::Excluded(end) => *entry <= **end,
+        Bound::Unbounded => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_are_taken_piece_by_piece(
+            bounds in prop::collection::btree_set(0_u8..60, 0..12),
+            present in prop::collection::btree_set(0_u8..60, 0..60),
+            cut in prop::option::of(0_u8..60),
+            descending: bool,
+            most in 1_usize..7,
+        ) {
+            let entries = OrderedEntries::new();
+            for entry in &present {
+                entries.insert(&[*entry]);
+            }
+            let bounds: Vec<u8> = bounds.into_iter().collect();
+            let pairs: Vec<(u8, u8)> = bounds.chunks_exact(2).map(|two| (two[0], two[1])).collect();
+            let range = |(first, behind): &(u8, u8)| EntryRange {
+                start: Bound::Included(Box::new([*first])),
+                end: Bound::Excluded(Box::new([*behind])),
+            };
+            let mut ranges = EntryRanges::new(pairs.iter().map(range).collect());
+            let is_in = |entry: u8| pairs.iter().any(|(first, behind)| (*first..*behind).contains(&entry));
+            for entry in 0..60 {
+                prop_assert_eq!(ranges.contains(&[entry]), is_in(entry));
+            }
+            let mut wanted: Vec<u8> = present.iter().copied().filter(|entry| is_in(*entry)).collect();
+            prop_assert_eq!(ranges.count(&entries), wanted.len() as u64);
+            if let Some(cut) = cut {
+                ranges.cut(&[cut], descending);
+                wanted.retain(|entry| if descending { *entry < cut } else { *entry > cut });
+            }
+            if descending {
+                wanted.reverse();
+            }
+            let mut found = EntryList::default();
+            loop {
+                let before = found.len();
+                ranges.take(&entries, descending, most, &mut found);
+                prop_assert!(found.len() - before <= most);
+                if found.len() == before {
+                    break;
+                }
+            }
+            prop_assert_eq!(found.iter().map(|entry| entry[0]).collect::<Vec<_>>(), wanted);
+        }
+    }
+}
