@@ -261,8 +261,16 @@ fn with_description(request: Request<Tiny>, description: &Description) -> Reques
         Precondition::Bare(_) => Precondition::Bare(description.clone().into()),
         other => other.clone(),
     };
+    // Every mark raises the latest epoch: what is asked of a root depends on it.
+    let edit = match request.edit {
+        Edit::Mark(to, epoch) if epoch <= description.latest() => {
+            Edit::Mark(to, Epoch(description.latest().0 + 1))
+        }
+        edit => edit,
+    };
     Request {
         precondition,
+        edit,
         ..request
     }
 }
