@@ -34,6 +34,7 @@ pub use causes::{ShardLoss, StoreHolder, WriteStop};
 pub use cluster::ClusterFailure;
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
+pub use spikelet_storage::ConflictCause;
 
 /// The pattern of the errors that name a record.
 macro_rules! about_record {
@@ -55,6 +56,7 @@ macro_rules! about_record {
             | Self::OpNotApplicable { $record, .. }
             | Self::FilteredOut { $record }
             | Self::Damaged { $record, .. }
+            | Self::Conflict { $record, .. }
     };
 }
 
@@ -389,6 +391,38 @@ pub enum Error {
         /// The key of the other record, or its digest where the key is not stored.
         other: Box<str>,
     },
+    /// A transaction could not be committed, since other writers came between again and again (code 121). Nothing was
+    /// written.
+    #[error(
+        "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
+        Subject(record)
+    )]
+    Conflict {
+        /// What came between in the last attempt.
+        cause: ConflictCause,
+        /// How often the transaction was tried.
+        attempts: u32,
+        /// The record in which the last attempt met another writer, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// A transaction writes more than its policy allows (code 123). Nothing was written.
+    #[error(
+        "the transaction writes more than {limit} {what}: split it, or raise TransactionPolicy::{option}"
+    )]
+    TransactionLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+        /// The field of the policy.
+        option: &'static str,
+    },
+    /// Calls that were to be made all or none were refused (code 22). None was made.
+    #[error("{} of the calls were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
+    CallsRefused {
+        /// The refused calls by their positions, each with the reason.
+        reasons: Vec<(usize, Error)>,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -442,6 +476,14 @@ pub enum Error {
 
 /// Results are returned by value everywhere.
 const _: () = assert!(size_of::<Error>() <= 64);
+
+/// The part of the message of [`Error::CallsRefused`] that names a reason.
+fn first_of(reasons: &[(usize, Error)]) -> String {
+    let first = reasons.first();
+    first.map_or_else(String::new, |(position, error)| {
+        format!("call {position}: {error}")
+    })
+}
 
 /// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
 fn largest(bin: &Option<(Box<str>, u64)>) -> String {
@@ -508,6 +550,8 @@ impl Error {
             | Self::PermissionDenied { .. } => 1,
             Self::NotFound { .. } => 2,
             Self::Generation { .. } => 3,
+            Self::Conflict { .. } => 121,
+            Self::TransactionLimit { .. } => 123,
             Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,
             Self::RecordExists { .. } | Self::ShardKeyCollision { .. } => 5,
             Self::BinExists { .. } => 6,
@@ -529,6 +573,7 @@ impl Error {
             Self::TooManyIndexes { .. } => 206,
             Self::NotUnique { .. }
             | Self::Forbidden(_)
+            | Self::CallsRefused { .. }
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardCompanion { .. } => 22,
@@ -562,6 +607,7 @@ impl Error {
         match self {
             Self::KeyBusy { .. }
             | Self::IndexBuilding { .. }
+            | Self::Conflict { .. }
             | Self::Timeout {
                 in_doubt: false, ..
             }

@@ -53,6 +53,22 @@
 //! # }
 //! ```
 //!
+//! # Several records at once
+//!
+//! ```
+//! use spikelet::{Store, bins};
+//!
+//! # fn main() -> spikelet::Result<()> {
+//! # let store = Store::in_memory()?;
+//! store.transaction(|tx| {
+//!     let users = tx.set("users")?;
+//!     users.add("alice", bins! { "following" => 1 })?;
+//!     users.add("bob", bins! { "followers" => 1 })
+//! })?; // both or neither; run again if another writer came between
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # When a write is safe
 //!
 //! A killed process loses nothing acknowledged. What a power failure may cost is chosen by
@@ -134,7 +150,8 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, Store, StoreBuilder, WritePolicy,
+    ScannedRecord, Set, SetCall, Store, StoreBuilder, Transaction, TransactionPolicy,
+    TransactionSet, TransactionStats, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;

@@ -6,7 +6,8 @@
 use std::ops::ControlFlow;
 
 use crate::engine::{
-    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, TransitionReport, WritePolicy,
+    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
+    TransitionReport, WritePolicy,
 };
 use crate::operation::Operation;
 use crate::record::{Key, Record};
@@ -128,6 +129,14 @@ impl RecordStore for Namespace {
     }
 }
 
+impl<'t> RecordStore for Transaction<'t> {
+    type Records = TransactionSet<'t>;
+
+    fn records(&self, set: &str) -> Result<TransactionSet<'t>> {
+        self.set(set)
+    }
+}
+
 impl<T: RecordStore + ?Sized> RecordStore for &T {
     type Records = T::Records;
 
@@ -174,5 +183,38 @@ impl RecordSet for Set {
 
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
         self.hot_record(key)
+    }
+}
+
+/// Operations are part of the transaction; a scan is not: it sees what is committed, at no particular moment.
+impl RecordSet for TransactionSet<'_> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
+        self.operate_with(policy, key, operations)
+    }
+
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.outside().scan_each(each);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.time_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        Some(self.outside().record_bytes_max())
+    }
+
+    fn lost_roots(&self) -> u64 {
+        self.lost_root_count()
+    }
+
+    /// Nobody fights over what only the transaction sees.
+    fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
+        None
     }
 }

@@ -22,6 +22,7 @@ pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
+use super::transaction::Counters;
 use super::transition_log::TransitionLog;
 
 /// What the handles share.
@@ -40,6 +41,7 @@ pub(super) struct Core {
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
     pub(super) transitions: TransitionLog,
+    pub(super) transactions: Counters,
 }
 
 /// Shows the name of the namespace.
@@ -137,6 +139,7 @@ impl Core {
             lost_roots: AtomicU64::new(0),
             indexes,
             transitions: TransitionLog::default(),
+            transactions: Counters::default(),
         };
         core.restore_indexes()?;
         Ok(core)

@@ -16,9 +16,11 @@ mod indexes;
 mod namespace;
 mod open_dirs;
 mod policy;
+mod publish;
 mod query;
 mod set;
 mod store;
+mod transaction;
 mod transition_log;
 mod write;
 
@@ -43,6 +45,7 @@ pub use query::{
 pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transaction::{SetCall, Transaction, TransactionPolicy, TransactionSet, TransactionStats};
 pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

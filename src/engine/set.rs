@@ -1,5 +1,6 @@
 //! A set: where records are read and written by key.
 
+mod access;
 mod batch;
 
 mod write;
@@ -24,7 +25,9 @@ use super::indexes::IndexBuild;
 use super::query::Query;
 use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
+pub(super) use access::RecordAccess;
 pub use batch::RecordCall;
+pub(super) use write::{bins_to_put, one_each};
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
@@ -60,7 +63,7 @@ impl SetCore {
         Ok(id)
     }
 
-    fn id(&self) -> Option<u16> {
+    pub(super) fn id(&self) -> Option<u16> {
         let known = self.id.load(Ordering::Relaxed);
         if known != UNKNOWN {
             Some(known)
@@ -145,8 +148,8 @@ impl OperateResult {
 /// records to a closure where the others return them.
 #[derive(Clone)]
 pub struct Set {
-    core: Arc<SetCore>,
-    filter: Option<Expression>,
+    pub(super) core: Arc<SetCore>,
+    pub(super) filter: Option<Expression>,
 }
 
 /// Shows the names of namespace and set, and the filter.
@@ -213,7 +216,7 @@ impl Set {
         self.digest_of(&key.into())
     }
 
-    fn digest_of(&self, key: &Key<'_>) -> Digest {
+    pub(super) fn digest_of(&self, key: &Key<'_>) -> Digest {
         self.core.namespace.key_hash.digest(&self.core.name, key)
     }
 
@@ -330,14 +333,25 @@ impl Set {
         key: &Key<'_>,
         entry: EntryView<'a>,
     ) -> Result<Option<EntryView<'a>>> {
+        self.checked_at(filter, key, entry, || self.core.namespace.clock.now_ms())
+    }
+
+    /// What a read at this time may see of a stored record.
+    #[inline]
+    pub(super) fn checked_at<'a>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        entry: EntryView<'a>,
+        now_ms: impl Fn() -> u64,
+    ) -> Result<Option<EntryView<'a>>> {
         let namespace = &self.core.namespace;
         // The clock is asked only for records that can expire, and for filters.
-        if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
+        if entry.void_time() != 0 && expired(&entry, now_ms()) {
             return Ok(None);
         }
-        if let Some(filter) = filter {
-            let now_ms = namespace.clock.now_ms();
-            namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
+        if filter.is_some() {
+            namespace.check_filter(filter, &entry, &self.core.name, now_ms())?;
         }
         if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
             return Err(Error::key_mismatch());

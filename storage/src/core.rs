@@ -18,6 +18,7 @@ use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::transaction::removals::Removals;
 
 /// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;
@@ -41,6 +42,10 @@ pub(crate) struct Core {
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
+    /// What disappears without a trace in the index.
+    pub(crate) removals: Removals,
+    /// The points of truncations in the log, while they are drawn.
+    pub(crate) truncation_points: Removals,
     pub(crate) counters: Counters,
     /// Where the copies of the metadata entry lie.
     pub(crate) metadata: Mutex<Vec<Appended>>,

@@ -68,13 +68,13 @@ pub enum Change<'a> {
 /// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
 #[derive(Debug)]
 pub struct RecordLock<'n> {
-    core: &'n Core,
+    pub(crate) core: &'n Core,
     digest: Digest,
     /// The record, once it was looked at. Before the guard, which keeps it where it is.
     entry: OnceCell<OwnedEntry>,
-    guard: Guard,
+    pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
-    seen: Option<Slot>,
+    pub(crate) seen: Option<Slot>,
     held: bool,
     /// Whether the lock outlives a change that is published.
     keeps: bool,

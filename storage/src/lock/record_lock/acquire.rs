@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
-use crate::lock::Acquire;
+use crate::lock::{Acquire, Waiter};
 use crate::log::entry::Kind;
 use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;
@@ -56,10 +56,24 @@ impl LikelyEntry {
 }
 
 impl<'n> RecordLock<'n> {
+    #[inline]
     pub(crate) fn acquire(
         core: &'n Core,
         digest: &Digest,
         timeout: Option<Duration>,
+    ) -> Result<Self> {
+        // A deadline beyond the clock's range is none.
+        Self::acquire_waiting(core, digest, |waiter| {
+            waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+        })
+    }
+
+    /// Locks a record; `wait` waits in the queue and returns whether the lock was handed over.
+    #[inline]
+    pub(crate) fn acquire_waiting(
+        core: &'n Core,
+        digest: &Digest,
+        wait: impl FnOnce(&Waiter) -> bool,
     ) -> Result<Self> {
         let guard = epoch::pin();
         // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
@@ -71,7 +85,7 @@ impl<'n> RecordLock<'n> {
             return Ok(Self::granted(core, digest, guard, partition, likely));
         }
         drop(likely);
-        Self::acquire_held(core, digest, timeout, guard, partition)
+        Self::acquire_held(core, digest, wait, guard, partition)
     }
 
     /// Waits for a record that somebody else has locked.
@@ -79,7 +93,7 @@ impl<'n> RecordLock<'n> {
     fn acquire_held(
         core: &'n Core,
         digest: &Digest,
-        timeout: Option<Duration>,
+        wait: impl FnOnce(&Waiter) -> bool,
         mut guard: Guard,
         mut partition: PartitionGuard<'n>,
     ) -> Result<Self> {
@@ -100,9 +114,7 @@ impl<'n> RecordLock<'n> {
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
                 core.note_contention(digest, false);
-                // A deadline beyond the clock's range is none.
-                let granted =
-                    waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
+                let granted = wait(&waiter);
                 guard = epoch::pin();
                 partition = core.index.lock(digest);
                 if !granted && partition.held().give_up(digest, &waiter) {
