@@ -404,7 +404,12 @@ fn a_wildcard_finds_all_lists_that_begin_alike() {
 
 #[test]
 fn a_wildcard_as_lower_bound_lets_in_what_is_below_the_end_unless_the_order_is_known() {
-    let items = [9.into(), 1.into(), Value::from(vec![Value::Int(1)]), 4.into()];
+    let items = [
+        9.into(),
+        1.into(),
+        Value::from(vec![Value::Int(1)]),
+        4.into(),
+    ];
     let entries: Vec<_> = (0..4).map(Value::from).zip(items.clone()).collect();
     let count_below = |stored: &mut Bin, code, end: Value| {
         let args = [Arg::Int(5), Arg::Value(Value::Wildcard), Arg::Value(end)];
@@ -416,7 +421,11 @@ fn a_wildcard_as_lower_bound_lets_in_what_is_below_the_end_unless_the_order_is_k
             let found = count_below(&mut list, code::LIST_GET_BY_VALUE_INTERVAL, end);
             assert_eq!(found, Ok(count.into()), "list {shape}");
         }
-        let upper = [Arg::Int(5), Arg::Value(1.into()), Arg::Value(Value::Wildcard)];
+        let upper = [
+            Arg::Int(5),
+            Arg::Value(1.into()),
+            Arg::Value(Value::Wildcard),
+        ];
         let found = list.run(false, &call(code::LIST_GET_BY_VALUE_INTERVAL, &upper));
         assert_eq!(found, Ok(0.into()), "nothing is less than a wildcard");
     }
