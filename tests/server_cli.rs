@@ -168,7 +168,8 @@ fn monitor_of(serving: &mut Serving) -> (String, BufReader<std::process::ChildSt
 
 #[test]
 fn forty_clients_meet_error_14_and_top_shows_the_record() {
-    // For an hour, so that nothing depends on how fast this runs; killing the server ends it.
+    // The first write keeps the record for a minute, far longer than this takes; killing the server
+    // ends it.
     let mut serving = serve_by(
         &"--listen 127.0.0.1:0 --monitor 127.0.0.1:0 --hold-ms 60000 --hot-set demo"
             .split(' ')

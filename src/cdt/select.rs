@@ -245,9 +245,10 @@ pub(super) fn select(
             }
             None => scan(
                 view,
+                // Without the look at `is_empty` of a search: an item is within bounds that
+                // wildcards make equal (semantics.md#index-rank-and-count).
                 |item| {
-                    !is_empty(begin, end)
-                        && compare(item, begin).is_ge()
+                    compare(item, begin).is_ge()
                         && end.as_ref().is_none_or(|end| compare(item, end).is_lt())
                 },
                 |item| rank_wanted && compare(item, begin).is_lt(),
@@ -293,7 +294,8 @@ pub(crate) fn locate(
     }
 }
 
-/// True if nothing can lie between the ends of an interval, whatever wildcards in them would match.
+/// Returns true if the end of an interval is not above its begin. A search then selects nothing,
+/// whatever the wildcards of both would match.
 fn is_empty(begin: &[u8], end: &Option<Sought<'_>>) -> bool {
     end.as_ref().is_some_and(|end| compare(begin, end).is_ge())
 }

@@ -403,6 +403,40 @@ fn a_wildcard_finds_all_lists_that_begin_alike() {
 }
 
 #[test]
+fn a_wildcard_as_lower_bound_lets_in_what_is_below_the_end_unless_the_order_is_known() {
+    let items = [
+        9.into(),
+        1.into(),
+        Value::from(vec![Value::Int(1)]),
+        4.into(),
+    ];
+    let entries: Vec<_> = (0..4).map(Value::from).zip(items.clone()).collect();
+    let count_below = |stored: &mut Bin, code, end: Value| {
+        let args = [Arg::Int(5), Arg::Value(Value::Wildcard), Arg::Value(end)];
+        stored.run(false, &call(code, &args))
+    };
+    for (shape, below_five, all) in [(0, 2, 4), (PERSISTED, 2, 4), (ORDERED, 0, 0)] {
+        let mut list = Bin::list(shape, &items);
+        for (end, count) in [(5.into(), below_five), (Value::Infinity, all)] {
+            let found = count_below(&mut list, code::LIST_GET_BY_VALUE_INTERVAL, end);
+            assert_eq!(found, Ok(count.into()), "list {shape}");
+        }
+        let upper = [
+            Arg::Int(5),
+            Arg::Value(1.into()),
+            Arg::Value(Value::Wildcard),
+        ];
+        let found = list.run(false, &call(code::LIST_GET_BY_VALUE_INTERVAL, &upper));
+        assert_eq!(found, Ok(0.into()), "nothing is less than a wildcard");
+    }
+    for (shape, below_five) in [(0, 2), (BY_VALUE | PERSISTED, 0)] {
+        let mut map = Bin::map(shape, &entries);
+        let found = count_below(&mut map, code::MAP_GET_BY_VALUE_INTERVAL, 5.into());
+        assert_eq!(found, Ok(below_five.into()), "map {shape}");
+    }
+}
+
+#[test]
 fn integers_of_all_lengths_keep_an_index_of_a_few_bytes() {
     let mut list = Bin::list(ORDERED | PERSISTED, &[]);
     for power in 0..63 {

@@ -173,15 +173,20 @@ fn parse(head: &[u8], local_only: bool) -> Result<&str, Response> {
 
 /// Whether a host, perhaps with its port, is an address of this machine. Names that others can define are not.
 fn is_this_machine(host: &str) -> bool {
+    let is_loopback = |text: &str| {
+        let address = text.parse::<IpAddr>();
+        address.is_ok_and(|address| address.is_loopback())
+    };
+    // An address of version 6 without brackets has no port, whatever its last colon looks like.
+    if is_loopback(host) {
+        return true;
+    }
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
         _ => host,
     };
     let bare = name.trim_start_matches('[').trim_end_matches(']');
-    name.eq_ignore_ascii_case("localhost")
-        || bare
-            .parse::<IpAddr>()
-            .is_ok_and(|address| address.is_loopback())
+    name.eq_ignore_ascii_case("localhost") || is_loopback(bare)
 }
 
 fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {

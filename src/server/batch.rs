@@ -165,7 +165,7 @@ impl<'a> Batch<'a> {
         let (Some(count @ 1..), Some(flags)) = head else {
             return Err(result_code::PARAMETER);
         };
-        let limit = shared.limits.max_batch_rows;
+        let limit = shared.limits.max_batch_rows();
         if limit != 0 && count > limit {
             return Err(TOO_MANY_ROWS);
         }
@@ -196,6 +196,11 @@ impl<'a> Batch<'a> {
             holds: shared.namespaces.iter().any(|served| served.held.is_some()),
             granted: None,
         })
+    }
+
+    /// The code of the last message; `None`: more rows are to be executed.
+    pub(crate) const fn end(&self) -> Option<u8> {
+        self.end
     }
 
     /// The row that comes next, if its record is to be kept.

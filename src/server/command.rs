@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::counters::Outcome;
+use super::counters::RequestKind;
 use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
@@ -74,9 +74,7 @@ impl Command<'_> {
             row: self.row.unwrap_or_default(),
             ..answer
         });
-        served
-            .counters
-            .count(self.verb(), self.row.is_some(), Outcome::of(answer.code));
+        self.count(answer.code, served);
         answer.code
     }
 
@@ -92,10 +90,16 @@ impl Command<'_> {
             ..Answer::code(code)
         }
         .write(out);
-        served
-            .counters
-            .count(self.verb(), self.row.is_some(), Outcome::of(code));
+        self.count(code, served);
         code
+    }
+
+    fn count(&self, code: u8, served: &ServedNamespace) {
+        let kind = match self.verb() {
+            Verb::Write if self.fields.has(Field::UdfPackage) => RequestKind::Function,
+            verb => verb.into(),
+        };
+        served.counters.count(kind, self.row.is_some(), code);
     }
 
     fn answer(

@@ -12,13 +12,16 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
+use super::background::Background;
 use super::batch::Batch;
 use super::command::Command;
 use super::compression;
+use super::counters::{Outcome, QueryCount, QueryKind, QueryOutcome};
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
 use super::hold::{HeldRecord, HeldRecords};
 use super::info::{self, Session};
+use super::job::End;
 use super::memory_budget::{FREE_BYTES, Share};
 use super::message::{Info1, Message, Verb};
 use super::query::{self, Started, Step};
@@ -104,6 +107,14 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream, stopping: watc
         }
         (Err(error), _) | (_, Err(error)) => Err(error.into()),
     };
+    let counter = match &ended {
+        Err(Closed::Idle) => Some(&shared.counters.idle_closes),
+        Err(Closed::Frame(_) | Closed::Compression) => Some(&shared.counters.malformed),
+        _ => None,
+    };
+    if let Some(counter) = counter {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
     match ended {
         Ok(()) => tracing::debug!("connection closed"),
         Err(Closed::Io(error)) => tracing::debug!(%error, "connection lost"),
@@ -197,7 +208,7 @@ impl Connection<'_> {
     async fn receive_first(&mut self) -> Result<usize, Closed> {
         let receive = self.stream.read_buf(&mut self.inbox);
         let receive = async {
-            match self.shared.limits.idle_timeout {
+            match self.shared.limits.idle_timeout() {
                 None => Ok(receive.await?),
                 Some(limit) => Ok(timeout(limit, receive).await.map_err(|_| Closed::Idle)??),
             }
@@ -282,6 +293,7 @@ impl Connection<'_> {
         });
         let (session, answer) = answer.await.map_err(io::Error::other)?;
         self.session = session;
+        self.shared.counters.infos.fetch_add(1, Ordering::Relaxed);
         if !self.outbox.reserve(answer.len() + FRAME_HEADER_BYTES) {
             return Err(Closed::NoMemory(answer.len()));
         }
@@ -314,6 +326,8 @@ impl Connection<'_> {
 
     async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
         let Some(message) = Message::parse(body) else {
+            let malformed = &self.shared.counters.malformed;
+            malformed.fetch_add(1, Ordering::Relaxed);
             // Who asked for many answers waits for the one that is marked as the last.
             match Message::asks_for_many(body) {
                 true => self.answer(&Answer::last(result_code::PARAMETER)),
@@ -323,13 +337,19 @@ impl Connection<'_> {
         };
         let began = Instant::now();
         if message.head.info1.contains(Info1::BATCH) {
-            let done = self.run_batch(&message).await;
+            let counters = &self.shared.counters;
+            counters.batches_begun.fetch_add(1, Ordering::Relaxed);
+            let ended = self.run_batch(&message).await;
+            // Whoever goes away leaves a batch that failed.
+            counters.end_batch(*ended.as_ref().unwrap_or(&result_code::OVERLOAD));
             self.shared.batches.add(began.elapsed());
-            return done;
+            return ended.map(drop);
         }
         let shared = self.shared;
         let name = message.fields.get(Field::Namespace);
         let Some(served) = name.and_then(|name| shared.namespace(name)) else {
+            let refusals = &shared.counters.early_refusals;
+            refusals.fetch_add(1, Ordering::Relaxed);
             self.answer_code(result_code::NAMESPACE);
             return Ok(());
         };
@@ -339,6 +359,7 @@ impl Connection<'_> {
             return done;
         };
         let Ok(digest) = digest.try_into() else {
+            served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
             self.answer_code(result_code::PARAMETER);
             return Ok(());
         };
@@ -383,13 +404,14 @@ impl Connection<'_> {
         Ok(())
     }
 
-    async fn run_batch(&mut self, message: &Message<'_>) -> Result<(), Closed> {
+    /// Returns the code of the last message.
+    async fn run_batch(&mut self, message: &Message<'_>) -> Result<u8, Closed> {
         let shared = self.shared;
         let mut batch = match Batch::start(shared, message) {
             Ok(batch) => batch,
             Err(code) => {
                 self.answer(&Answer::last(code));
-                return Ok(());
+                return Ok(code);
             }
         };
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
@@ -427,7 +449,7 @@ impl Connection<'_> {
             }
             self.check_memory()?;
             if !more {
-                return Ok(());
+                return Ok(batch.end().unwrap_or(result_code::OK));
             }
             self.send().await?;
         }
@@ -439,19 +461,43 @@ impl Connection<'_> {
         message: &Message<'_>,
     ) -> Result<(), Closed> {
         let shared = self.shared;
+        let by_index = message.fields.has(Field::IndexRange);
+        let counters = if by_index {
+            &served.counters.index_queries
+        } else {
+            &served.counters.primary_queries
+        };
+        let short = message.head.info1.contains(Info1::SHORT_QUERY);
+        let mut count = QueryCount {
+            counters,
+            kind: if short {
+                QueryKind::Short
+            } else {
+                QueryKind::Long
+            },
+            outcome: QueryOutcome::Error,
+        };
         let mut query = match query::start(shared, served, message, &self.session.peer) {
             Ok(Started::Query(query)) => query,
             Ok(Started::Background(background)) => {
+                count.forget();
                 let shared = Arc::clone(shared);
-                tokio::task::spawn_blocking(move || background.run(&shared));
+                tokio::task::spawn_blocking(move || {
+                    background.run(&shared);
+                    count_background(&shared, &background, by_index);
+                });
                 self.answer(&Answer::last(result_code::OK));
                 return Ok(());
             }
             Ok(Started::Empty) => {
+                count.outcome = QueryOutcome::Complete;
                 self.answer(&Answer::last(result_code::OK));
                 return Ok(());
             }
             Err(code) => {
+                // What was refused has not begun.
+                count.forget();
+                served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
                 self.answer_code(code);
                 return Ok(());
             }
@@ -460,12 +506,21 @@ impl Connection<'_> {
         loop {
             let at = self.outbox.len();
             let step = query.step(&mut self.outbox);
+            let code = last_code(self.outbox.get(at..).unwrap_or_default());
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
             self.check_memory()?;
             match step {
-                Step::Done => return Ok(()),
+                Step::Done => {
+                    count.outcome = match code {
+                        Some(result_code::OK) => QueryOutcome::Complete,
+                        Some(result_code::TIMEOUT) if short => QueryOutcome::Ended,
+                        Some(result_code::ABORTED) if !short => QueryOutcome::Ended,
+                        _ => QueryOutcome::Error,
+                    };
+                    return Ok(());
+                }
                 Step::More => {
                     self.send().await?;
                     // Other connections of this thread are to be served between two chunks.
@@ -478,6 +533,48 @@ impl Connection<'_> {
             }
         }
     }
+}
+
+/// Counts a background query that has ended, and what became of its operations.
+fn count_background(shared: &Shared, background: &Background, by_index: bool) {
+    let name = background.namespace.name();
+    let Some(served) = shared.namespace(name.as_bytes()) else {
+        return;
+    };
+    let counters = &served.counters;
+    let queries = if by_index {
+        &counters.index_queries
+    } else {
+        &counters.primary_queries
+    };
+    let job = &background.job;
+    let outcome = match job.end() {
+        Some(End::Complete) => QueryOutcome::Complete,
+        Some(End::Aborted) => QueryOutcome::Ended,
+        Some(End::Abandoned) | None => QueryOutcome::Error,
+    };
+    queries.add(QueryKind::Background, outcome);
+    for (outcome, count) in [
+        (Outcome::Success, &job.succeeded),
+        (Outcome::Error, &job.failed),
+        (Outcome::FilteredOut, &job.filtered),
+    ] {
+        let operations = &counters.background_operations;
+        operations.add_many(outcome, count.load(Ordering::Relaxed));
+    }
+}
+
+/// The result code in the last frame of an answer; what ends an answer is one message alone.
+fn last_code(mut frames: &[u8]) -> Option<u8> {
+    /// The place of the code in a message.
+    const CODE_AT: usize = 5;
+    let mut code = None;
+    while let Some(Ok(frame)) = Frame::peek(frames) {
+        let body = frames.get(FRAME_HEADER_BYTES..)?;
+        code = body.get(CODE_AT).copied();
+        frames = body.get(frame.body_len..)?;
+    }
+    code
 }
 
 /// Compresses each frame of `out` from `at` on.
@@ -583,7 +680,7 @@ impl Open {
         let connections = &shared.connections;
         let before = connections.open.fetch_add(1, Ordering::Relaxed);
         let open = Self(Arc::clone(shared));
-        if before >= shared.limits.max_connections as u64 {
+        if before >= shared.limits.max_connections() as u64 {
             connections.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }

@@ -27,15 +27,6 @@ impl Outcome {
             _ => Self::Error,
         }
     }
-
-    /// All of them, with the last word of their counters' names.
-    pub(crate) const ALL: [(Self, &'static str); 5] = [
-        (Self::Success, "success"),
-        (Self::NotFound, "not_found"),
-        (Self::FilteredOut, "filtered_out"),
-        (Self::Timeout, "timeout"),
-        (Self::Error, "error"),
-    ];
 }
 
 /// Counts by outcome.
@@ -44,8 +35,12 @@ pub(crate) struct ByOutcome([AtomicU64; 5]);
 
 impl ByOutcome {
     fn add(&self, outcome: Outcome) {
+        self.add_many(outcome, 1);
+    }
+
+    pub(crate) fn add_many(&self, outcome: Outcome, count: u64) {
         if let Some(counter) = self.0.get(outcome as usize) {
-            counter.fetch_add(1, Ordering::Relaxed);
+            counter.fetch_add(count, Ordering::Relaxed);
         }
     }
 
@@ -53,6 +48,26 @@ impl ByOutcome {
         self.0
             .get(outcome as usize)
             .map_or(0, |counter| counter.load(Ordering::Relaxed))
+    }
+}
+
+/// What a request about a record is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RequestKind {
+    Read,
+    Write,
+    Delete,
+    /// A call of a user-defined function.
+    Function,
+}
+
+impl From<Verb> for RequestKind {
+    fn from(verb: Verb) -> Self {
+        match verb {
+            Verb::Read => Self::Read,
+            Verb::Write => Self::Write,
+            Verb::Delete => Self::Delete,
+        }
     }
 }
 
@@ -65,6 +80,20 @@ pub(crate) struct Counters {
     batch_read: ByOutcome,
     batch_write: ByOutcome,
     batch_delete: ByOutcome,
+    function: ByOutcome,
+    batch_function: ByOutcome,
+    /// Requests that were refused for a generation other than the one they named.
+    pub(crate) generation_refusals: AtomicU64,
+    /// Writes that were refused because the record would be too large.
+    pub(crate) too_big_refusals: AtomicU64,
+    /// Requests that were refused before they could be executed.
+    pub(crate) unexecuted: AtomicU64,
+    /// Queries of the primary index.
+    pub(crate) primary_queries: QueryCounters,
+    /// Queries of secondary indexes.
+    pub(crate) index_queries: QueryCounters,
+    /// Operations of background queries on single records.
+    pub(crate) background_operations: ByOutcome,
     /// Queries that returned all that they were to.
     pub(crate) queries_complete: AtomicU64,
     /// Queries that were ended early, by their clients or by an error.
@@ -78,29 +107,188 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Counts a request.
-    pub(crate) fn count(&self, verb: Verb, of_batch: bool, outcome: Outcome) {
-        let counters = match (verb, of_batch) {
-            (Verb::Read, false) => &self.read,
-            (Verb::Write, false) => &self.write,
-            (Verb::Delete, false) => &self.delete,
-            (Verb::Read, true) => &self.batch_read,
-            (Verb::Write, true) => &self.batch_write,
-            (Verb::Delete, true) => &self.batch_delete,
+    /// Counts a request by the code of its answer.
+    pub(crate) fn count(&self, kind: RequestKind, of_batch: bool, code: u8) {
+        let counters = match (kind, of_batch) {
+            (RequestKind::Read, false) => &self.read,
+            (RequestKind::Write, false) => &self.write,
+            (RequestKind::Delete, false) => &self.delete,
+            (RequestKind::Function, false) => &self.function,
+            (RequestKind::Read, true) => &self.batch_read,
+            (RequestKind::Write, true) => &self.batch_write,
+            (RequestKind::Delete, true) => &self.batch_delete,
+            (RequestKind::Function, true) => &self.batch_function,
         };
-        counters.add(outcome);
+        counters.add(Outcome::of(code));
+        let refusals = match code {
+            result_code::GENERATION => &self.generation_refusals,
+            result_code::RECORD_TOO_BIG => &self.too_big_refusals,
+            _ => return,
+        };
+        refusals.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All counts by outcome, with the first words of their names.
-    pub(crate) fn by_outcome(&self) -> [(&'static str, &ByOutcome); 6] {
-        [
-            ("client_read", &self.read),
-            ("client_write", &self.write),
-            ("client_delete", &self.delete),
-            ("batch_sub_read", &self.batch_read),
-            ("batch_sub_write", &self.batch_write),
-            ("batch_sub_delete", &self.batch_delete),
-        ]
+    /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
+    /// counts; one that it does not count apart is an error.
+    pub(crate) fn by_outcome(&self) -> Vec<(String, u64)> {
+        const FOUND: &[Outcome] = &[Outcome::NotFound, Outcome::FilteredOut];
+        const FILTERED: &[Outcome] = &[Outcome::FilteredOut];
+        let all = [
+            ("client_read", "success", &self.read, FOUND),
+            ("client_write", "success", &self.write, FILTERED),
+            ("client_delete", "success", &self.delete, FOUND),
+            ("client_udf", "complete", &self.function, FILTERED),
+            ("batch_sub_read", "success", &self.batch_read, FOUND),
+            ("batch_sub_write", "success", &self.batch_write, FILTERED),
+            ("batch_sub_delete", "success", &self.batch_delete, FOUND),
+            ("batch_sub_udf", "complete", &self.batch_function, FILTERED),
+            (
+                "ops_sub_write",
+                "success",
+                &self.background_operations,
+                FILTERED,
+            ),
+        ];
+        let mut pairs = Vec::new();
+        for (kind, success, counts, apart) in all {
+            let not_found = match apart.contains(&Outcome::NotFound) {
+                true => 0,
+                false => counts.get(Outcome::NotFound),
+            };
+            pairs.push((format!("{kind}_{success}"), counts.get(Outcome::Success)));
+            let errors = counts.get(Outcome::Error) + not_found;
+            pairs.push((format!("{kind}_error"), errors));
+            pairs.push((format!("{kind}_timeout"), counts.get(Outcome::Timeout)));
+            for outcome in apart {
+                let word = match outcome {
+                    Outcome::NotFound => "not_found",
+                    _ => "filtered_out",
+                };
+                pairs.push((format!("{kind}_{word}"), counts.get(*outcome)));
+            }
+        }
+        pairs
+    }
+}
+
+/// What a query is counted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryKind {
+    /// It returns records and has to be done within a second or so.
+    Short,
+    /// It returns records.
+    Long,
+    /// It operates on records once its client is answered.
+    Background,
+}
+
+/// How a query ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryOutcome {
+    Complete,
+    /// By an error, or its client went away.
+    Error,
+    /// It took too long, if it was short; otherwise somebody ended it.
+    Ended,
+}
+
+/// Counts of queries by how they ended.
+#[derive(Debug, Default)]
+pub(crate) struct QueryCounters([[AtomicU64; 3]; 3]);
+
+impl QueryCounters {
+    pub(crate) fn add(&self, kind: QueryKind, outcome: QueryOutcome) {
+        let of_kind = self.0.get(kind as usize);
+        if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome as usize)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// All counts by Aerospike's names behind `pi_query` or `si_query`. No functions are run, so that
+    /// queries which call some have never been begun.
+    pub(crate) fn by_name(&self) -> Vec<(String, u64)> {
+        let mut pairs = Vec::new();
+        let kinds = ["short_basic", "long_basic", "ops_bg"];
+        for (kind, counts) in kinds.into_iter().zip(&self.0) {
+            let ended = match kind {
+                "short_basic" => "timeout",
+                _ => "abort",
+            };
+            for (word, count) in ["complete", "error", ended].into_iter().zip(counts) {
+                pairs.push((format!("{kind}_{word}"), count.load(Ordering::Relaxed)));
+            }
+        }
+        for kind in ["aggr", "udf_bg"] {
+            for word in ["complete", "error", "abort"] {
+                pairs.push((format!("{kind}_{word}"), 0));
+            }
+        }
+        pairs
+    }
+}
+
+/// Counts the query under way, once: as an error if nothing else is known when it is dropped.
+#[derive(Debug)]
+pub(crate) struct QueryCount<'c> {
+    pub(crate) counters: &'c QueryCounters,
+    pub(crate) kind: QueryKind,
+    pub(crate) outcome: QueryOutcome,
+}
+
+impl QueryCount<'_> {
+    /// Counts nothing.
+    pub(crate) fn forget(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for QueryCount<'_> {
+    fn drop(&mut self) {
+        self.counters.add(self.kind, self.outcome);
+    }
+}
+
+/// Counts of the node, over all namespaces.
+#[derive(Debug, Default)]
+pub(crate) struct NodeCounters {
+    pub(crate) batches_begun: AtomicU64,
+    pub(crate) batches_complete: AtomicU64,
+    pub(crate) batches_failed: AtomicU64,
+    pub(crate) batches_timed_out: AtomicU64,
+    /// Requests with info commands that were answered.
+    pub(crate) infos: AtomicU64,
+    /// What came and was no message.
+    pub(crate) malformed: AtomicU64,
+    /// Requests of clients that were refused before a namespace was known to count them for.
+    pub(crate) early_refusals: AtomicU64,
+    /// Connections that were closed since they were silent for too long.
+    pub(crate) idle_closes: AtomicU64,
+}
+
+impl NodeCounters {
+    /// How many batches have begun and not ended.
+    pub(crate) fn batches_under_way(&self) -> u64 {
+        let ended = [
+            &self.batches_complete,
+            &self.batches_failed,
+            &self.batches_timed_out,
+        ];
+        let ended: u64 = ended
+            .map(|count| count.load(Ordering::Relaxed))
+            .iter()
+            .sum();
+        let begun = self.batches_begun.load(Ordering::Relaxed);
+        begun.saturating_sub(ended)
+    }
+
+    /// Counts the end of a batch by the code of its last message.
+    pub(crate) fn end_batch(&self, code: u8) {
+        let counter = match code {
+            result_code::OK => &self.batches_complete,
+            result_code::TIMEOUT => &self.batches_timed_out,
+            _ => &self.batches_failed,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -172,18 +360,48 @@ mod tests {
     #[test]
     fn requests_are_counted_by_kind_and_outcome() {
         let counters = Counters::default();
-        counters.count(Verb::Read, false, Outcome::of(2));
-        counters.count(Verb::Write, true, Outcome::of(13));
-        let of = |name, outcome| {
-            let all = counters.by_outcome();
-            all.iter()
-                .find(|(it, _)| *it == name)
-                .unwrap()
-                .1
-                .get(outcome)
-        };
-        assert_eq!(of("client_read", Outcome::NotFound), 1);
-        assert_eq!(of("batch_sub_write", Outcome::Error), 1);
-        assert_eq!(of("client_write", Outcome::Error), 0);
+        counters.count(RequestKind::Read, false, result_code::NOT_FOUND);
+        counters.count(RequestKind::Write, true, result_code::RECORD_TOO_BIG);
+        counters.count(RequestKind::Write, false, result_code::GENERATION);
+        counters.count(RequestKind::Write, false, result_code::NOT_FOUND);
+        counters.count(RequestKind::Function, false, result_code::FILTERED_OUT);
+        let pairs = counters.by_outcome();
+        let of = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|it| it.1);
+        assert_eq!(of("client_read_not_found"), Some(1));
+        assert_eq!(of("batch_sub_write_error"), Some(1));
+        // A write of a record that must be there, and a wrong generation: Aerospike has no count of
+        // writes that found nothing.
+        assert_eq!(of("client_write_error"), Some(2));
+        assert_eq!(of("client_write_not_found"), None);
+        assert_eq!(of("client_udf_filtered_out"), Some(1));
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        assert_eq!(read(&counters.generation_refusals), 1);
+        assert_eq!(read(&counters.too_big_refusals), 1);
+    }
+
+    #[test]
+    fn a_query_is_counted_once_and_as_an_error_unless_its_end_is_known() {
+        let counters = QueryCounters::default();
+        for outcome in [QueryOutcome::Complete, QueryOutcome::Ended] {
+            let mut count = QueryCount {
+                counters: &counters,
+                kind: QueryKind::Short,
+                outcome: QueryOutcome::Error,
+            };
+            count.outcome = outcome;
+        }
+        counters.add(QueryKind::Long, QueryOutcome::Ended);
+        let pairs = counters.by_name();
+        let found: Vec<_> = pairs.iter().filter(|(_, count)| *count > 0).collect();
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "short_basic_complete",
+                "short_basic_timeout",
+                "long_basic_abort"
+            ]
+        );
+        assert_eq!(pairs.len(), 15);
     }
 }

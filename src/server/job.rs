@@ -131,6 +131,11 @@ impl Job {
         }
     }
 
+    /// How it ended; `None`: it has not.
+    pub(crate) fn end(&self) -> Option<End> {
+        self.ended().map(|(how, _)| how)
+    }
+
     fn ended(&self) -> Option<(End, Instant)> {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }

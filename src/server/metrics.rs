@@ -232,6 +232,10 @@ fn kind(key: &str) -> &'static str {
                 | "client_connections_opened"
                 | "client_connections_closed"
                 | "client_connections_refused"
+                | "fail_generation"
+                | "fail_record_too_big"
+                | "reaped_fds"
+                | "batch_index_initiate"
         );
     if grows { "counter" } else { "gauge" }
 }

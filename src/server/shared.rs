@@ -1,11 +1,11 @@
 //! What all connections share: the store, its namespaces with their counters, who this server is.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::counters::{Counters, Latency};
+use super::counters::{Counters, Latency, NodeCounters};
 use super::hold::{HeldRecords, HoldConfig};
 use super::index::{Builds, Elsewhere};
 use super::job::Jobs;
@@ -15,7 +15,7 @@ use super::served::ServedNamespace;
 use crate::record::KeyHash;
 use crate::{Error, Namespace, Result, Store};
 
-/// Limits of a server.
+/// The limits that a server starts with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) max_connections: usize,
@@ -35,6 +35,57 @@ impl Default for Limits {
     }
 }
 
+/// The limits of a running server; `set-config` changes them. Each is looked at alone.
+#[derive(Debug)]
+pub(crate) struct LiveLimits {
+    max_connections: AtomicUsize,
+    /// 0: connections may be silent as long as they like.
+    idle_timeout_ms: AtomicU64,
+    max_batch_rows: AtomicU32,
+}
+
+impl LiveLimits {
+    fn new(limits: Limits) -> Self {
+        let idle_ms = limits.idle_timeout.map_or(0, |limit| {
+            // A limit of less than a millisecond is still a limit.
+            limit.as_millis().clamp(1, u128::from(u64::MAX)) as u64
+        });
+        Self {
+            max_connections: limits.max_connections.into(),
+            idle_timeout_ms: idle_ms.into(),
+            max_batch_rows: limits.max_batch_rows.into(),
+        }
+    }
+
+    pub(crate) fn max_connections(&self) -> usize {
+        self.max_connections.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max_connections(&self, most: usize) {
+        self.max_connections.store(most, Ordering::Relaxed);
+    }
+
+    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+        let ms = self.idle_timeout_ms.load(Ordering::Relaxed);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
+    /// Sets how long a connection may be silent; 0: as long as it likes. Connections take it over
+    /// with their next request.
+    pub(crate) fn set_idle_timeout_ms(&self, ms: u64) {
+        self.idle_timeout_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The most rows of a batch; 0: as many as fit.
+    pub(crate) fn max_batch_rows(&self) -> u32 {
+        self.max_batch_rows.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_max_batch_rows(&self, most: u32) {
+        self.max_batch_rows.store(most, Ordering::Relaxed);
+    }
+}
+
 /// What all connections share.
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -46,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) cluster_key: u64,
     /// The port of the listener.
     pub(crate) port: u16,
-    pub(crate) limits: Limits,
+    pub(crate) limits: LiveLimits,
     pub(crate) started: Instant,
     pub(crate) connections: Connections,
     pub(crate) jobs: Jobs,
@@ -54,6 +105,7 @@ pub(crate) struct Shared {
     pub(crate) elsewhere: Elsewhere,
     pub(crate) modules: Modules,
     pub(crate) batches: Latency,
+    pub(crate) counters: NodeCounters,
     /// Memory for large messages.
     pub(crate) budget: MemoryBudget,
     /// No more requests are begun.
@@ -110,13 +162,14 @@ impl Shared {
             cluster_name,
             cluster_key: seed.rotate_left(17),
             port,
-            limits,
+            limits: LiveLimits::new(limits),
             started: Instant::now(),
             connections: Connections::default(),
             jobs: Jobs::default(),
             elsewhere: Elsewhere::default(),
             modules: Modules::default(),
             batches: Latency::default(),
+            counters: NodeCounters::default(),
             budget: MemoryBudget::default(),
             closing: AtomicBool::new(false),
         })

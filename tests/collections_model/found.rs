@@ -76,7 +76,7 @@ fn an_index_of_a_map_creates_nothing_below_a_step_that_does() {
 }
 
 #[test]
-fn an_interval_that_begins_with_a_wildcard_is_empty() {
+fn an_interval_may_begin_with_a_wildcard() {
     let range = |end: Value| (Some(Value::Wildcard), Some(end));
     let (begin, end) = range(false.into());
     let selector = ListSelector::ValueRange(begin, end);

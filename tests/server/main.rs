@@ -11,6 +11,7 @@ mod operations;
 mod queries;
 mod records;
 mod refused;
+mod statistics;
 
 #[path = "../server_client/mod.rs"]
 mod server_client;

@@ -158,6 +158,23 @@ fn packed_files_and_standard_input_are_sized_as_the_lines_in_them() {
     assert_eq!(plain.status.code(), Some(0));
 }
 
+#[test]
+fn an_empty_input_is_no_store_without_records_but_an_error() {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.flush().unwrap();
+    for (what, bytes) in [("nothing", vec![]), ("packed", packer.finish().unwrap())] {
+        let output = piped(&bytes);
+        assert_eq!(output.status.code(), Some(2), "{what}: {output:?}");
+        assert!(output.stdout.is_empty(), "{what}");
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains("standard input is empty"), "{what}: {told}");
+    }
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("saved.asb");
+    std::fs::write(&file, b"").unwrap();
+    assert!(refused(&[path(&file)]).contains("saved.asb is empty"));
+}
+
 /// Sizes what comes by standard input.
 fn piped(bytes: &[u8]) -> std::process::Output {
     let mut running = Command::new(env!("CARGO_BIN_EXE_spikelet"))

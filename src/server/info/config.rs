@@ -1,10 +1,12 @@
 //! How the server and its namespaces are kept.
 
+use std::str::FromStr;
+
 use super::{Answer, Ask, InfoError, Pairs};
 use crate::Durability;
 use crate::server::config::pending_limit;
 use crate::server::served::ServedNamespace;
-use crate::server::shared::Shared;
+use crate::server::shared::{LiveLimits, Shared};
 use spikelet_storage::Storage;
 
 /// `get-config:context=service|network|namespace|logging|security`.
@@ -32,26 +34,96 @@ pub(super) fn get(ask: &mut Ask<'_>) -> Answer {
     Ok(pairs.0)
 }
 
-/// Nothing can be changed while the server runs.
+/// A limit that can be changed while the server runs. All of them are of the context `service`.
+#[derive(Clone, Copy, Debug)]
+enum LimitChange {
+    BatchRows(u32),
+    IdleTimeoutMs(u64),
+    Connections(usize),
+}
+
+/// The names of what [`LimitChange`] changes.
+const CHANGEABLE: &str =
+    "batch-max-requests, proto-fd-idle-ms and proto-fd-max of the context service";
+
+impl LimitChange {
+    fn of(name: &str, value: &str) -> Result<Self, InfoError> {
+        match name {
+            "batch-max-requests" => number(name, value).map(Self::BatchRows),
+            "proto-fd-idle-ms" => number(name, value).map(Self::IdleTimeoutMs),
+            "proto-fd-max" => match number(name, value)? {
+                0 => Err(InfoError::parameter(
+                    "bad value: proto-fd-max=0 would leave nobody a connection",
+                )),
+                most => Ok(Self::Connections(most)),
+            },
+            _ => Err(fixed(name)),
+        }
+    }
+
+    fn apply(self, limits: &LiveLimits) {
+        match self {
+            Self::BatchRows(most) => limits.set_max_batch_rows(most),
+            Self::IdleTimeoutMs(ms) => limits.set_idle_timeout_ms(ms),
+            Self::Connections(most) => limits.set_max_connections(most),
+        }
+    }
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, InfoError> {
+    let wrong = |_| InfoError::parameter(format!("bad value: {name}={value} is no number"));
+    value.parse().map_err(wrong)
+}
+
+fn fixed(name: &str) -> InfoError {
+    InfoError::parameter(format!(
+        "bad parameter: {name} cannot be changed while the server runs, only {CHANGEABLE}; set it in the configuration and start again"
+    ))
+}
+
+/// `set-config:context=service;NAME=VALUE;..`. All is checked before the first is changed.
 pub(super) fn set(ask: &mut Ask<'_>) -> Answer {
-    let wanted = ask.parameters;
-    Err(InfoError::parameter(format!(
-        "bad parameter: {wanted} cannot be changed while the server runs"
-    )))
+    let pairs: Vec<(&str, &str)> = ask
+        .parameters
+        .split(';')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .filter(|(name, _)| !matches!(*name, "context" | "id" | "ns" | "namespace"))
+        .collect();
+    let [(first, _), ..] = pairs.as_slice() else {
+        return Err(InfoError::parameter(
+            "bad parameter: nothing is to be changed",
+        ));
+    };
+    match ask.parameter(&["context"]) {
+        Some("service") => {}
+        Some("namespace" | "network" | "logging" | "security") => return Err(fixed(first)),
+        _ => return Err(InfoError::parameter("bad context")),
+    }
+    let changes = pairs
+        .iter()
+        .map(|(name, value)| LimitChange::of(name, value));
+    let changes: Vec<LimitChange> = changes.collect::<Result<_, _>>()?;
+    for change in &changes {
+        change.apply(&ask.shared.limits);
+    }
+    let parameters = ask.parameters;
+    tracing::info!(parameters, "limits are changed");
+    Ok("ok".to_owned())
 }
 
 fn add_service_config(shared: &Shared, pairs: &mut Pairs) {
-    let idle = shared.limits.idle_timeout.unwrap_or_default();
+    let idle = shared.limits.idle_timeout().unwrap_or_default();
     // A batch runs on its connection's task. With 0 here, or nothing, `asrestore` would write record by record.
     pairs.add("batch-index-threads", 1);
-    pairs.add("batch-max-requests", shared.limits.max_batch_rows);
+    pairs.add("batch-max-requests", shared.limits.max_batch_rows());
     pairs.add(
         "cluster-name",
         shared.cluster_name.as_deref().unwrap_or("null"),
     );
     pairs.add("node-id", &shared.node);
     pairs.add("proto-fd-idle-ms", idle.as_millis());
-    pairs.add("proto-fd-max", shared.limits.max_connections);
+    pairs.add("proto-fd-max", shared.limits.max_connections());
     pairs.add("query-max-done", 100);
     pairs.add("query-threads-limit", 128);
     pairs.add("transaction-max-ms", 1000);

@@ -110,6 +110,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("namespaces", namespaces::names),
     ("node", identity::node),
     ("partition-generation", cluster::partition_generation),
+    ("partition-info", cluster::partition_info),
     ("partitions", cluster::partitions),
     ("peers-clear-alt", cluster::peers),
     ("peers-clear-std", cluster::peers),

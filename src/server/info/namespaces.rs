@@ -1,10 +1,9 @@
 //! What the server and its namespaces hold.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::config::{add_namespace_config, capacity_bytes};
 use super::{Answer, Ask, Pairs};
-use crate::server::counters::Outcome;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::Shared;
 
@@ -37,7 +36,10 @@ pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
         .map(|served| served.namespace.stats().records)
         .sum();
     let key = format!("{:X}", shared.cluster_key);
-    vec![
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counters = &shared.counters;
+    let uptime = shared.started.elapsed().as_secs();
+    let mut pairs = vec![
         ("failed_best_practices", "false".to_owned()),
         ("cluster_size", "1".to_owned()),
         ("cluster_key", key),
@@ -47,27 +49,64 @@ pub(crate) fn node_statistics(shared: &Shared) -> Vec<(&'static str, String)> {
         ("cluster_max_compatibility_id", "15".to_owned()),
         ("cluster_integrity", "true".to_owned()),
         ("cluster_is_member", "true".to_owned()),
-        ("cluster_clock_skew_ms", "0".to_owned()),
-        ("uptime", shared.started.elapsed().as_secs().to_string()),
-        ("objects", objects.to_string()),
-        ("tombstones", "0".to_owned()),
-        ("client_connections", open.to_string()),
-        ("client_connections_opened", opened.to_string()),
-        (
-            "client_connections_closed",
-            opened.saturating_sub(open).to_string(),
-        ),
-        (
-            "client_connections_refused",
-            connections.refused.load(Ordering::Relaxed).to_string(),
-        ),
+        ("cluster_duplicate_nodes", "null".to_owned()),
+        ("cluster_clock_skew_outliers", "null".to_owned()),
+        ("paxos_principal", shared.node.clone()),
         ("migrate_allowed", "true".to_owned()),
-        ("migrate_partitions_remaining", "0".to_owned()),
-        ("rw_in_progress", "0".to_owned()),
-        ("long_queries_active", shared.jobs.running().to_string()),
-        ("batch_index_complete", shared.batches.count().to_string()),
-        ("message_memory_bytes", shared.budget.taken().to_string()),
-    ]
+        // Of one thread: the batches under way, and no buffers, since answers go out by themselves.
+        (
+            "batch_index_queue",
+            format!("{}:0", counters.batches_under_way()),
+        ),
+    ];
+    let numbers = [
+        ("cluster_clock_skew_stop_writes_sec", 0),
+        ("cluster_clock_skew_ms", 0),
+        ("uptime", uptime),
+        ("time_since_rebalance", uptime),
+        ("objects", objects),
+        ("tombstones", 0),
+        ("info_queue", 0),
+        ("rw_in_progress", 0),
+        ("proxy_in_progress", 0),
+        ("tree_gc_queue", 0),
+        ("client_connections", open),
+        ("client_connections_opened", opened),
+        ("client_connections_closed", opened.saturating_sub(open)),
+        ("client_connections_refused", load(&connections.refused)),
+        ("heartbeat_connections", 0),
+        ("heartbeat_connections_opened", 0),
+        ("heartbeat_connections_closed", 0),
+        ("fabric_connections", 0),
+        ("fabric_connections_opened", 0),
+        ("fabric_connections_closed", 0),
+        ("heartbeat_received_self", 0),
+        ("heartbeat_received_foreign", 0),
+        ("reaped_fds", load(&counters.idle_closes)),
+        ("info_complete", load(&counters.infos)),
+        ("info_timeout", 0),
+        ("demarshal_error", load(&counters.malformed)),
+        ("early_tsvc_client_error", load(&counters.early_refusals)),
+        ("early_tsvc_from_proxy_error", 0),
+        ("early_tsvc_from_proxy_batch_sub_error", 0),
+        ("long_queries_active", shared.jobs.running() as u64),
+        ("batch_index_initiate", load(&counters.batches_begun)),
+        ("batch_index_complete", load(&counters.batches_complete)),
+        ("batch_index_error", load(&counters.batches_failed)),
+        ("batch_index_timeout", load(&counters.batches_timed_out)),
+        ("migrate_partitions_remaining", 0),
+        ("fabric_bulk_send_rate", 0),
+        ("fabric_bulk_recv_rate", 0),
+        ("fabric_ctrl_send_rate", 0),
+        ("fabric_ctrl_recv_rate", 0),
+        ("fabric_meta_send_rate", 0),
+        ("fabric_meta_recv_rate", 0),
+        ("fabric_rw_send_rate", 0),
+        ("fabric_rw_recv_rate", 0),
+        ("message_memory_bytes", shared.budget.taken() as u64),
+    ];
+    pairs.extend(numbers.map(|(key, value)| (key, value.to_string())));
+    pairs
 }
 
 /// What there is to say of a namespace, by Aerospike's names.
@@ -85,7 +124,8 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     let used_pct = percent(stats.live_bytes, capacity);
     let all_blocks = stats.used_blocks + stats.available_blocks;
     let avail_pct = percent(stats.available_blocks, all_blocks);
-    let load = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let counters = &served.counters;
     let mut pairs: Vec<(String, String)> = Vec::new();
     let mut add = |key: &str, value: String| pairs.push((key.to_owned(), value));
     for (key, value) in [
@@ -123,36 +163,69 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
         ("migrate_tx_partitions_remaining", 0),
         ("migrate_rx_partitions_remaining", 0),
         ("fail_key_busy", stats.key_busy),
-        (
-            "pi_query_long_basic_complete",
-            load(&served.counters.queries_complete),
-        ),
-        (
-            "pi_query_long_basic_abort",
-            load(&served.counters.queries_aborted),
-        ),
-        (
-            "pi_query_short_basic_complete",
-            load(&served.counters.short_queries_complete),
-        ),
-        (
-            "pi_query_short_basic_timeout",
-            load(&served.counters.short_queries_timed_out),
-        ),
-        (
-            "pi_query_short_basic_error",
-            load(&served.counters.short_queries_failed),
-        ),
+        ("client_tsvc_error", load(&counters.unexecuted)),
+        ("client_tsvc_timeout", 0),
+        ("fail_generation", load(&counters.generation_refusals)),
+        ("fail_record_too_big", load(&counters.too_big_refusals)),
     ] {
         add(key, value.to_string());
     }
-    for (verb, counts) in served.counters.by_outcome() {
-        for (outcome, word) in Outcome::ALL {
-            add(&format!("{verb}_{word}"), counts.get(outcome).to_string());
+    for key in OF_SEVERAL_NODES {
+        add(key, "0".to_owned());
+    }
+    for (key, count) in counters.by_outcome() {
+        add(&key, count.to_string());
+    }
+    for (index, queries) in [
+        ("pi_query", &counters.primary_queries),
+        ("si_query", &counters.index_queries),
+    ] {
+        for (key, count) in queries.by_name() {
+            add(&format!("{index}_{key}"), count.to_string());
         }
     }
     pairs
 }
+
+/// What only a cluster of several nodes counts, or Aerospike Enterprise: 0 on one node.
+const OF_SEVERAL_NODES: &[&str] = &[
+    "xdr_tombstones",
+    "xdr_bin_cemeteries",
+    "mrt_provisionals",
+    "auto_revived_partitions",
+    "smd_evict_void_time",
+    "nsup_xdr_key_busy",
+    "client_proxy_complete",
+    "client_proxy_error",
+    "client_proxy_timeout",
+    "batch_sub_proxy_complete",
+    "batch_sub_proxy_error",
+    "batch_sub_proxy_timeout",
+    "migrate_tx_instances",
+    "migrate_rx_instances",
+    "migrate_tx_partitions_active",
+    "migrate_rx_partitions_active",
+    "migrate_tx_partitions_initial",
+    "migrate_rx_partitions_initial",
+    "migrate_tx_partitions_lead_remaining",
+    "migrate_tx_partitions_imbalance",
+    "migrate_records_skipped",
+    "migrate_records_transmitted",
+    "migrate_record_retransmits",
+    "migrate_record_receives",
+    "migrate_signals_active",
+    "migrate_signals_remaining",
+    "migrate_fresh_partitions",
+    "appeals_tx_active",
+    "appeals_rx_active",
+    "appeals_tx_remaining",
+    "appeals_records_exonerated",
+    "nodes_quiesced",
+    "fail_xdr_forbidden",
+    "fail_xdr_key_busy",
+    "fail_client_lost_conflict",
+    "fail_xdr_lost_conflict",
+];
 
 pub(super) fn namespace(ask: &mut Ask<'_>) -> Answer {
     let name = ask.namespace_name().unwrap_or(ask.parameters);

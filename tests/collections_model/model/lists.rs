@@ -417,7 +417,12 @@ impl ListSelector {
             }
             Self::ValueRange(begin, end) => {
                 let first = begin.as_ref().map_or(0, |begin| content.below(begin));
-                let places = between(&content.values, begin.as_ref(), end.as_ref());
+                let places = between(
+                    &content.values,
+                    begin.as_ref(),
+                    end.as_ref(),
+                    content.sorted,
+                );
                 values_in_a_row(list, first, places)
             }
             Self::ValueList(wanted) => {

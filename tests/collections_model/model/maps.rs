@@ -255,7 +255,7 @@ impl MapSelector {
                 keys_in_a_row(&content, start, count)
             }
             Self::KeyRange(begin, end) => {
-                let places = between(&keys, begin.as_ref(), end.as_ref());
+                let places = between(&keys, begin.as_ref(), end.as_ref(), true);
                 let start = begin
                     .as_ref()
                     .map_or(0, |begin| super::reply::below(&keys, begin));
@@ -292,7 +292,12 @@ impl MapSelector {
             }
             Self::ValueRange(begin, end) => {
                 let first = begin.as_ref().map_or(0, |begin| content.below(begin)) as i64;
-                let mut places = between(&content.values, begin.as_ref(), end.as_ref());
+                let mut places = between(
+                    &content.values,
+                    begin.as_ref(),
+                    end.as_ref(),
+                    map.by_value_order(),
+                );
                 if map.by_value_order() {
                     places = in_value_order(&content, &places);
                 }

@@ -274,14 +274,20 @@ pub fn below(values: &[&Value], value: &Value) -> usize {
     values.iter().filter(|v| compare(v, value).is_lt()).count()
 }
 
-/// Those between two bounds: positions, ascending.
-pub fn between(values: &[&Value], begin: Option<&Value>, end: Option<&Value>) -> Vec<usize> {
+/// Those between two bounds: positions, ascending. Where the order is known, bounds that wildcards
+/// make equal have nothing between them.
+pub fn between(
+    values: &[&Value],
+    begin: Option<&Value>,
+    end: Option<&Value>,
+    searched: bool,
+) -> Vec<usize> {
     let within = |value: &Value| {
         begin.is_none_or(|begin| compare(value, begin).is_ge())
             && end.is_none_or(|end| compare(value, end).is_lt())
     };
-    // An interval that ends where or before it begins is empty.
     if let (Some(begin), Some(end)) = (begin, end)
+        && searched
         && compare(begin, end).is_ge()
     {
         return Vec::new();

@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     let bar = progress(
         "saving",
         wanted.map(|namespace| namespace.stats().records).sum(),
-        Unit::Number,
+        Unit::Count("records"),
     );
     options.cancel = Some(on_interrupt("what was written so far is removed")?);
     let summary = save(&store, &arguments.out, &options, &mut |records| {

@@ -227,7 +227,7 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
         return Err(refused);
     }
 
-    let bar = progress("loading", graph.edges.len() as u64, Unit::Number);
+    let bar = progress("loading", graph.edges.len() as u64, Unit::Count("edges"));
     let loaded = load(&adjacency, &graph, arguments.threads(), &bar)?;
     bar.finish_and_clear();
     let waits = store.namespace(NAMESPACE)?.stats().waits;
@@ -287,7 +287,7 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     let store = arguments.open(dir)?;
     let time = begun.elapsed();
     let namespace = store.namespace(NAMESPACE)?;
-    let bar = progress("checking", graph.edges.len() as u64, Unit::Number);
+    let bar = progress("checking", graph.edges.len() as u64, Unit::Count("edges"));
     let adjacency = Adjacency::new(namespace.clone(), arguments.shard_at)?;
     let checked = check(&adjacency, graph, arguments.threads(), &bar);
     bar.finish_and_clear();

@@ -29,6 +29,10 @@ impl std::str::FromStr for MonitorAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        const WRONG: &str = "give HOST or HOST:PORT, without http:// and without a path";
+        if text.contains(['/', '@', ' ', '\r', '\n']) {
+            return Err(format!("{text:?} is no host: {WRONG}"));
+        }
         let (host, port) = match text.rsplit_once(':') {
             // An address of version 6 without a port.
             Some((host, _)) if host.contains(':') && !host.ends_with(']') => (text, None),
@@ -41,8 +45,8 @@ impl std::str::FromStr for MonitorAddress {
                 .parse()
                 .map_err(|_| format!("{port:?} is no port: give HOST or HOST:PORT"))?,
         };
-        if host.is_empty() || host.contains(['/', '@', ' ', '\r', '\n']) {
-            return Err("give HOST or HOST:PORT, without http:// and without a path".to_owned());
+        if host.is_empty() {
+            return Err(WRONG.to_owned());
         }
         let is_bare = host.contains(':') && !host.starts_with('[');
         let host = if is_bare {

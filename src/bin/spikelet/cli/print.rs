@@ -1,8 +1,9 @@
 //! Standard output, notes and progress. What is printed is made by [`crate::report`].
 
+use std::fmt;
 use std::io::{self, Write as _};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 use serde::Serialize;
 
 use super::Failure;
@@ -57,29 +58,125 @@ pub(crate) fn note(text: &str) {
 /// What a progress bar counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
-    /// Records, edges, anything that is counted.
-    Number,
+    /// Things of this name, in the plural: records, edges.
+    Count(&'static str),
     /// Bytes, shown as KiB, MiB, GiB.
     Bytes,
     /// Rows of a measurement, which take much longer than records.
     Rows,
 }
 
+impl Unit {
+    /// Returns the parts of a bar behind its picture: what is done, how fast, and how long it takes.
+    fn template(self) -> String {
+        let parts = match self {
+            Self::Count(noun) => format!("{{human_pos}} of {{human_len}} {noun}, {{rate}}/s"),
+            Self::Bytes => {
+                "{binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}".to_owned()
+            }
+            Self::Rows => "{pos} of {len} rows, {elapsed} so far".to_owned(),
+        };
+        format!("{{msg:<10}} [{{bar:40}}] {parts}, {{left}} left")
+    }
+}
+
 /// Returns a progress bar on standard error, with what is done, how fast, and how long it will take.
 /// It draws nothing unless that is a terminal.
 pub(crate) fn progress(what: &'static str, total: u64, unit: Unit) -> ProgressBar {
-    let style = ProgressStyle::with_template(match unit {
-        Unit::Number => "{msg:<10} [{bar:40}] {human_pos} of {human_len}, {per_sec:.0}, {eta} left",
-        Unit::Bytes => {
-            "{msg:<10} [{bar:40}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left"
-        }
-        Unit::Rows => "{msg:<10} [{bar:40}] {pos} of {len} rows, {elapsed} so far, {eta} left",
-    });
+    // Of a fraction of a record nobody wants to know, and before the first one nothing is known.
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = write!(out, "{}", HumanCount(state.per_sec().round() as u64));
+    };
+    let left = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        let _ = match state.pos() {
+            0 => out.write_str("?"),
+            _ => write!(out, "{}", HumanDuration(state.eta())),
+        };
+    };
+    let style = ProgressStyle::with_template(&unit.template());
     let bar = ProgressBar::new(total).with_message(what);
     bar.set_style(
         style
             .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", rate)
+            .with_key("left", left)
             .progress_chars("=> "),
     );
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use indicatif::{ProgressDrawTarget, TermLike};
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    /// A terminal that keeps all that is written to it.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            200
+        }
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.0.lock().push_str(text);
+            Ok(())
+        }
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.0.lock().push_str(text);
+            Ok(())
+        }
+        fn clear_line(&self) -> io::Result<()> {
+            self.0.lock().clear();
+            Ok(())
+        }
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn progress_is_told_in_units_that_people_read() {
+        for (unit, done, expected) in [
+            (Unit::Count("edges"), 120_000, "120,000 of 289,003 edges, "),
+            (Unit::Bytes, 131_072, "128.00 KiB of 282.23 KiB, "),
+            (Unit::Rows, 3, "3 of 289003 rows, "),
+        ] {
+            let screen = Screen::default();
+            let bar = progress("loading", 289_003, unit);
+            bar.set_draw_target(ProgressDrawTarget::term_like(Box::new(screen.clone())));
+            bar.tick();
+            let begun = screen.0.lock().clone();
+            assert!(begun.contains("? left"), "{begun}");
+            bar.set_position(done);
+            bar.tick();
+            let told = screen.0.lock().clone();
+            assert!(told.contains(expected), "{told}");
+            assert!(told.contains(" left") && !told.contains("? left"), "{told}");
+            // Rates are whole numbers.
+            if let Some((_, rate)) = told.split_once("edges, ") {
+                let (rate, _) = rate.split_once("/s, ").unwrap();
+                assert!(
+                    rate.chars().all(|c| c.is_ascii_digit() || c == ','),
+                    "{told}"
+                );
+            }
+        }
+    }
 }

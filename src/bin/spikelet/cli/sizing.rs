@@ -190,7 +190,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     let mut bar = None;
     // Of a store records are counted, of files bytes; of standard input nothing tells how many.
     let unit = if source.is_dir() {
-        Unit::Number
+        Unit::Count("records")
     } else {
         Unit::Bytes
     };
@@ -258,7 +258,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
     };
     let mut bar = None;
     let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
-        bar.get_or_insert_with(|| progress("sizing", total, Unit::Number))
+        bar.get_or_insert_with(|| progress("sizing", total, Unit::Count("records")))
             .set_position(done);
     })?;
     if let Some(bar) = bar {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ Only records on which a writer has waited or was refused are listed: a record th
 )]
 pub(crate) struct TopArguments {
     /// The directory of a closed store.
-    #[arg(required_unless_present = "host", conflicts_with = "host")]
+    #[arg(conflicts_with = "host")]
     dir: Option<PathBuf>,
     /// Ask the monitor of a running program, on port 9146 unless one is given.
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -60,8 +60,15 @@ pub(crate) struct TopArguments {
 /// # Errors
 /// A directory without a store, or with one that is in use; a program that does not answer.
 pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
-    let Some(host) = &arguments.host else {
-        return of_closed(arguments);
+    let host = match (&arguments.host, &arguments.dir) {
+        (Some(host), _) => host,
+        (None, Some(dir)) => return of_closed(dir, arguments),
+        (None, None) => {
+            return Err(Failure::Input(
+                "give the DIR of a closed store, or --host HOST[:PORT] of a running program"
+                    .to_owned(),
+            ));
+        }
     };
     let stop = on_interrupt("ends")?;
     let source = format!("of {host}");
@@ -85,9 +92,8 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<Outcome, Failure> {
 }
 
 /// Shows what a closed store has kept.
-fn of_closed(arguments: &TopArguments) -> Result<Outcome, Failure> {
-    let dir = arguments.dir.clone().unwrap_or_default();
-    let opened = Store::builder().path(&dir).read_only(true).open();
+fn of_closed(dir: &Path, arguments: &TopArguments) -> Result<Outcome, Failure> {
+    let opened = Store::builder().path(dir).read_only(true).open();
     let store = opened.map_err(|error| match error {
         spikelet::Error::InUse {
             holder: StoreHolder::OtherProcess,

@@ -1,11 +1,13 @@
 //! `spikelet verify`: whether a store on disk is as it was written.
 
+use std::ops::ControlFlow;
+
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 use serde::Serialize;
-use spikelet::Store;
 use spikelet::shard::sharded_collections;
-use spikelet::storage::{OpeningStep, Verification};
+use spikelet::storage::{HotRecord, OpeningStep, Verification};
+use spikelet::{Key, OperateResult, Operation, Record, RecordSet, Set, Store, WritePolicy};
 
 use super::print::{Unit, emit_found, progress};
 use super::{Failure, Outcome, StoreArguments};
@@ -40,12 +42,16 @@ struct ShardsCheck {
 }
 
 impl ShardsCheck {
-    /// Collects what to report about all collections of a store.
-    fn of(store: &Store) -> spikelet::Result<Vec<Self>> {
+    /// Collects what to report about all collections of a store. `bar` counts the records.
+    fn of(store: &Store, bar: &ProgressBar) -> spikelet::Result<Vec<Self>> {
         let mut checks = Vec::new();
         for namespace in store.namespaces() {
             for set in namespace.sets() {
-                let found = sharded_collections(&namespace.set(&set.name)?)?;
+                let records = CountedScan {
+                    records: namespace.set(&set.name)?,
+                    bar,
+                };
+                let found = sharded_collections(&records)?;
                 checks.extend(found.iter().map(|found| {
                     Self {
                         namespace: namespace.name().to_owned(),
@@ -202,6 +208,38 @@ impl NamespaceCheck {
     }
 }
 
+/// A set whose scans move a bar on with each record.
+struct CountedScan<'b> {
+    records: Set,
+    bar: &'b ProgressBar,
+}
+
+impl RecordSet for CountedScan<'_> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> spikelet::Result<OperateResult> {
+        self.records.operate_on(policy, key, operations)
+    }
+
+    fn scan_each(&self, each: &mut dyn FnMut(spikelet::Result<Record>) -> ControlFlow<()>) {
+        self.records.scan_each(&mut |record| {
+            self.bar.inc(1);
+            each(record)
+        });
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.records.now_ms()
+    }
+
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
+        self.records.contention_on(key)
+    }
+}
+
 /// The bar of what is being done: the log is read twice, to build the index and to check each entry.
 #[derive(Default)]
 struct VerifyProgress(Mutex<Option<(OpeningStep, ProgressBar)>>);
@@ -256,7 +294,12 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
             .path(&arguments.dir)
             .read_only(true)
             .open()?;
-        ShardsCheck::of(&store)?
+        let namespaces = store.namespaces().into_iter();
+        let records = namespaces.map(|namespace| namespace.stats().records).sum();
+        let bar = progress("shards", records, Unit::Count("records"));
+        let checks = ShardsCheck::of(&store, &bar);
+        bar.finish_and_clear();
+        checks?
     };
     damaged |= shards.iter().any(|check| !check.missing.is_empty());
     let check = StoreCheck {
@@ -276,4 +319,28 @@ pub(crate) fn run(arguments: &StoreArguments) -> Result<Outcome, Failure> {
     } else {
         Outcome::Sound
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use spikelet::ShardedList;
+
+    use super::*;
+
+    #[test]
+    fn the_audit_of_shards_counts_every_record_it_looks_at() -> spikelet::Result<()> {
+        let store = Store::in_memory()?;
+        for key in ["a", "b", "c"] {
+            store.set("plain")?.put(key, [("n", 1)])?;
+        }
+        let list = ShardedList::new(&store, "feed", "bob", "by")?;
+        list.add(1)?;
+        list.shards().activate(4)?;
+        let namespaces = store.namespaces().into_iter();
+        let records: u64 = namespaces.map(|namespace| namespace.stats().records).sum();
+        let bar = ProgressBar::hidden();
+        assert!(ShardsCheck::of(&store, &bar)?.is_empty());
+        assert_eq!((bar.position(), records), (8, 8));
+        Ok(())
+    }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Phase {
     pub(crate) p999_us: Option<f64>,
     /// The longest latency.
     pub(crate) max_us: Option<f64>,
+    /// The mean latency.
+    pub(crate) mean_us: Option<f64>,
 }
 
 impl Activation {
@@ -145,6 +147,8 @@ fn phase<'w>(
         p99_us: at(0.99),
         p999_us: at(0.999),
         max_us: latencies.iter().max().map(|nanos| *nanos as f64 / 1e3),
+        mean_us: (!latencies.is_empty())
+            .then(|| latencies.iter().sum::<u64>() as f64 / latencies.len() as f64 / 1e3),
     }
 }
 

@@ -79,6 +79,32 @@ fn interruption_verdict(cut: Interruption) -> Verdict {
     }
 }
 
+/// Returns what to say about a condition that is not met: the first row that fails, with its phases.
+fn failing(judged: &ConditionResult, first: &Row, of_rows: usize) -> String {
+    let number = judged.rows.first();
+    let phases: Vec<&str> = judged
+        .phases
+        .iter()
+        .filter(|failed| Some(&failed.row) == number)
+        .map(|failed| failed.phase.as_str())
+        .collect();
+    let when = match phases.as_slice() {
+        [] => String::new(),
+        phases => format!(", {} the activation", phases.join(" and ")),
+    };
+    let row = format!(
+        "in {} of {of_rows} rows, the first of them {}, shards {}{when}",
+        judged.rows.len(),
+        load(first),
+        shards_over_time(first),
+    );
+    if judged.is_untested {
+        format!("not tested {row}: too few writes for the percentile, lengthen --duration")
+    } else {
+        format!("not as wanted {row}")
+    }
+}
+
 impl Run {
     /// Builds the report with its pictures, for a page.
     #[must_use]
@@ -316,33 +342,10 @@ impl Run {
                 Demand::Threshold => judged.condition.to_string(),
             };
             let first = judged.rows.first().and_then(|row| rows.get(*row));
-            let is_untested = |row: &&Row| judged.condition.is_untested(row);
-            let sentence = match first {
-                None => format!("as wanted in all {} rows", rows.len()),
-                Some(row)
-                    if judged
-                        .rows
-                        .iter()
-                        .filter_map(|row| rows.get(*row))
-                        .all(is_untested) =>
-                {
-                    format!(
-                        "not tested in {} of {} rows, the first of them {}, shards {}: too few writes for the percentile, lengthen \
-                     --duration",
-                        judged.rows.len(),
-                        rows.len(),
-                        load(row),
-                        row.shards
-                    )
-                }
-                Some(row) => format!(
-                    "not as wanted in {} of {} rows, the first of them {}, shards {}",
-                    judged.rows.len(),
-                    rows.len(),
-                    load(row),
-                    row.shards
-                ),
-            };
+            let sentence = first.map_or_else(
+                || format!("as wanted in all {} rows", rows.len()),
+                |first| failing(judged, first, rows.len()),
+            );
             Verdict {
                 level,
                 word: word.to_owned(),

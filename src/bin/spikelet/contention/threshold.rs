@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+use self::Figure::{Known, NotAbove};
+use super::activation::Phase;
 use super::format::micros_as_shown;
 use super::row::Row;
 
@@ -135,45 +137,108 @@ impl fmt::Display for Condition {
 }
 
 impl Condition {
-    /// Returns the row's value of the metric. Times only where something was acknowledged, and as
-    /// the table shows them: a histogram answers with the upper edge of a bucket.
-    fn value(&self, row: &Row) -> Option<f64> {
-        let is_known = |micros: f64| row.acked > 0 && micros.is_finite();
-        let time = |micros: f64| is_known(micros).then(|| micros_as_shown(micros));
+    /// Returns what is known of the metric for a row or phase. Times are compared as the table shows
+    /// them: a histogram answers with the upper edge of a bucket.
+    fn figure(&self, judged: Judged<'_>) -> Figure {
+        let Judged { row, phase } = judged;
         match self.metric {
-            Metric::BusyShare => Some(row.key_busy_share),
-            Metric::Busy => Some(row.key_busy as f64),
-            Metric::P50 => time(row.p50_us),
-            Metric::P99 => time(row.p99_us),
-            Metric::P999 => time(row.p999_us),
-            Metric::Max => time(row.max_us),
-            Metric::Mean => time(row.mean_us),
-            Metric::Goodput => Some(row.goodput_per_s),
-            Metric::Lost => Some(row.lost as f64),
-            Metric::Duplicates => Some(row.duplicates as f64),
-            Metric::Invisible => Some(row.invisible as f64),
-            Metric::Errors => Some(row.errors.values().sum::<u64>() as f64),
+            Metric::BusyShare => {
+                Known(phase.map_or(row.key_busy_share, |phase| phase.key_busy_share))
+            }
+            Metric::Busy => Known(phase.map_or(row.key_busy, |phase| phase.key_busy) as f64),
+            Metric::Goodput => Known(phase.map_or(row.goodput_per_s, |phase| phase.goodput_per_s)),
+            Metric::P50 | Metric::P99 | Metric::P999 | Metric::Max | Metric::Mean => {
+                self.time(judged)
+            }
+            Metric::Lost => Known(row.lost as f64),
+            Metric::Duplicates => Known(row.duplicates as f64),
+            Metric::Invisible => Known(row.invisible as f64),
+            Metric::Errors => Known(row.errors.values().sum::<u64>() as f64),
         }
     }
 
-    /// Returns whether the row has too few writes for the condition's percentile.
-    #[must_use]
-    pub(crate) fn is_untested(&self, row: &Row) -> bool {
-        row.acked > 0 && self.value(row).is_none()
+    /// Returns what is known of a latency. A phase may be too short for a percentile, and no longer
+    /// run makes it longer: its longest write bounds what is not known.
+    fn time(&self, Judged { row, phase }: Judged<'_>) -> Figure {
+        let of_row = |micros: f64| (row.acked > 0 && micros.is_finite()).then_some(micros);
+        let known = match (self.metric, phase) {
+            (Metric::P50, None) => of_row(row.p50_us),
+            (Metric::P99, None) => of_row(row.p99_us),
+            (Metric::P999, None) => of_row(row.p999_us),
+            (Metric::Mean, None) => of_row(row.mean_us),
+            (_, None) => of_row(row.max_us),
+            (Metric::P50, Some(phase)) => phase.p50_us,
+            (Metric::P99, Some(phase)) => phase.p99_us,
+            (Metric::P999, Some(phase)) => phase.p999_us,
+            (Metric::Mean, Some(phase)) => phase.mean_us,
+            (_, Some(phase)) => phase.max_us,
+        };
+        match (known, phase.and_then(|phase| phase.max_us)) {
+            (Some(micros), _) => Known(micros_as_shown(micros)),
+            (None, Some(max)) => NotAbove(micros_as_shown(max)),
+            (None, None) => Figure::Unknown,
+        }
     }
 
-    /// Returns whether the condition holds for the row. Conditions on times do not hold where
-    /// nothing was acknowledged, or too little for the percentile.
-    #[must_use]
-    pub(crate) fn holds(&self, row: &Row) -> bool {
-        self.value(row).is_some_and(|value| match self.comparison {
-            Comparison::Less => value < self.limit,
-            Comparison::AtMost => value <= self.limit,
-            Comparison::Greater => value > self.limit,
-            Comparison::AtLeast => value >= self.limit,
-            Comparison::Equal => value == self.limit,
-            Comparison::Unequal => value != self.limit,
-        })
+    /// Returns whether the condition holds; `None` where nothing was acknowledged, or too little to
+    /// tell.
+    fn holds(&self, judged: Judged<'_>) -> Option<bool> {
+        let limit = self.limit;
+        match (self.figure(judged), self.comparison) {
+            (Known(value), Comparison::Less) => Some(value < limit),
+            (Known(value), Comparison::AtMost) => Some(value <= limit),
+            (Known(value), Comparison::Greater) => Some(value > limit),
+            (Known(value), Comparison::AtLeast) => Some(value >= limit),
+            (Known(value), Comparison::Equal) => Some(value == limit),
+            (Known(value), Comparison::Unequal) => Some(value != limit),
+            (NotAbove(most), Comparison::Less) => (most < limit).then_some(true),
+            (NotAbove(most), Comparison::AtMost) => (most <= limit).then_some(true),
+            (NotAbove(most), Comparison::Greater) => (most <= limit).then_some(false),
+            (NotAbove(most), Comparison::AtLeast) => (most < limit).then_some(false),
+            (NotAbove(_), Comparison::Equal | Comparison::Unequal) | (Figure::Unknown, _) => None,
+        }
+    }
+}
+
+/// What is known of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Figure {
+    Known(f64),
+    /// The figure itself is not known, but that it is not above this.
+    NotAbove(f64),
+    Unknown,
+}
+
+/// A row, or a phase of one whose shards were activated while it ran.
+#[derive(Clone, Copy, Debug)]
+struct Judged<'r> {
+    row: &'r Row,
+    phase: Option<&'r Phase>,
+}
+
+impl<'r> Judged<'r> {
+    /// Returns what is judged of a row: the row; or its phases in which writes were wanted, since
+    /// figures of all of them together belong to none.
+    fn of(row: &'r Row, metric: Metric) -> Vec<Self> {
+        let is_of_row = matches!(
+            metric,
+            Metric::Lost | Metric::Duplicates | Metric::Invisible | Metric::Errors
+        );
+        let phases = row.phases.iter().filter(|phase| phase.offered > 0);
+        let phases: Vec<Self> = phases
+            .map(|phase| Self {
+                row,
+                phase: Some(phase),
+            })
+            .collect();
+        if is_of_row || phases.is_empty() {
+            return vec![Self { row, phase: None }];
+        }
+        phases
+    }
+
+    fn acked(self) -> u64 {
+        self.phase.map_or(self.row.acked, |phase| phase.acked)
     }
 }
 
@@ -199,26 +264,56 @@ pub(crate) struct ConditionResult {
     pub(crate) passes: bool,
     /// The rows that do not, by number.
     pub(crate) rows: Vec<usize>,
+    /// Their phases that do not, where rows have phases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) phases: Vec<FailedPhase>,
+    /// Whether all that fails has too few writes to tell.
+    #[serde(skip)]
+    pub(crate) is_untested: bool,
+}
+
+/// A phase of a row that is not as wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct FailedPhase {
+    /// The row, by number.
+    pub(crate) row: usize,
+    /// `before`, `during` or `after`.
+    pub(crate) phase: String,
 }
 
 fn as_text<S: Serializer>(condition: &Condition, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(condition)
 }
 
-/// Judges all rows by a condition.
+/// Judges all rows by a condition; those that were activated while they ran by their phases.
 pub(super) fn judge(condition: &Condition, demand: Demand, rows: &[&Row]) -> ConditionResult {
-    // A row in which nothing was acknowledged, or too little, has no figures to be content with.
-    let is_untested = |row: &Row| row.acked == 0 || condition.is_untested(row);
-    let fails = |row: &Row| is_untested(row) || condition.holds(row) == (demand == Demand::FailIf);
-    let failing: Vec<usize> = (0..rows.len())
-        .filter(|place| rows.get(*place).is_some_and(|row| fails(row)))
-        .collect();
-    ConditionResult {
+    let mut result = ConditionResult {
         condition: condition.clone(),
         demand,
-        passes: failing.is_empty(),
-        rows: failing,
+        passes: true,
+        rows: Vec::new(),
+        phases: Vec::new(),
+        is_untested: true,
+    };
+    for (number, row) in rows.iter().enumerate() {
+        for judged in Judged::of(row, condition.metric) {
+            // Where nothing was acknowledged, or too little, no figure contents anybody.
+            let holds = condition.holds(judged).filter(|_| judged.acked() > 0);
+            if holds == Some(demand == Demand::Threshold) {
+                continue;
+            }
+            result.passes = false;
+            result.is_untested &= holds.is_none() && judged.acked() > 0;
+            if result.rows.last() != Some(&number) {
+                result.rows.push(number);
+            }
+            result.phases.extend(judged.phase.map(|phase| FailedPhase {
+                row: number,
+                phase: phase.name.clone(),
+            }));
+        }
     }
+    result
 }
 
 #[cfg(test)]
@@ -289,7 +384,11 @@ mod tests {
             ("lost!=0", false),
         ] {
             let condition: Condition = text.parse().unwrap();
-            assert_eq!(condition.holds(&row), holds, "{text}");
+            let whole = Judged {
+                row: &row,
+                phase: None,
+            };
+            assert_eq!(condition.holds(whole), Some(holds), "{text}");
             let failed_if = judge(&condition, Demand::FailIf, &[&row]);
             assert_eq!(
                 (failed_if.passes, failed_if.rows.len()),
@@ -306,7 +405,77 @@ mod tests {
             p99_us: 0.0,
             ..measure(&open(10.0, 1, |_| {})).unwrap().row
         };
-        assert!(!"p99<30ms".parse::<Condition>().unwrap().holds(&row));
+        let condition: Condition = "p99<30ms".parse().unwrap();
+        let whole = Judged {
+            row: &row,
+            phase: None,
+        };
+        assert_eq!(condition.holds(whole), None);
+    }
+
+    #[test]
+    fn an_activated_row_is_judged_by_its_phases() {
+        let phase = |name: &str, acked: u64, key_busy: u64, p99_us: Option<f64>| Phase {
+            name: name.to_owned(),
+            seconds: 1.0,
+            offered: acked + key_busy,
+            acked,
+            key_busy,
+            key_busy_share: key_busy as f64 / (acked + key_busy).max(1) as f64,
+            goodput_per_s: acked as f64,
+            p50_us: Some(8_000.0),
+            p99_us,
+            p999_us: None,
+            max_us: (acked > 0).then_some(25_000.0),
+            mean_us: Some(9_000.0),
+        };
+        let row = Row {
+            p99_us: 170_000.0,
+            key_busy_share: 0.4,
+            phases: vec![
+                phase("before", 300, 200, Some(170_000.0)),
+                // Too few for a percentile, but the longest is known.
+                phase("during", 20, 0, None),
+                phase("after", 500, 0, Some(20_000.0)),
+            ],
+            ..measure(&open(10.0, 1, |_| {})).unwrap().row
+        };
+        for (text, failing) in [
+            ("key_busy==0", &["before"][..]),
+            ("p99<30ms", &["before"]),
+            ("p99<=25ms", &["before"]),
+            ("p99<24ms", &["before", "during"]),
+            ("mean<10ms", &[]),
+            ("goodput>=300", &["during"]),
+            ("lost==0", &[]),
+        ] {
+            let judged = judge(&text.parse().unwrap(), Demand::Threshold, &[&row]);
+            let phases: Vec<_> = judged.phases.iter().map(|it| it.phase.as_str()).collect();
+            assert_eq!(phases, failing, "{text}");
+            assert_eq!(judged.passes, failing.is_empty(), "{text}");
+            assert_eq!(
+                judged.rows.len(),
+                usize::from(!failing.is_empty()),
+                "{text}"
+            );
+        }
+        let judge_if =
+            |text: &str, row: &Row| judge(&text.parse().unwrap(), Demand::FailIf, &[row]);
+        let found = judge_if("p99>30ms", &row);
+        assert_eq!(
+            found.phases.len(),
+            1,
+            "only before the activation: {found:?}"
+        );
+        // A phase in which nobody wanted to write has nothing to be judged by, one in which nothing
+        // was acknowledged fails.
+        let with_during = |during| Row {
+            phases: vec![during, phase("after", 500, 0, Some(20_000.0))],
+            ..row.clone()
+        };
+        assert!(judge_if("p99>30ms", &with_during(phase("during", 0, 0, None))).passes);
+        let refused = judge_if("p99>30ms", &with_during(phase("during", 0, 9, None)));
+        assert!(!refused.passes && !refused.is_untested, "{refused:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::SizingError;
+use super::{SizingError, shown};
 
 /// What is read at once.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -36,14 +36,24 @@ pub(super) struct Input {
 
 impl Input {
     /// Opens a file, or standard input (`-`). Gzip and zstd are recognised by their first bytes, not by names.
+    ///
+    /// # Errors
+    /// [`SizingError::Empty`] for an input without a byte.
     pub(super) fn open(path: &Path) -> Result<Self, SizingError> {
         let failed = SizingError::read(path);
-        if path.as_os_str() == STDIN {
-            return Self::new(Box::new(io::stdin()), 0).map_err(failed);
+        let input = if path.as_os_str() == STDIN {
+            Self::new(Box::new(io::stdin()), 0)
+        } else {
+            let file = File::open(path).map_err(&failed)?;
+            let length = file.metadata().map_err(&failed)?.len();
+            Self::new(Box::new(file), length)
+        };
+        let mut input = input.map_err(&failed)?;
+        // A pipe whose writer failed would look like a store without records.
+        if input.fill_buf().map_err(&failed)?.is_empty() {
+            return Err(SizingError::Empty(shown(path)));
         }
-        let file = File::open(path).map_err(&failed)?;
-        let length = file.metadata().map_err(&failed)?.len();
-        Self::new(Box::new(file), length).map_err(failed)
+        Ok(input)
     }
 
     fn new(packed: Box<dyn Read>, length: u64) -> io::Result<Self> {

@@ -39,6 +39,9 @@ pub(crate) enum SizingError {
         /// Why.
         source: io::Error,
     },
+    /// There is not a byte to size.
+    #[error("{0} is empty: neither a backup nor JSON lines")]
+    Empty(String),
     /// A file is not what it should be.
     #[error("{}:{line}: {what}", path.display())]
     Malformed {
