@@ -9,3 +9,4 @@ mod operations;
 mod program;
 mod records;
 mod sharded;
+mod sizing;
