@@ -126,10 +126,6 @@ pub(crate) struct Settings {
 
 /// What rows against a cluster have in common.
 #[derive(Clone, Debug, PartialEq)]
-#[cfg_attr(
-    not(feature = "cluster"),
-    expect(dead_code, reason = "a build without clusters makes none")
-)]
 pub(crate) struct ClusterSettings {
     /// Where, as the report says it: host, namespace and set.
     pub(crate) place: String,
