@@ -27,6 +27,7 @@ pub struct ClusterBuilder {
     connect_timeout: Duration,
     read_retries: usize,
     alternate_addresses: bool,
+    error_rate_max: Option<usize>,
 }
 
 /// Without the password.
@@ -51,6 +52,7 @@ impl ClusterBuilder {
             connect_timeout: Duration::from_secs(1),
             read_retries: READ_RETRIES,
             alternate_addresses: false,
+            error_rate_max: None,
         }
     }
 
@@ -96,6 +98,14 @@ impl ClusterBuilder {
         self
     }
 
+    /// Sets after how many errors of a node in a second, `KEY_BUSY` among them, the client refuses calls to it for a while
+    /// without sending them; 0: never. Default: the client's, 100.
+    #[must_use]
+    pub const fn error_rate_max(mut self, errors: usize) -> Self {
+        self.error_rate_max = Some(errors);
+        self
+    }
+
     /// Connects to the cluster and learns its nodes.
     ///
     /// # Errors
@@ -111,6 +121,9 @@ impl ClusterBuilder {
         policy.connect_timeout = u32::try_from(self.connect_timeout.as_millis())
             .unwrap_or(u32::MAX)
             .max(1);
+        if let Some(errors) = self.error_rate_max {
+            policy.max_error_rate = errors;
+        }
         if let Some((user, password)) = &self.login {
             policy.auth_mode = AuthMode::Internal(user.clone(), password.clone());
         }

@@ -2,7 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use aerospike::{self as theirs, PartitionFilter};
 
@@ -10,15 +11,17 @@ use super::results;
 use super::scan;
 use super::set::ClusterSet;
 use super::{operation, policy};
-use crate::expressions::{ExpReadFlags, list_bin, lists, map_bin, maps, record_size};
+use crate::expressions::{ExpReadFlags, bin_exists, list_bin, lists, map_bin, maps, record_size};
 use crate::operations::exp::read;
 use crate::record::Metadata;
 use crate::{Digest, Key, ListReturnType, MapReturnType, Operation, Result, Value, WritePolicy};
 
 /// So many elements of a collection are read to learn what one takes.
 const SAMPLED_ELEMENTS: i64 = 8;
-/// For each bin: the size of a list, the size of a map, and elements of either.
-const READS_PER_BIN: usize = 4;
+/// For each bin: whether the record has it, the size of a list, the size of a map, and elements of either.
+const READS_PER_BIN: usize = 5;
+/// The most bins that a record is asked for.
+const BINS_MAX: usize = 32;
 
 /// What a record takes, by what the server says of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,43 +68,75 @@ impl ClusterSet {
     }
 
     /// Measures the records of a partition without fetching them: their size by the server's expression `record_size`, and for
-    /// each of `bins` that holds a list or map how many elements it has, with up to 8 of them. Two small messages a record.
+    /// each of `bins` that holds a list or map how many elements it has, with up to 8 of them. `records_per_second` limits
+    /// both the scan that finds the records and the calls that measure them, one for each record.
+    ///
+    /// No expression tells the names of a record's bins. A record that has none of `bins` is fetched, and the names of its bins
+    /// are added, up to 32 in all. So it is at most a few records that are fetched.
+    ///
     /// Needs servers from version 7.0 on: see [`Cluster::tells_record_sizes`](super::Cluster::tells_record_sizes).
     pub fn measure_partition(
         &self,
         partition: u16,
         records_per_second: Option<u32>,
-        bins: &[String],
+        bins: &mut Vec<String>,
         each: &mut dyn FnMut(Result<MeasuredRecord>) -> ControlFlow<()>,
     ) {
         let partition = PartitionFilter::by_id(partition.into());
-        let reads = reads_of(bins);
+        // The scan is over before the first call, so that slow calls hold no scan open.
+        let mut found = Vec::new();
         let scanned = self.scanned(records_per_second);
-        let ended = scanned.run(partition, false, &mut |record| {
-            match record.and_then(|record| self.measure(record, bins, &reads)) {
-                // It is gone since.
-                Err(crate::Error::NotFound { .. }) => ControlFlow::Continue(()),
-                measured => each(measured),
-            }
+        let mut ended = scanned.run(partition, false, &mut |record| {
+            found.push(record);
+            ControlFlow::Continue(())
         });
+        let mut pace = Pace::new(records_per_second);
+        for record in found {
+            match record.and_then(|record| self.measure(&record, bins, &mut pace)) {
+                // It is gone since.
+                Err(crate::Error::NotFound { .. }) => {}
+                measured => {
+                    if each(measured).is_break() {
+                        ended = Ok(());
+                        break;
+                    }
+                }
+            }
+        }
         if let Err(error) = ended {
             // Why it ended is known to `each`.
             let _: ControlFlow<()> = each(Err(error));
         }
     }
 
+    /// Measures a record by the bins that are known, and learns its bins where it has none of these.
     fn measure(
         &self,
-        record: theirs::Record,
-        bins: &[String],
-        reads: &[Operation],
+        record: &theirs::Record,
+        bins: &mut Vec<String>,
+        pace: &mut Pace,
     ) -> Result<MeasuredRecord> {
-        let metadata = scan::metadata_of(&record);
         let key = record
             .key
+            .as_ref()
             .ok_or_else(|| super::link::failed("a server sent a record without its digest"))?;
-        let digest = Digest::new(key.digest());
-        let user_key = scan::key_of(&key);
+        pace.wait();
+        let (measured, has_any) = self.measure_known(record, key, bins)?;
+        if has_any || bins.len() >= BINS_MAX {
+            return Ok(measured);
+        }
+        pace.wait();
+        let fetch = [crate::operations::get()];
+        let mut names: Vec<String> = self.call(key, &fetch)?.bins.into_keys().collect();
+        names.sort_unstable();
+        names.truncate(BINS_MAX - bins.len());
+        bins.append(&mut names);
+        pace.wait();
+        Ok(self.measure_known(record, key, bins)?.0)
+    }
+
+    /// Makes a call that only reads.
+    fn call(&self, key: &theirs::Key, reads: &[Operation]) -> Result<theirs::Record> {
         let base = WritePolicy::default();
         let sent_policy = policy::single(&base, false, self.link.read_retries)?;
         let mut sent = Vec::with_capacity(reads.len());
@@ -109,19 +144,37 @@ impl ClusterSet {
             sent.push(operation::encode(read)?);
         }
         let client = Arc::clone(&self.link.client);
+        let key = key.clone();
         let started = Instant::now();
         let answer = self
             .link
             .wait(async move { client.operate(&sent_policy, &key, &sent).await })?;
-        let answer =
-            answer.map_err(|error| self.failed_call(&base, reads, started).error(&error))?;
-        let answer = results::decode(answer, reads, false)?;
+        answer.map_err(|error| self.failed_call(&base, reads, started).error(&error))
+    }
+
+    /// Measures a record by these bins. Returns whether it has any of them, too.
+    fn measure_known(
+        &self,
+        record: &theirs::Record,
+        key: &theirs::Key,
+        bins: &[String],
+    ) -> Result<(MeasuredRecord, bool)> {
+        let metadata = scan::metadata_of(record);
+        let digest = Digest::new(key.digest());
+        let user_key = scan::key_of(key);
+        let reads = reads_of(bins);
+        let answer = results::decode(self.call(key, &reads)?, &reads, false)?;
+        let has = |at: usize| {
+            let exists = answer.value(1 + at * READS_PER_BIN);
+            matches!(exists, Some(Value::Bool(true) | Value::Int(1)))
+        };
+        let has_any = (0..bins.len()).any(has);
         let number = |at: usize| match answer.value(at) {
             Some(Value::Int(number)) => u64::try_from(*number).ok(),
             _ => None,
         };
         let collection = |(at, bin): (usize, &String)| {
-            let first = 1 + at * READS_PER_BIN;
+            let first = 2 + at * READS_PER_BIN;
             let (list, map) = (number(first), number(first + 1));
             let (count, is_map, elements) = match (list, map) {
                 (Some(count), _) => (count, false, answer.value(first + 2)),
@@ -138,13 +191,38 @@ impl ClusterSet {
                 },
             })
         };
-        Ok(MeasuredRecord {
+        let measured = MeasuredRecord {
             key: user_key,
             digest,
             metadata,
             bytes: number(0).unwrap_or_default(),
             collections: bins.iter().enumerate().filter_map(collection).collect(),
-        })
+        };
+        Ok((measured, has_any))
+    }
+}
+
+/// Keeps calls to a rate.
+struct Pace {
+    interval: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    fn new(per_second: Option<u32>) -> Self {
+        let interval =
+            per_second.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
+        Self {
+            interval,
+            next: Instant::now(),
+        }
+    }
+
+    /// Waits until the next call may be made.
+    fn wait(&mut self) {
+        let now = Instant::now();
+        thread::sleep(self.next.saturating_duration_since(now));
+        self.next = self.next.max(now) + self.interval;
     }
 }
 
@@ -157,6 +235,7 @@ fn reads_of(bins: &[String]) -> Vec<Operation> {
         let (list, map) = (|| list_bin(bin), || map_bin(bin));
         let of_list = lists::get_by_index_range_count(values, 0, SAMPLED_ELEMENTS, list(), &[]);
         let of_map = maps::get_by_index_range_count(entries, 0, SAMPLED_ELEMENTS, map(), &[]);
+        reads.push(read("has", bin_exists(bin), flags));
         reads.push(read("count", lists::size(list(), &[]), flags));
         reads.push(read("count", maps::size(map(), &[]), flags));
         reads.push(read("some", of_list, flags));

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod common;
+mod contention;
 mod killed;
 mod operations;
 mod program;
 mod records;
 mod sharded;
+mod sizing;

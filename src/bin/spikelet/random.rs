@@ -1,8 +1,10 @@
 //! Random numbers that a seed repeats, on every machine: SplitMix64, which is plenty for graphs,
 //! samples and arrivals.
 
+use serde::{Deserialize, Serialize};
+
 /// The next number is a fixed function of the seed and of how many came before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Random(u64);
 
 impl Random {

@@ -1,5 +1,7 @@
 //! `spikelet contention`: writers on hot keys, and what becomes of their writes.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod places;
 mod values;
 
@@ -18,7 +20,7 @@ use super::print::{Unit, emit, note, progress};
 use super::{Failure, Outcome};
 use crate::contention::{
     Baseline, Case, Condition, Criteria, HarnessError, Hold, Interruption, Layout, Load,
-    Measurement, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
+    Measurement, Place, Run, SCHEMA_VERSION, Settings, Spread, Write, check_stored, measure_until,
     write_histograms,
 };
 
@@ -62,13 +64,16 @@ pub(crate) struct ContentionArguments {
         allow_negative_numbers = true,
         value_parser = count
     )]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     limit: usize,
     /// Hold a record this long after each edit, as if a replica were waited for: simulated
     /// [default: 0; 8 with --virtual].
     #[arg(long, value_name = "MS", allow_negative_numbers = true, value_parser = hold_ms)]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_ms: Option<f64>,
     /// Whether each hold is the same, or exponentially distributed.
     #[arg(long, value_enum, default_value_t = SpreadArgument::Fixed)]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     hold_dist: SpreadArgument,
     /// What a write does [default: increment; add-unique with --activate-at].
     #[arg(long, value_enum)]
@@ -123,6 +128,7 @@ pub(crate) struct ContentionArguments {
     /// On a virtual clock, by the engine's queue rule: takes no time, and the same seed gives the
     /// same bytes.
     #[arg(long = "virtual")]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     is_virtual: bool,
     /// Shard each list or counter over the shards of its row at this time of the row, and draw a
     /// timeline.
@@ -131,10 +137,12 @@ pub(crate) struct ContentionArguments {
     /// Keep the store of each row, with a ledger of what it acknowledged, in this new directory;
     /// see --check.
     #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     dir: Option<PathBuf>,
     /// Run nothing: compare the stores that a run with --dir has left, killed or not, with what it
     /// had acknowledged.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "rate", "writers", "is_virtual", "html", "csv"])]
+    #[cfg_attr(feature = "cluster", arg(conflicts_with = "host"))]
     check: Option<PathBuf>,
     /// How many times the mean rate a burst has, for the guideline of 50 writes a second.
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, allow_negative_numbers = true, value_parser = positive)]
@@ -154,6 +162,10 @@ pub(crate) struct ContentionArguments {
     /// Compare with the output of an earlier run with --json.
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
+    /// Show the rows of another run (its output with --json) beside these, such as an embedded one
+    /// beside one of a cluster, without judging them.
+    #[arg(long, value_name = "FILE")]
+    beside: Option<PathBuf>,
     /// Ignore changes by less than this many percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, allow_negative_numbers = true, value_parser = positive)]
     noise: f64,
@@ -169,6 +181,9 @@ pub(crate) struct ContentionArguments {
     /// Print a line of comma-separated values for each row instead of text.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    cluster: cluster::ClusterArguments,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -228,6 +243,10 @@ impl ContentionArguments {
             pause: Duration::from_micros(self.pause_us),
             activate_at: self.activate_at,
             dir: self.dir.clone(),
+            #[cfg(feature = "cluster")]
+            cluster: self.cluster.settings(),
+            #[cfg(not(feature = "cluster"))]
+            cluster: None,
         }
     }
 
@@ -278,6 +297,22 @@ impl ContentionArguments {
         Ok(cases)
     }
 
+    /// Refuses a page that would replace a run that is read.
+    fn check_page(&self) -> Result<(), Failure> {
+        let runs = [("--baseline", &self.baseline), ("--beside", &self.beside)];
+        for (option, run) in runs {
+            if let (Some(page), Some(run)) = (&self.html, run)
+                && same_file(page, run)
+            {
+                return Err(Failure::Input(format!(
+                    "--html {}: that is the file of {option}, which the page would replace; name another one",
+                    page.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns how often each row is measured.
     fn repeats(&self, settings: &Settings, judging: &Criteria) -> Result<usize, Failure> {
         let earlier = judging.baseline.as_ref().map(Baseline::repeats);
@@ -307,26 +342,40 @@ impl ContentionArguments {
         let baseline = self
             .baseline
             .as_deref()
-            .map(|file| baseline(file, settings, cases))
+            .map(|file| {
+                let refuse = |run: &Baseline| run.check(settings, cases);
+                earlier("--baseline", file, &refuse)
+            })
+            .transpose()?;
+        let beside = self
+            .beside
+            .as_deref()
+            .map(|file| earlier("--beside", file, &|run| run.check_rows(cases)))
             .transpose()?;
         Ok(Criteria {
             burst: self.burst,
             fail_if: conditions(&self.fail_if)?,
             thresholds: conditions(&self.threshold)?,
             baseline,
+            beside,
             noise: self.noise / 100.0,
         })
     }
 }
 
-fn baseline(file: &Path, settings: &Settings, cases: &[Case]) -> Result<Baseline, Failure> {
+/// Reads another run, which may be refused.
+fn earlier(
+    option: &str,
+    file: &Path,
+    check: &dyn Fn(&Baseline) -> Result<(), String>,
+) -> Result<Baseline, Failure> {
     let name = file.display();
     let json = std::fs::read(file)
         .map_err(|error| Failure::Input(format!("cannot read {name}: {error}")))?;
-    let wrong = |error| Failure::Input(format!("--baseline {name}: {error}"));
-    let baseline = Baseline::read(&json, SCHEMA_VERSION).map_err(wrong)?;
-    baseline.check(settings, cases).map_err(wrong)?;
-    Ok(baseline)
+    let wrong = |error| Failure::Input(format!("{option} {name}: {error}"));
+    let run = Baseline::read(&json, SCHEMA_VERSION).map_err(wrong)?;
+    check(&run).map_err(wrong)?;
+    Ok(run)
 }
 
 /// Compares what a run has left with what it acknowledged.
@@ -353,15 +402,22 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
         return check(dir, arguments.json);
     }
     // All of the input is judged before the first row runs.
-    let settings = arguments.settings();
-    let cases = arguments.cases(&settings)?;
-    if let (Some(page), Some(baseline)) = (&arguments.html, &arguments.baseline)
-        && same_file(page, baseline)
-    {
-        return Err(Failure::Input(format!(
-            "--html {}: that is the file of --baseline, which the page would replace; name another one",
-            page.display()
-        )));
+    #[cfg_attr(
+        not(feature = "cluster"),
+        expect(unused_mut, reason = "a cluster has a limit of its own")
+    )]
+    let mut settings = arguments.settings();
+    #[cfg_attr(
+        not(feature = "cluster"),
+        expect(unused_mut, reason = "a cluster has a limit of its own")
+    )]
+    let mut cases = arguments.cases(&settings)?;
+    arguments.check_page()?;
+    #[cfg(feature = "cluster")]
+    let reached = arguments.cluster.connect(&mut settings)?;
+    #[cfg(feature = "cluster")]
+    if reached.is_some() {
+        cases = arguments.cases(&settings)?;
     }
     let judging = arguments.judging(&settings, &cases)?;
     if let Some(dir) = &arguments.hdr_hist {
@@ -372,9 +428,19 @@ pub(crate) fn run(arguments: &ContentionArguments) -> Result<Outcome, Failure> {
     }
     let repeats = arguments.repeats(&settings, &judging)?;
     let page = arguments.html.as_deref().map(Page::open).transpose()?;
+    #[cfg(feature = "cluster")]
+    if let Some(reached) = &reached {
+        reached.confirm(&cases, repeats)?;
+    }
     let stop = on_interrupt("the report is made of what was measured")?;
     let began = began(&settings);
-    let (measured, interruption) = measure_all(&cases, repeats, &stop)?;
+    let place = Place::Embedded;
+    #[cfg(feature = "cluster")]
+    let place = reached.map_or(Ok(place), |reached| reached.claim())?;
+    let (measured, interruption) = measure_all(&cases, &place, repeats, &stop)?;
+    // What a cluster was lent is given back before anything is said.
+    #[cfg(feature = "cluster")]
+    drop(place);
     if measured.is_empty() {
         note("interrupted before anything was measured");
         return Ok(Outcome::Interrupted);
@@ -416,6 +482,7 @@ fn began(settings: &Settings) -> SystemTime {
 /// the repeats of each. Ends early when `stop` becomes true.
 fn measure_all(
     cases: &[Case],
+    place: &Place,
     repeats: usize,
     stop: &AtomicBool,
 ) -> Result<(Vec<Measurement>, Option<Interruption>), Failure> {
@@ -427,7 +494,7 @@ fn measure_all(
         for (case, trials) in cases.iter().zip(&mut trials) {
             let mut case = case.clone();
             case.settings.seed = case.settings.seed.wrapping_add(repeat as u64);
-            let trial = measure_until(&case, stop)?;
+            let trial = measure_until(&case, place, stop)?;
             is_cut = trial.as_ref().is_none_or(|trial| trial.is_partial);
             match trial {
                 Some(trial) if trial.is_partial => {
@@ -463,7 +530,7 @@ impl From<HarnessError> for Failure {
     fn from(error: HarnessError) -> Self {
         match error {
             HarnessError::Store(error) => Self::Store(error),
-            ledger @ HarnessError::Ledger { .. } => Self::Input(ledger.to_string()),
+            other => Self::Input(other.to_string()),
         }
     }
 }

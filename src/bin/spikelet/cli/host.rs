@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use spikelet::cluster::{Cluster, TlsFiles};
+use spikelet::cluster::{Cluster, ClusterBuilder, TlsFiles};
 
 use super::Failure;
 
@@ -54,6 +54,18 @@ impl HostArguments {
     /// # Errors
     /// A password that cannot be read, and those of connecting.
     pub(crate) fn connect(&self, host: &str, namespace: Option<&str>) -> Result<Cluster, Failure> {
+        Ok(self.builder(host, namespace)?.connect()?)
+    }
+
+    /// Prepares to connect to the cluster.
+    ///
+    /// # Errors
+    /// A password that cannot be read.
+    pub(crate) fn builder(
+        &self,
+        host: &str,
+        namespace: Option<&str>,
+    ) -> Result<ClusterBuilder, Failure> {
         let mut builder = Cluster::builder(host);
         if let Some(namespace) = namespace {
             builder = builder.namespace(namespace);
@@ -68,7 +80,7 @@ impl HostArguments {
                 _ => files,
             });
         }
-        Ok(builder.connect()?)
+        Ok(builder)
     }
 
     fn password(&self, user: &str) -> Result<String, Failure> {

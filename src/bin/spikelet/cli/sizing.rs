@@ -77,7 +77,11 @@ struct ClusterArguments {
     /// Read all partitions of the cluster, not only until there are as many records as --sample says [default: 10000].
     #[arg(long, requires = "host", conflicts_with = "sample")]
     all: bool,
-    /// So many records a second each server reads at most; 0: as fast as it can.
+    /// Go on from this file if it is there, and keep it up to date: a sizing that was interrupted goes
+    /// on where it was, in another process, too.
+    #[arg(long, value_name = "FILE", requires = "host")]
+    resume: Option<PathBuf>,
+    /// Read and measure so many records a second at most; 0: as fast as the servers can.
     #[arg(long, value_name = "N", requires = "host", default_value_t = 5_000)]
     records_per_second: u32,
 }
@@ -254,6 +258,7 @@ fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failu
         records: (!arguments.cluster.all).then_some(sample.into()),
         seed: arguments.seed,
         records_per_second: (rate > 0).then_some(rate),
+        resume: arguments.cluster.resume.as_deref(),
         stop: &stop,
     };
     let mut bar = None;

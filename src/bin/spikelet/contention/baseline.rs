@@ -21,9 +21,6 @@ struct Kind {
     report: String,
 }
 
-/// Settings that may differ: they make figures more or less exact, and no others.
-const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
-
 /// The chance of one false alarm or more in a whole comparison, where nothing has changed: it is
 /// divided among the figures that are compared.
 const FALSE_ALARMS: f64 = 0.01;
@@ -98,21 +95,21 @@ impl Baseline {
     /// # Errors
     /// The settings that differ, or that there is no such row.
     pub(crate) fn check(&self, settings: &Settings, cases: &[Case]) -> Result<(), String> {
-        let now = SettingsJson::of(settings);
-        let unlike: Vec<String> = self
-            .settings
-            .fields()
-            .into_iter()
-            .zip(now.fields())
-            .filter(|((name, was), (_, is))| was != is && !MAY_DIFFER.contains(&name.as_str()))
-            .map(|((name, was), (_, is))| format!("{name} was {was} and is {is}"))
-            .collect();
+        let unlike = self.settings.unlike(&SettingsJson::of(settings));
         if !unlike.is_empty() {
             return Err(format!(
                 "that run was made with other settings, so nothing can be compared: {}",
                 unlike.join(", ")
             ));
         }
+        self.check_rows(cases)
+    }
+
+    /// Refuses to stand beside a run that has no row in common with it.
+    ///
+    /// # Errors
+    /// The rows that it has.
+    pub(crate) fn check_rows(&self, cases: &[Case]) -> Result<(), String> {
         if cases.iter().any(|case| self.row_of(case).is_some()) {
             return Ok(());
         }
@@ -126,8 +123,16 @@ impl Baseline {
         ))
     }
 
-    fn row_of(&self, case: &Case) -> Option<&Row> {
+    pub(super) fn row_of(&self, case: &Case) -> Option<&Row> {
         self.rows.iter().find(|row| row.is_of(case))
+    }
+
+    pub(super) const fn settings(&self) -> &SettingsJson {
+        &self.settings
+    }
+
+    pub(super) fn rows(&self) -> &[Row] {
+        &self.rows
     }
 }
 

@@ -119,6 +119,20 @@ pub(crate) struct Settings {
     /// Each row has a store in a directory of its own in here; `None`: in memory.
     #[serde(skip)]
     pub(crate) dir: Option<PathBuf>,
+    /// The rows run against a cluster; `None`: in a store of this process.
+    #[serde(skip)]
+    pub(crate) cluster: Option<ClusterSettings>,
+}
+
+/// What rows against a cluster have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ClusterSettings {
+    /// Where, as the report says it: host, namespace and set.
+    pub(crate) place: String,
+    /// The most writes a second, all writers and retries together.
+    pub(crate) rate_max: f64,
+    /// What the records of a row may take, in bytes, going by an estimate.
+    pub(crate) bytes_max: u64,
 }
 
 /// One row.
@@ -141,6 +155,31 @@ impl Settings {
             0 => None,
             limit => Some(limit.saturating_add(1)),
         }
+    }
+
+    /// Estimates what the records of a row come to at most, in bytes.
+    fn estimated_bytes(&self, load: Load, layout: Layout, rate_max: f64) -> u64 {
+        /// An element with its time and its place in an index.
+        const ELEMENT_BYTES: u64 = 32;
+        /// Header, key and description of a record.
+        const RECORD_BYTES: u64 = 256;
+        let keys = u64::from(self.hot_keys);
+        // A row may see the end of a bucket of time, and the root stands beside its shards.
+        let (buckets, shards) = match layout {
+            Layout::Hashed(shards) => (1, shards),
+            Layout::Timed(_, shards) => (2, shards),
+        };
+        let records = keys * (1 + buckets * u64::from(shards));
+        let rate = match load {
+            Load::Open { rate } => rate,
+            Load::Closed { .. } => rate_max,
+        };
+        let written = (rate * (self.duration + self.warm_up).as_secs_f64()) as u64;
+        let elements = match self.write {
+            Write::AddUnique => keys * buckets * u64::from(self.elements) + written,
+            Write::Put | Write::Increment => 0,
+        };
+        records * (RECORD_BYTES + self.payload as u64) + elements * ELEMENT_BYTES
     }
 
     /// Checks one case, and the settings with it.
@@ -173,6 +212,9 @@ impl Settings {
             .is_some_and(|at| at >= self.duration + self.warm_up)
         {
             return Err("--activate-at: a time before the end of the row (--duration)".to_owned());
+        }
+        if let Some(cluster) = &self.cluster {
+            cluster.check(self, load, layout)?;
         }
         if self.duration.is_zero() {
             return Err("--duration 0: nothing can be measured in no time".to_owned());
@@ -225,7 +267,48 @@ impl Settings {
     }
 }
 
+impl ClusterSettings {
+    /// The most writers of a row: each has a connection to a server while it writes.
+    pub(super) const WRITERS_MAX: usize = 200;
+
+    /// Refuses what is too much for a cluster that others use.
+    fn check(&self, settings: &Settings, load: Load, layout: Layout) -> Result<(), String> {
+        let sendings = 1.0 + f64::from(settings.retries);
+        match load {
+            Load::Open { rate } if rate * sendings > self.rate_max => {
+                return Err(format!(
+                    "--rate {rate} with {} retries: a cluster takes {} writes a second at most from this command; --max-rate allows more",
+                    settings.retries, self.rate_max
+                ));
+            }
+            Load::Closed { writers } if writers > Self::WRITERS_MAX => {
+                return Err(format!(
+                    "--writers {writers}: {} are possible against a cluster, each with a connection of its own",
+                    Self::WRITERS_MAX
+                ));
+            }
+            _ => {}
+        }
+        let bytes = settings.estimated_bytes(load, layout, self.rate_max);
+        if bytes > self.bytes_max {
+            return Err(format!(
+                "--shards {layout}: the records of a row may come to {} bytes, and {} are allowed: lower --elements, --payload or --hot-keys; --max-size allows more",
+                bytes, self.bytes_max
+            ));
+        }
+        Ok(())
+    }
+}
+
 impl Case {
+    /// Estimates what the records of the row come to at most, in bytes.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn estimated_bytes(&self) -> u64 {
+        let rate_max = self.settings.cluster.as_ref().map_or(0.0, |it| it.rate_max);
+        self.settings
+            .estimated_bytes(self.load, self.layout, rate_max)
+    }
+
     /// Returns the name of the case's files: `open-50_shards-8`, `closed-16_shards-hourly`.
     #[must_use]
     pub(crate) fn file_name(&self) -> String {

@@ -1,6 +1,7 @@
 //! The report: the correctness box first, then the rows, the pictures, and what they mean.
 
 use super::activation_section::{phase_rows, shards_over_time};
+use super::beside;
 use super::case::Settings;
 use super::charts;
 use super::format::{load, millis, percent, share};
@@ -156,6 +157,9 @@ impl Run {
         if let Some(changes) = &self.changes {
             report = report.section(self.changes_section(changes));
         }
+        if let Some(other) = &self.beside {
+            report = report.section(beside::section(self, other));
+        }
         report
     }
 
@@ -191,6 +195,8 @@ impl Run {
             "clock",
             if settings.is_virtual {
                 "virtual: queues and holds are simulated by the engine's queue rule; the same seed, the same report".into()
+            } else if settings.cluster.is_some() {
+                "a cluster, by this machine's wall clock: times have the network in them".into()
             } else {
                 "the engine itself, by the wall clock".into()
             },
@@ -199,10 +205,15 @@ impl Run {
             let cores = self.host.cores.unwrap_or(0);
             fact("processor", format!("{cpu}, {cores} cores"));
         }
+        if let Some(cluster) = &settings.cluster {
+            fact("cluster", cluster.place.clone());
+        }
         fact("durability", durability(settings).to_owned());
         fact(
             "hold",
-            if hold.mean.is_zero() {
+            if settings.cluster.is_some() {
+                "that of the servers: as long as they keep a record locked".into()
+            } else if hold.mean.is_zero() {
                 "none: a record is locked for its edit alone".into()
             } else {
                 let mean_ms = hold.mean.as_secs_f64() * 1e3;

@@ -19,6 +19,15 @@ pub(crate) enum HarnessError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A set of a cluster cannot be used for rows.
+    #[cfg(feature = "cluster")]
+    #[error("set {set:?}: {reason}")]
+    Scratch {
+        /// The set.
+        set: String,
+        /// Why not, and what to do.
+        reason: String,
+    },
 }
 
 /// The result of what runs or checks cases.
@@ -39,6 +48,8 @@ impl HarnessError {
         match self {
             Self::Store(error) => error.result_code(),
             Self::Ledger { .. } => 1,
+            #[cfg(feature = "cluster")]
+            Self::Scratch { .. } => 1,
         }
     }
 }

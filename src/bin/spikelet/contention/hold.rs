@@ -7,6 +7,7 @@
 //! queue, order and KEY_BUSY are the engine's own. Nothing is ever stored in a gate. Without a hold
 //! there are no gates, and until the row begins they stand open.
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,16 +16,25 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use spikelet::storage::HotRecord;
 use spikelet::{
-    Key, OperateResult, Operation, Record, RecordSet, RecordStore, Result, Set, WritePolicy,
+    Key, OperateResult, Operation, Record, RecordCall, RecordSet, RecordStore, Result, Set,
+    WritePolicy,
 };
 
 use super::schedule::Holds;
 
 /// A set whose writes hold their record.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct HoldingSet {
-    records: Set,
+    records: Arc<dyn RecordSet + Send + Sync>,
     gates: Option<Gates>,
+}
+
+impl fmt::Debug for HoldingSet {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("HoldingSet")
+            .field("gates", &self.gates)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -44,19 +54,25 @@ struct HoldTimes {
 impl HoldingSet {
     /// Wraps a set. `gates`: a set in a namespace of its own, and how long each write holds;
     /// `None`: no longer than the write takes.
-    pub(super) fn new(records: Set, gates: Option<(Set, Holds)>) -> Self {
+    pub(super) fn new(
+        records: impl RecordSet + Send + Sync + 'static,
+        gates: Option<(Set, Holds)>,
+    ) -> Self {
         let gates = gates.map(|(locks, holds)| Gates {
             locks,
             closed: Arc::default(),
             holds: Arc::new(Mutex::new(holds)),
             held: Arc::default(),
         });
-        Self { records, gates }
+        Self {
+            records: Arc::new(records),
+            gates,
+        }
     }
 
     /// Returns the records behind the gates.
-    pub(super) const fn records(&self) -> &Set {
-        &self.records
+    pub(super) fn records(&self) -> &dyn RecordSet {
+        &*self.records
     }
 
     /// Makes writes hold their records from now on.
@@ -114,6 +130,14 @@ impl RecordSet for HoldingSet {
             }
             _ => write(),
         }
+    }
+
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
+        if self.gates.is_none() {
+            return self.records.operate_on_each(calls);
+        }
+        let one = |call: &RecordCall<'_>| self.operate_on(call.policy, &call.key, call.operations);
+        calls.iter().map(one).collect()
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {

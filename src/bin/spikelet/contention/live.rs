@@ -13,7 +13,7 @@ use spikelet::Error;
 
 use super::RunResult;
 use super::activation;
-use super::case::{Case, Load};
+use super::case::{Case, ClusterSettings, Load};
 use super::error::{HarnessError, Result};
 use super::ledger::Ledger;
 use super::measure::{Recorder, Window};
@@ -33,8 +33,11 @@ pub(super) fn open_threads(case: &Case) -> usize {
     let records = case.layout.live_shards() as usize * case.settings.hot_keys as usize;
     let waiters = case.settings.max_waiters().unwrap_or(usize::MAX);
     let full = waiters.saturating_add(2).saturating_mul(records);
-    full.saturating_add(8)
-        .clamp(*THREADS.start(), *THREADS.end())
+    let most = match case.settings.cluster {
+        Some(_) => ClusterSettings::WRITERS_MAX,
+        None => *THREADS.end(),
+    };
+    full.saturating_add(8).clamp(*THREADS.start(), most)
 }
 
 /// Runs a row to its end: until the last write that was wanted in time is done or refused.
@@ -79,6 +82,21 @@ impl Row<'_> {
             }
             std::thread::sleep(ahead.min(NAP));
         }
+    }
+
+    /// Waits until the next write may be sent, of writers that together have a limit; false if the
+    /// row ends before. `next_ns`: when that is, of all writers.
+    fn wait_for_turn(&self, next_ns: &AtomicU64) -> bool {
+        let settings = &self.case.settings;
+        let Some(cluster) = &settings.cluster else {
+            return true;
+        };
+        let sendings = 1.0 + f64::from(settings.retries);
+        let interval_ns = (sendings / cluster.rate_max * 1e9) as u64;
+        let now_ns = self.now_ns();
+        let after = |next: u64| Some(next.max(now_ns) + interval_ns);
+        let turn = next_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after);
+        self.sleep_until(turn.map_or(now_ns, |turn| turn.max(now_ns)))
     }
 
     /// Returns when the row was stopped; `None` if it was not.
@@ -225,6 +243,7 @@ fn closed_loop(
     let all = Mutex::new(Recorder::new(window, false));
     let stop = AtomicBool::new(false);
     let stopped_ns = AtomicU64::new(u64::MAX);
+    let next_ns = AtomicU64::new(0);
     let ledger = at_once(writers, |writer| {
         let mut recorder = Recorder::new(window, false);
         let mut ledger = Ledger::default();
@@ -239,7 +258,8 @@ fn closed_loop(
         let mut now_ns = row.now_ns();
         let mut id = writer as u64;
         let ends = || stop.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed);
-        while now_ns < window.to_ns && !ends() {
+        while now_ns < window.to_ns && !ends() && row.wait_for_turn(&next_ns) {
+            now_ns = row.now_ns();
             let wanted = PlannedWrite {
                 id,
                 key: keys.draw(),

@@ -8,6 +8,7 @@
 //! * `schedule`, `distributions`: when writes come, drawn from the seed alone.
 //! * `queue`, `simulate`: a run on a virtual clock, by the engine's queue rule. `live`: a run on
 //!   the engine itself. `activation`: a collection sharded while its row runs.
+//! * `place`, `scratch`: in this process, or in a set of a cluster that belongs to the run alone.
 //! * `target`, `collection`: the store that is written to, through the library's sharded handles
 //!   where there are any. `element_id`: elements of lists and the numbers of their writes.
 //!   `put_history`: which put may be the last. `hold`: holds, simulated by a second lock.
@@ -15,7 +16,7 @@
 //!   `check_stored`: a store on disk compared with its ledger after its process was killed.
 //! * `measure`, `row`, `theory`: the figures of a row, beside what queueing theory expects.
 //! * `judge`, `threshold`, `baseline`: knees, the guideline of 50 writes a second, limits, an
-//!   earlier run. `repeats`, `student`: whether two rows differ by more than their repeats do.
+//!   earlier run; `beside`: another run, row by row. `repeats`, `student`: whether two rows differ by more than their repeats do.
 //! * `run`, `headline`, `document`, `findings`, `activation_section`, `format`, `charts`, `csv`, `hdr`: the report, its pictures,
 //!   HdrHistogram files.
 //! * `error`: why a case cannot be run.
@@ -23,6 +24,7 @@
 mod activation;
 mod activation_section;
 mod baseline;
+mod beside;
 mod case;
 mod charts;
 mod check_stored;
@@ -43,6 +45,7 @@ mod layout;
 mod ledger;
 mod live;
 mod measure;
+mod place;
 mod put_history;
 mod queue;
 mod repeats;
@@ -50,6 +53,8 @@ mod routing;
 mod row;
 mod run;
 mod schedule;
+#[cfg(feature = "cluster")]
+mod scratch;
 mod simulate;
 mod student;
 mod target;
@@ -61,13 +66,18 @@ mod theory;
 mod threshold;
 
 pub(crate) use baseline::Baseline;
+#[cfg(feature = "cluster")]
+pub(crate) use case::ClusterSettings;
 pub(crate) use case::{Case, Hold, Load, Settings, Spread, Write};
 pub(crate) use check_stored::check_stored;
 pub(crate) use error::{HarnessError, Result};
 pub(crate) use hdr::write as write_histograms;
 pub(crate) use layout::Layout;
+pub(crate) use place::Place;
 pub(crate) use row::{Measurement, Row};
 pub(crate) use run::{Criteria, Interruption, Run, SCHEMA_VERSION};
+#[cfg(feature = "cluster")]
+pub(crate) use scratch::ScratchSet;
 pub(crate) use threshold::Condition;
 
 use std::sync::atomic::AtomicBool;
@@ -85,22 +95,26 @@ use self::target::Target;
 #[cfg(test)]
 pub(crate) fn measure(case: &Case) -> Result<Measurement> {
     let never = AtomicBool::new(false);
-    Ok(measure_until(case, &never)?.expect("it was not interrupted"))
+    Ok(measure_until(case, &Place::Embedded, &never)?.expect("it was not interrupted"))
 }
 
-/// Runs one case in a fresh store, to its end or until `stop` is true. `None`: it was stopped before
-/// anything was measured.
+/// Runs one case in a fresh store, or in the set of a cluster, to its end or until `stop` is true.
+/// `None`: it was stopped before anything was measured.
 ///
 /// # Errors
 /// What the store refuses beyond what the row counts.
-pub(crate) fn measure_until(case: &Case, stop: &AtomicBool) -> Result<Option<Measurement>> {
+pub(crate) fn measure_until(
+    case: &Case,
+    place: &Place,
+    stop: &AtomicBool,
+) -> Result<Option<Measurement>> {
     let settings = &case.settings;
     let from_ns = settings.warm_up.as_nanos() as u64;
     let mut window = Window {
         from_ns,
         to_ns: from_ns + settings.duration.as_nanos() as u64,
     };
-    let target = Target::new(case)?;
+    let target = Target::new(case, place)?;
     let RunResult {
         recorder,
         ledger,

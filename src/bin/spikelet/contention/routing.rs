@@ -12,6 +12,8 @@ use super::layout::Layout;
 
 /// Milliseconds from 1970 to 2010, where a store's time begins.
 pub(super) const EPOCH_2010_MS: u64 = 1_262_304_000_000;
+/// The keys of all records of a row begin with this.
+pub(super) const KEY_PREFIX: &str = "hot";
 
 /// A record of a hot key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,7 +117,7 @@ impl Route {
     /// Returns the key of the record: that of the hot key, with its bucket (`{key}:2026-01-31-23`
     /// or `{key}:2026-01-31`) and its shard.
     pub(super) fn record_key(&self) -> String {
-        let mut key = format!("hot{}", self.key);
+        let mut key = format!("{KEY_PREFIX}{}", self.key);
         if let Some((width, begins_s)) = self.bucket {
             let begins = SystemTime::UNIX_EPOCH + Duration::from_secs(begins_s);
             key.push(':');

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::activation::Activation;
 use super::baseline::{self, Baseline, Change};
+use super::beside::BesideJson;
 use super::case::Settings;
 use super::headline::Headline;
 use super::judge::{self, Guideline, Knees};
@@ -14,6 +15,9 @@ use crate::report;
 
 /// The version of the JSON.
 pub(crate) const SCHEMA_VERSION: u32 = 2;
+
+/// Settings that may differ: they make figures more or less exact, and no others.
+const MAY_DIFFER: [&str; 3] = ["duration_s", "warm_up_s", "seed"];
 
 /// How a run is judged.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +30,8 @@ pub(crate) struct Criteria {
     pub(crate) thresholds: Vec<Condition>,
     /// An earlier run, which was found to be comparable ([`Baseline::check`]).
     pub(crate) baseline: Option<Baseline>,
+    /// Another run, which is shown beside this one.
+    pub(crate) beside: Option<Baseline>,
     /// A change by less than this part is none.
     pub(crate) noise: f64,
 }
@@ -47,6 +53,8 @@ pub(crate) struct Run {
     pub(crate) conditions: Vec<ConditionResult>,
     /// Against an earlier run.
     pub(crate) changes: Option<Vec<Change>>,
+    /// Another run, which is shown beside this one.
+    pub(super) beside: Option<Baseline>,
     /// What is missing, if it was interrupted.
     pub(crate) interruption: Option<Interruption>,
     pub(super) noise: f64,
@@ -126,6 +134,7 @@ impl Run {
                 .baseline
                 .as_ref()
                 .map(|before| baseline::compare(before, &measured, judging.noise)),
+            beside: judging.beside.clone(),
             interruption: None,
             noise: judging.noise,
             host: Host::of(settings),
@@ -167,6 +176,9 @@ struct RunJson<'a> {
     #[serde(flatten)]
     host: &'a Host,
     durability: &'static str,
+    /// Which cluster, and which set of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'a str>,
     settings: SettingsJson,
     rows: Vec<&'a Row>,
     knees: &'a [Knees],
@@ -175,14 +187,16 @@ struct RunJson<'a> {
     timelines: Vec<Timeline<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<&'a [Change]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beside: Option<BesideJson<'a>>,
 }
 
 /// The settings that the rows of a run have in common.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsJson {
-    /// `virtual` or `engine`.
+    /// `virtual`, `engine` or `cluster`.
     mode: String,
-    /// `memory` or `disk`.
+    /// `memory`, `disk` or `cluster`.
     store: String,
     operation: String,
     limit: usize,
@@ -204,15 +218,11 @@ pub(super) struct SettingsJson {
 
 impl SettingsJson {
     pub(super) fn of(settings: &Settings) -> Self {
-        let mode = if settings.is_virtual {
-            "virtual"
-        } else {
-            "engine"
-        };
-        let store = if settings.dir.is_some() {
-            "disk"
-        } else {
-            "memory"
+        let (mode, store) = match settings {
+            settings if settings.cluster.is_some() => ("cluster", "cluster"),
+            settings if settings.is_virtual => ("virtual", "memory"),
+            settings if settings.dir.is_some() => ("engine", "disk"),
+            _ => ("engine", "memory"),
         };
         Self {
             mode: mode.to_owned(),
@@ -233,6 +243,24 @@ impl SettingsJson {
             pause_us: settings.pause.as_secs_f64() * 1e6,
             activate_at_s: settings.activate_at.map(|at| at.as_secs_f64()),
         }
+    }
+
+    /// Returns what the report calls the place of such a run.
+    pub(super) fn place(&self) -> &'static str {
+        match self.mode.as_str() {
+            "cluster" => "cluster",
+            "virtual" => "simulated",
+            _ => "embedded",
+        }
+    }
+
+    /// Returns what later settings have otherwise, of those that figures depend on.
+    pub(super) fn unlike(&self, now: &Self) -> Vec<String> {
+        let fields = self.fields().into_iter().zip(now.fields());
+        fields
+            .filter(|((name, was), (_, is))| was != is && !MAY_DIFFER.contains(&name.as_str()))
+            .map(|((name, was), (_, is))| format!("{name} was {was} and is {is}"))
+            .collect()
     }
 
     /// Returns names and values, always in the same order.
@@ -271,6 +299,10 @@ impl<'a> RunJson<'a> {
             simulated_hold: !settings.hold.mean.is_zero(),
             host: &run.host,
             durability: durability(settings),
+            cluster: settings
+                .cluster
+                .as_ref()
+                .map(|cluster| cluster.place.as_str()),
             settings: SettingsJson::of(settings),
             rows: run.rows().collect(),
             knees: &run.knees,
@@ -278,13 +310,16 @@ impl<'a> RunJson<'a> {
             conditions: &run.conditions,
             timelines: run.measured.iter().filter_map(timeline).collect(),
             changes: run.changes.as_deref(),
+            beside: BesideJson::of(run),
         }
     }
 }
 
 /// Says where the records of a run are, and what they survive.
 pub(super) const fn durability(settings: &Settings) -> &'static str {
-    if settings.dir.is_some() {
+    if settings.cluster.is_some() {
+        "that of the cluster"
+    } else if settings.dir.is_some() {
         "on disk: a killed process loses nothing, a power failure the writes of the last two intervals of 100 ms"
     } else {
         "none: the store is in memory"

@@ -9,7 +9,7 @@ use spikelet::operations::{add, get_bin, lists, put};
 use spikelet::storage::ManualClock;
 use spikelet::{
     Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig, Operation,
-    RecordSet, Set, Store, Value, WritePolicy,
+    RecordSet, Store, Value, WritePolicy,
 };
 
 use super::case::{Case, Write};
@@ -20,9 +20,12 @@ use super::hold::HoldingSet;
 use super::journal::{Journal, WriteState};
 use super::layout::Layout;
 use super::ledger::{Correctness, InitialElements, Ledger};
+use super::place::Place;
 use super::put_history;
 use super::routing::{EPOCH_2010_MS, Route};
 use super::schedule::Holds;
+#[cfg(feature = "cluster")]
+use super::scratch::{self, ScratchSet};
 
 const RECORDS: &str = "test";
 const GATES: &str = "gates";
@@ -42,7 +45,7 @@ const VIRTUAL_START_MS: u64 = 1_767_225_600_000 - EPOCH_2010_MS;
 #[derive(Debug)]
 pub(super) struct Target {
     case: Case,
-    store: Store,
+    home: Home,
     held: HoldingSet,
     policy: WritePolicy,
     /// The clock of a virtual run.
@@ -65,18 +68,32 @@ pub(super) struct Target {
     journal: Option<Journal>,
 }
 
+/// Where the records of a row are.
+#[derive(Debug)]
+enum Home {
+    /// In a store of the row's own.
+    Store(Store),
+    /// In a set of a cluster, which the rows of a run have one after the other.
+    #[cfg(feature = "cluster")]
+    Cluster(ScratchSet),
+}
+
 impl Target {
-    /// Creates a fresh store with the collections sharded and filled.
+    /// Creates a fresh store, or uses the set of a cluster, with the collections sharded and filled.
     ///
     /// # Errors
     /// What the store refuses.
-    pub(super) fn new(case: &Case) -> Result<Self> {
+    pub(super) fn new(case: &Case, place: &Place) -> Result<Self> {
         let dir = case
             .settings
             .dir
             .as_ref()
             .map(|dir| dir.join(case.file_name()));
-        let mut target = Self::open(case, dir.as_deref(), false)?;
+        let mut target = match place {
+            Place::Embedded => Self::open(case, dir.as_deref(), false)?,
+            #[cfg(feature = "cluster")]
+            Place::Cluster(scratch) => Self::on_cluster(case, scratch)?,
+        };
         let shards = case.layout.live_shards();
         if shards > 1 && !case.activates() {
             for collection in &target.collections {
@@ -132,6 +149,33 @@ impl Target {
         } else {
             None
         };
+        // What lies in the records beforehand is put there past the handles.
+        let policy = WritePolicy::default()
+            .total_timeout(None)
+            .override_shards(true);
+        let mut target = Self::with(
+            case,
+            Home::Store(store),
+            HoldingSet::new(records, gates),
+            policy,
+        )?;
+        target.clock = clock;
+        Ok(target)
+    }
+
+    #[cfg(feature = "cluster")]
+    fn on_cluster(case: &Case, scratch: &ScratchSet) -> Result<Self> {
+        let held = HoldingSet::new(scratch.records().clone(), None);
+        Self::with(
+            case,
+            Home::Cluster(scratch.clone()),
+            held,
+            scratch::policy(),
+        )
+    }
+
+    fn with(case: &Case, home: Home, held: HoldingSet, policy: WritePolicy) -> Result<Self> {
+        let settings = &case.settings;
         let shards = case.layout.live_shards();
         let keys = 0..settings.hot_keys;
         let each = keys
@@ -141,22 +185,17 @@ impl Target {
             Layout::Hashed(_) => each.map(|route| route.record_key()).collect(),
             Layout::Timed(..) => Vec::new(),
         };
-        let held = HoldingSet::new(records, gates);
         let increments = keys.clone().map(|_| AtomicU64::new(0)).collect();
-        // What lies in the records beforehand is put there past the handles.
-        let policy = WritePolicy::default()
-            .total_timeout(None)
-            .override_shards(true);
         let collections = keys
             .filter_map(|key| Collection::new(case, &held, [SET, BIN], key, &policy).transpose())
             .collect::<spikelet::Result<_>>()?;
         let lists = settings.hot_keys as usize * shards as usize;
         Ok(Self {
             case: case.clone(),
-            store,
+            home,
             policy,
             collections,
-            clock,
+            clock: None,
             names,
             payload: vec![0x5a; settings.payload],
             lengths: (0..lists).map(|_| AtomicU64::new(0)).collect(),
@@ -189,11 +228,8 @@ impl Target {
                 collection.write(route, *first)?;
                 let rest = rest.iter().map(|id| route.child(*id)).collect();
                 let append = lists::append_items(&LIST_POLICY, BIN, rest);
-                self.records().operate_with(
-                    &self.policy,
-                    route.record_key().as_str(),
-                    &[append],
-                )?;
+                let key = Key::from(route.record_key());
+                self.records().operate_on(&self.policy, &key, &[append])?;
                 if let Some(length) = self.length(route) {
                     length.store(ids.len() as u64, Ordering::Relaxed);
                 }
@@ -217,8 +253,8 @@ impl Target {
         };
         for route in routes {
             let padding = [self.padding()];
-            self.records()
-                .operate_with(&self.policy, route.record_key().as_str(), &padding)?;
+            let key = Key::from(route.record_key());
+            self.records().operate_on(&self.policy, &key, &padding)?;
         }
         Ok(())
     }
@@ -241,7 +277,7 @@ impl Target {
         put(PADDING, Value::Blob(self.payload.clone()))
     }
 
-    fn records(&self) -> &Set {
+    fn records(&self) -> &dyn RecordSet {
         self.held.records()
     }
 
@@ -506,12 +542,23 @@ impl Target {
         Ok(found.with_replaced(replaced))
     }
 
-    /// Closes the store.
+    /// Closes the store, or leaves the set of a cluster as it was before the row.
     ///
     /// # Errors
-    /// If it cannot be closed.
+    /// If it cannot be closed or cleared.
     pub(super) fn close(self) -> Result<()> {
-        Ok(self.store.close()?)
+        match self.home {
+            Home::Store(store) => Ok(store.close()?),
+            #[cfg(feature = "cluster")]
+            Home::Cluster(scratch) => match self.case.layout {
+                Layout::Hashed(_) => {
+                    let roots =
+                        (0..self.case.settings.hot_keys).map(|key| Route::hashed(key, 1, 0));
+                    scratch.delete(roots.map(|route| route.record_key()).chain(self.names))
+                }
+                Layout::Timed(..) => scratch.sweep(),
+            },
+        }
     }
 }
 

@@ -26,6 +26,7 @@ pub(super) fn settings() -> Settings {
         pause: Duration::from_micros(100),
         activate_at: None,
         dir: None,
+        cluster: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What one record takes, part by part.
 
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use spikelet::record::BinName;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::{Bins, Digest, Key, Metadata, RecordView, Result, ScannedRecord, Value, ValueRef};
@@ -21,7 +22,7 @@ const FROZEN_BIN: &str = "frozen";
 const STAND_IN: &str = "b";
 
 /// A record, measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct RecordMeasure {
     /// Its key, as people write it; empty if it is not stored.
     pub(super) key: String,
@@ -46,7 +47,7 @@ pub(super) struct RecordMeasure {
 }
 
 /// What a companion says of the collection that it holds a shard of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Companion {
     /// The key of the root, as people write it.
     pub(super) root: String,
@@ -59,7 +60,7 @@ pub(super) struct Companion {
 }
 
 /// A bin, measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct BinMeasure {
     pub(super) name: String,
     pub(super) kind: BinKind,
@@ -69,7 +70,7 @@ pub(super) struct BinMeasure {
 }
 
 /// A list or map, measured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct CollectionMeasure {
     /// Elements of a list, entries of a map.
     pub(super) count: u64,
@@ -86,6 +87,36 @@ pub(super) struct CollectionMeasure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(transparent)]
 pub(super) struct BinKind(pub(super) &'static str);
+
+/// The names of the types of bins.
+const KIND_NAMES: [&str; 17] = [
+    "null",
+    "integer",
+    "float",
+    "string",
+    "blob",
+    "Java blob",
+    "C# blob",
+    "Python blob",
+    "Ruby blob",
+    "PHP blob",
+    "Erlang blob",
+    "vector",
+    "bool",
+    "HyperLogLog",
+    "map",
+    "list",
+    "GeoJSON",
+];
+
+impl<'de> Deserialize<'de> for BinKind {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(from)?;
+        let known = KIND_NAMES.into_iter().find(|known| *known == name);
+        let wrong = || D::Error::custom(format!("no type of a bin is called {name:?}"));
+        known.map(Self).ok_or_else(wrong)
+    }
+}
 
 impl RecordMeasure {
     /// Measures a record that a scan has met.

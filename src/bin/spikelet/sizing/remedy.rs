@@ -1,9 +1,11 @@
 //! What makes a large or hot record better, where shards do and where they do not.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use spikelet::ValueRef;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use spikelet::value::{ListRef, MapRef};
+
+use super::measure::BinKind;
 
 /// The longest part of a map's key that is shown.
 const KEY_CHARS: usize = 24;
@@ -11,7 +13,7 @@ const KEY_CHARS: usize = 24;
 const HEAD_BYTES: u64 = 6;
 
 /// What helps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Remedy {
     /// Nothing is needed.
@@ -29,7 +31,7 @@ pub(crate) enum Remedy {
 }
 
 /// Why shards do not make a collection small enough: one of its elements is larger than a shard.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) enum Obstacle {
     /// The element is no list or map, or one of too large elements.
     Element {
@@ -41,7 +43,7 @@ pub(super) enum Obstacle {
         /// Where: the key of a map's entry, or the index in a list.
         at: String,
         /// `list` or `map`.
-        kind: &'static str,
+        kind: BinKind,
         /// How many elements it has.
         count: u64,
         /// What they take.
@@ -108,7 +110,8 @@ impl Obstacle {
                 count: elements,
                 bytes: size,
             } => format!(
-                "the {kind} at {at} alone takes {} in {} elements",
+                "the {} at {at} alone takes {} in {} elements",
+                kind.0,
                 bytes(*size),
                 count(*elements)
             ),
@@ -150,7 +153,7 @@ impl Obstacle {
         } else {
             Self::Nested {
                 at: at(),
-                kind,
+                kind: BinKind(kind),
                 count: count as u64,
                 bytes,
             }

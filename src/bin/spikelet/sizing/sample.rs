@@ -1,6 +1,6 @@
 //! Samples: which records are in one, and how far its figures can be trusted.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::size_histogram::SizeHistogram;
 use crate::random::Random;
@@ -13,7 +13,7 @@ const DRAWS_MAX: usize = 40_000_000;
 const RESAMPLES_MIN: usize = 100;
 
 /// A fixed number of the items that come by, each with the same chance, however many come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Reservoir<T> {
     items: Vec<T>,
     room: usize,

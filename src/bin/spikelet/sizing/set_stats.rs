@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use spikelet::record::MAX_BINS;
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
 use xxhash_rust::xxh3::xxh3_64;
@@ -60,6 +61,13 @@ impl<'o> StatsBySet<'o> {
         self.at(place)
     }
 
+    /// Returns the statistics of a set that has been met.
+    #[cfg(feature = "cluster")]
+    pub(super) fn find(&self, namespace: &str, set: &str) -> Option<&SetStats> {
+        let names = (namespace.to_owned(), set.to_owned());
+        self.sets.get(*self.places.get(&names)?)
+    }
+
     /// Returns all sets that have records, by namespace and name, and counts the samples.
     pub(super) fn finish(self) -> BTreeMap<(String, String), SetStats> {
         let mut sets: Vec<Option<SetStats>> = self.sets.into_iter().map(Some).collect();
@@ -79,7 +87,7 @@ impl<'o> StatsBySet<'o> {
 }
 
 /// A set.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct SetStats {
     /// Records that went by.
     pub(super) records: u64,
@@ -111,7 +119,7 @@ pub(super) struct SetStats {
 }
 
 /// A bin of a set.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct BinStats {
     /// How many records have it with which type.
     pub(super) kinds: BTreeMap<BinKind, u64>,
@@ -120,7 +128,7 @@ pub(super) struct BinStats {
 }
 
 /// The lists and maps of a bin.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct CollectionStats {
     pub(super) counts: SizeHistogram,
     /// What the elements of each take.
@@ -135,7 +143,7 @@ pub(super) struct CollectionStats {
 }
 
 /// A sharded collection: its companions together.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ShardedStats {
     /// Over how many records it is sharded; of time shards, in each bucket.
     pub(super) shards: u64,
@@ -289,7 +297,7 @@ impl CollectionStats {
 }
 
 /// The records of greatest weight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Top {
     most: usize,
     /// The heaviest first.

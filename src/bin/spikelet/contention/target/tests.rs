@@ -12,7 +12,7 @@ fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
         settings.hot_keys = 2;
         let load = Load::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = Target::new(&case).unwrap();
+        let target = Target::new(&case, &Place::Embedded).unwrap();
         for id in (0..60).chain(INITIAL_FROM..INITIAL_FROM + 60) {
             let route = target.route(1, id);
             if id < INITIAL_FROM {
@@ -22,7 +22,10 @@ fn an_element_is_in_the_record_of_its_place_and_where_its_handle_looks() {
             }
             let find = lists::get_by_value(BIN, route.child(id), ListReturnType::Count);
             let name = route.record_key();
-            let found = target.records().operate(name.as_str(), &[find]).unwrap();
+            let found = target
+                .records()
+                .operate_on(&WritePolicy::default(), &name.as_str().into(), &[find])
+                .unwrap();
             assert_eq!(found.value(0), Some(&Value::Int(1)), "{layout} {id} {name}");
             assert_eq!(target.collections[1].seen(&route, id).unwrap(), 1);
         }
@@ -39,7 +42,7 @@ fn an_element_of_beforehand_that_is_gone_is_lost_and_one_that_is_there_twice_is_
         settings.hot_keys = 2;
         let load = Load::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = Target::new(&case).unwrap();
+        let target = Target::new(&case, &Place::Embedded).unwrap();
         let ledger = Ledger::default();
         assert!(target.check(&ledger).unwrap().holds(), "{layout}");
         let id = INITIAL_FROM + 9;
@@ -48,7 +51,7 @@ fn an_element_of_beforehand_that_is_gone_is_lost_and_one_that_is_there_twice_is_
         let by_force = WritePolicy::default().override_shards(true);
         let change = |operation| {
             let records = target.records();
-            records.operate_with(&by_force, name.as_str(), &[operation])
+            records.operate_on(&by_force, &name.as_str().into(), &[operation])
         };
         let of = || {
             let found = target.check(&ledger).unwrap();
@@ -75,7 +78,7 @@ fn a_put_that_another_had_replaced_is_no_last_value_and_is_not_seen_by_its_succe
         settings.payload = 16;
         let load = Load::Open { rate: 1.0 };
         let case = settings.case(load, layout.parse().unwrap()).unwrap();
-        let target = Target::new(&case).unwrap();
+        let target = Target::new(&case, &Place::Embedded).unwrap();
         let mut ledger = Ledger::default();
         let route = target.route(0, 0);
         for id in 70..73 {
@@ -85,7 +88,10 @@ fn a_put_that_another_had_replaced_is_no_last_value_and_is_not_seen_by_its_succe
         assert!(target.check(&ledger).unwrap().holds(), "{layout}");
         let name = route.record_key();
         let stale = put(BIN, put_history::value(&target.payload, 71));
-        target.records().operate(name.as_str(), &[stale]).unwrap();
+        target
+            .records()
+            .operate_on(&WritePolicy::default(), &name.as_str().into(), &[stale])
+            .unwrap();
         // Its generation is that of four puts.
         ledger.in_doubt = 1;
         let found = target.check(&ledger).unwrap();

@@ -51,6 +51,7 @@ prop_compose! {
             pause: Duration::from_millis(1),
             activate_at: None,
             dir: None,
+            cluster: None,
         }
     }
 }

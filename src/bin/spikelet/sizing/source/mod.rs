@@ -5,6 +5,8 @@ mod backup;
 mod cluster;
 mod input;
 mod json_lines;
+#[cfg(feature = "cluster")]
+mod resume;
 mod store;
 
 use std::io;
@@ -59,6 +61,15 @@ pub(crate) enum SizingError {
         path: PathBuf,
         /// Where, and what is wrong there.
         source: ReadError,
+    },
+    /// A file of an earlier sizing cannot be used, or not be written.
+    #[cfg(feature = "cluster")]
+    #[error("--resume {}: {what}", path.display())]
+    Resume {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        what: String,
     },
     /// The rate is invalid.
     #[error(transparent)]

@@ -1,0 +1,157 @@
+//! `contention --host`: rows against a cluster, within limits, and only after a yes.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::time::Duration;
+
+use clap::Args;
+use spikelet::cluster::Cluster;
+
+use super::super::Failure;
+use super::super::host::HostArguments;
+use super::super::size;
+use super::values::positive;
+use crate::contention::{Case, ClusterSettings, Load, Place, ScratchSet, Settings};
+use crate::report::{bytes, count, decimal, duration};
+
+/// The `transaction-pending-limit` of servers that do not tell theirs.
+const PENDING_LIMIT: usize = 20;
+
+/// What `contention --host` takes.
+#[derive(Debug, Args)]
+pub(super) struct ClusterArguments {
+    #[command(flatten)]
+    host: HostArguments,
+    /// The namespace; needed if the cluster has several.
+    #[arg(long, value_name = "NAME", requires = "host")]
+    namespace: Option<String>,
+    /// The set that is written to. It must hold no records, and holds none afterwards.
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "host",
+        default_value = "spikelet-contention"
+    )]
+    set: String,
+    /// Write to the cluster without asking.
+    #[arg(long, requires = "host")]
+    yes: bool,
+    /// Write no more than this often a second, retries included: rates beyond it are refused, and
+    /// --writers wait for their turn.
+    #[arg(long, value_name = "W", requires = "host", default_value_t = 1_000.0, value_parser = positive)]
+    max_rate: f64,
+    /// Refuse rows whose records may come to more than this: 64MiB.
+    #[arg(long, value_name = "SIZE", requires = "host", default_value = "64MiB", value_parser = size::parse)]
+    max_size: u64,
+}
+
+/// A cluster, before anything is written to it.
+pub(super) struct Reached<'a> {
+    arguments: &'a ClusterArguments,
+    cluster: Cluster,
+}
+
+impl ClusterArguments {
+    /// Returns what rows against the cluster have in common, if one is asked for.
+    pub(super) fn settings(&self) -> Option<ClusterSettings> {
+        let host = self.host.host()?;
+        Some(ClusterSettings {
+            place: format!("{host}, set {:?}", self.set),
+            rate_max: self.max_rate,
+            bytes_max: self.max_size,
+        })
+    }
+
+    /// Connects to the cluster, if one is asked for, and learns how many writers may wait for a record.
+    ///
+    /// # Errors
+    /// Those of connecting.
+    pub(super) fn connect(&self, settings: &mut Settings) -> Result<Option<Reached<'_>>, Failure> {
+        let Some(host) = self.host.host() else {
+            return Ok(None);
+        };
+        let builder = self.host.builder(host, self.namespace.as_deref())?;
+        // Refusals are what is counted: the client is not to hold calls back for them.
+        let cluster = builder.error_rate_max(0).connect()?;
+        settings.limit = pending_limit(&cluster)?;
+        if let Some(cluster_settings) = &mut settings.cluster {
+            let namespace = cluster.namespace();
+            cluster_settings.place = format!("{host}, namespace {namespace}, set {:?}", self.set);
+        }
+        Ok(Some(Reached {
+            arguments: self,
+            cluster,
+        }))
+    }
+}
+
+impl Reached<'_> {
+    /// Asks whether these rows may be written, unless that was said.
+    ///
+    /// # Errors
+    /// They may not, or nobody can be asked.
+    pub(super) fn confirm(&self, cases: &[Case], repeats: usize) -> Result<(), Failure> {
+        if self.arguments.yes {
+            return Ok(());
+        }
+        let extent = self.extent(cases, repeats);
+        if !io::stdin().is_terminal() {
+            return Err(Failure::Input(format!(
+                "{extent} Nobody can be asked here: give --yes to allow it"
+            )));
+        }
+        let mut answer = String::new();
+        let asked = (|| {
+            let mut out = io::stderr().lock();
+            write!(out, "{extent} Go on? [y/N] ")?;
+            out.flush()?;
+            io::stdin().lock().read_line(&mut answer)
+        })();
+        asked.map_err(|error| Failure::Input(format!("cannot ask: {error}; give --yes")))?;
+        match answer.trim().to_ascii_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::Input("nothing was written".to_owned())),
+        }
+    }
+
+    /// Takes the set for the rows.
+    ///
+    /// # Errors
+    /// It holds records, or the cluster refuses.
+    pub(super) fn claim(&self) -> Result<Place, Failure> {
+        let scratch = ScratchSet::claim(&self.cluster, &self.arguments.set)?;
+        Ok(Place::Cluster(scratch))
+    }
+
+    /// Says what would be written where.
+    fn extent(&self, cases: &[Case], repeats: usize) -> String {
+        let rate = cases.iter().map(|case| match case.load {
+            Load::Open { rate } => rate,
+            Load::Closed { .. } => self.arguments.max_rate,
+        });
+        let size = cases.iter().map(Case::estimated_bytes).max().unwrap_or(0);
+        let time: Duration = cases
+            .iter()
+            .map(|case| case.settings.duration + case.settings.warm_up)
+            .sum();
+        format!(
+            "contention writes to set {:?} of namespace {} for {} ({} rows), up to {} writes a second and {} of records, and deletes them.",
+            self.arguments.set,
+            self.cluster.namespace(),
+            duration(time * u32::try_from(repeats).unwrap_or(u32::MAX)),
+            count((cases.len() * repeats) as u64),
+            decimal(rate.fold(0.0, f64::max), 0),
+            bytes(size),
+        )
+    }
+}
+
+/// Asks the cluster how many writers may wait for a record.
+fn pending_limit(cluster: &Cluster) -> Result<usize, Failure> {
+    let answer = cluster.info(&format!("namespace/{}", cluster.namespace()))?;
+    let found = answer
+        .split(';')
+        .find_map(|pair| pair.strip_prefix("transaction-pending-limit="));
+    Ok(found
+        .and_then(|limit| limit.parse().ok())
+        .unwrap_or(PENDING_LIMIT))
+}

@@ -1,0 +1,143 @@
+//! `spikelet sizing --host`: interrupted and gone on with, and what it fetches.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value as Json;
+use spikelet::cluster::ClusterSet;
+use spikelet::{Key, RecordSet, RecordStore, Value, WritePolicy, operations as ops};
+
+use crate::common::Served;
+
+fn command(served: &Served, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spikelet"));
+    command
+        .args(["sizing", "--host", &served.addr, "--json"])
+        .args(arguments);
+    command
+}
+
+fn report(output: &Output) -> Json {
+    let told = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+}
+
+fn write(records: &ClusterSet, key: i64, operations: &[spikelet::Operation]) {
+    let key = Key::from(key);
+    records
+        .operate_on(&WritePolicy::default(), &key, operations)
+        .unwrap();
+}
+
+/// Writes lists, one of each thirty a large one.
+fn fill(served: &Served, count: i64) {
+    let records = served.cluster().records("users").unwrap();
+    for number in 0..count {
+        let elements = if number % 30 == 0 { 1_000 } else { 10 };
+        let items: Vec<Value> = (0..elements)
+            .map(|at| format!("{at:0>96}").into())
+            .collect();
+        let append = ops::lists::append_items(&Default::default(), "followers", items);
+        write(
+            &records,
+            number,
+            &[ops::put("name", "x".repeat(20)), append],
+        );
+    }
+}
+
+/// Interrupts a sizing once its file has grown.
+fn interrupted(served: &Served, file: &Path, arguments: &[&str]) -> Output {
+    let before = std::fs::read(file).ok();
+    let running = command(served, arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while std::fs::read(file).ok() == before {
+        std::thread::yield_now();
+    }
+    kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+    running.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interrupted_sizing_reports_what_it_has_read_and_another_process_goes_on() {
+    let served = Served::in_memory();
+    fill(&served, 1_500);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("state");
+    let some = ["--sample", "40", "--resume", file.to_str().unwrap()];
+    let slow = [&some[..], &["--records-per-second", "2"]].concat();
+    let output = interrupted(&served, &file, &slow);
+    assert_eq!(output.status.code(), Some(130));
+    let part = report(&output);
+    let at_first = std::fs::read(&file).unwrap();
+    let fast = [&some[..], &["--records-per-second", "0"]].concat();
+    let output = command(&served, &fast).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_ne!(std::fs::read(&file).unwrap(), at_first);
+    let whole = report(&output);
+    // The same as of one process that has read as much.
+    let once = ["--sample", "40", "--records-per-second", "0"];
+    let once = report(&command(&served, &once).output().unwrap());
+    assert_eq!(
+        (&whole["sets"], &whole["source"]),
+        (&once["sets"], &once["source"])
+    );
+    assert_ne!(part["source"], once["source"]);
+    // There is nothing left to read.
+    let again = report(&command(&served, &slow).output().unwrap());
+    assert_eq!(again["sets"], once["sets"]);
+    let other = command(&served, &["--resume", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    let told = String::from_utf8(other.stderr).unwrap();
+    assert!(told.contains("of another sizing"), "{told}");
+    std::fs::write(&file, "nothing").unwrap();
+    let other = command(&served, &some).output().unwrap();
+    let told = String::from_utf8(other.stderr).unwrap();
+    assert!(told.contains("no file of an earlier sizing"), "{told}");
+}
+
+#[test]
+fn of_large_records_alone_one_is_fetched_to_learn_their_bins() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let records = cluster.records("large").unwrap();
+    for number in 0..60 {
+        let items: Vec<Value> = (0..1_000).map(|at| format!("{at:0>96}").into()).collect();
+        let append = ops::lists::append_items(&Default::default(), "l", items);
+        write(&records, number, &[append]);
+    }
+    let (mut bins, mut measured) = (Vec::new(), Vec::new());
+    for partition in 0..300 {
+        records.measure_partition(partition, None, &mut bins, &mut |record| {
+            measured.push(record.unwrap());
+            std::ops::ControlFlow::Continue(())
+        });
+    }
+    assert_eq!(bins, ["l"]);
+    assert!((1..60).contains(&measured.len()), "{}", measured.len());
+    for record in &measured {
+        assert!((95_000..110_000).contains(&record.bytes), "{record:?}");
+        assert_eq!(record.collections.len(), 1);
+        assert_eq!(
+            (
+                record.collections[0].count,
+                record.collections[0].elements.len()
+            ),
+            (1_000, 8)
+        );
+    }
+    let sized = ["--sample", "3", "--records-per-second", "0"];
+    let sized = report(&command(&served, &sized).output().unwrap());
+    assert_eq!(sized["sets"][0]["set"], "large");
+    assert_eq!(
+        sized["sets"][0]["bins"].as_array().unwrap().len(),
+        1,
+        "{sized}"
+    );
+}
