@@ -1,5 +1,6 @@
 //! What the handles of a namespace and its background threads share.
 
+use crate::changes::followers::Followers;
 use crate::device::ForkGuard;
 use crate::digest::Digest;
 use crate::epoch::{self, Guard};
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
+    pub(crate) followers: Followers,
     pub(crate) counters: Counters,
     /// Where the copies of the metadata entry lie.
     pub(crate) metadata: Mutex<Vec<Appended>>,

@@ -5,6 +5,7 @@
 )]
 
 mod bytes;
+mod changes;
 mod clock;
 mod core;
 mod device;
@@ -24,6 +25,7 @@ mod maintenance;
 mod namespace;
 mod options;
 mod read_batch;
+mod reader;
 mod recovery;
 mod retire;
 mod sets;
@@ -31,6 +33,7 @@ mod stats;
 mod sync;
 mod visible;
 
+pub use changes::{ChangeCursor, ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges, ReadEnd};
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{
     Atomicity, BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice,

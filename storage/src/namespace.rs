@@ -345,12 +345,15 @@ impl Namespace {
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
-        let point = self.core.log.draw_number();
-        self.core
-            .sets
-            .truncate(what, point, before_ms, |metadata| {
-                self.core.store_metadata(&metadata)
-            })?;
+        let core = &self.core;
+        core.sets.truncate(
+            what,
+            || core.log.draw_number(),
+            before_ms,
+            |metadata| core.store_metadata(&metadata),
+            || core.log.last_lsn(),
+        )?;
+        core.followers.published.wake();
         let removed = self.core.remove_all_truncated();
         self.core.settle(self.last_lsn())?;
         Ok(removed)

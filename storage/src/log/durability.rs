@@ -1,5 +1,6 @@
 //! When an acknowledged write is on stable storage.
 
+use crate::changes::waiters::Waiters;
 use crate::error::{Error, Result};
 use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -99,6 +100,8 @@ pub(crate) struct Syncer {
     failed: AtomicBool,
     /// Everything up to here was complete before a sync that succeeded.
     durable_lsn: AtomicU64,
+    /// Told when a sync has succeeded, or failed.
+    pub(crate) followers: Waiters,
 }
 
 /// What a sync covers, read when it starts.
@@ -182,11 +185,10 @@ impl Syncer {
                 }
             };
             self.done.notify_all();
-            if !awake.is_empty() {
-                drop(progress);
-                awake.into_values().for_each(Waker::wake);
-                progress = self.progress.lock();
-            }
+            drop(progress);
+            awake.into_values().for_each(Waker::wake);
+            self.followers.wake();
+            progress = self.progress.lock();
         }
     }
 

@@ -1,5 +1,6 @@
 //! Opening and closing a namespace.
 
+use crate::changes::followers::Followers;
 use crate::core::METADATA_COPIES;
 use crate::core::{Core, Counters};
 use crate::device::{
@@ -199,6 +200,7 @@ impl Core {
             groups: Mutex::new(groups),
             unknown_below_lsn,
             hot_keys,
+            followers: Followers::default(),
             counters: Counters::default(),
             metadata: Mutex::new(metadata),
             defrag: Mutex::default(),
@@ -206,6 +208,7 @@ impl Core {
             closed: AtomicBool::new(false),
             close_done: Mutex::new(false),
         };
+        core.find_changes();
         if !opening.from_snapshot {
             core.remove_all_truncated();
         }

@@ -147,6 +147,7 @@ impl<'n> RecordLock<'n> {
             seen,
             held: true,
             keeps: false,
+            expires: false,
             queued_behind: 0,
             copy: OnceCell::new(),
             had_image: true,
