@@ -31,7 +31,8 @@ impl Core {
         if !self.sets.any_fed() {
             return KeptAfter(u64::MAX);
         }
-        let needed = KeptAfter(self.followers.needed_after());
+        let lost_to = self.sets.feed(|feed| feed.lost_to);
+        let needed = KeptAfter(self.followers.needed_after(lost_to));
         let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
         let mut held: Vec<(u64, u64)> = blocks
             .filter(|block| block.phase() == Phase::Closed && needed.holds(block))
@@ -94,8 +95,6 @@ impl Core {
         if !self.sets.any_fed() {
             return;
         }
-        let lost_to = self.sets.feed(|feed| feed.lost_to);
-        self.followers.set_needed_after(lost_to);
         let mut walk = BlockWalk::default();
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {

@@ -78,11 +78,11 @@ impl Namespace {
         Lsn(self.core.sets.feed(|feed| feed.lost_to))
     }
 
-    /// Says which changes are needed: those above this number. `None`: none are. After opening, all that are there are kept
-    /// until this is called.
-    pub fn need_changes_after(&self, lsn: Option<Lsn>) {
-        let lsn = lsn.map_or(u64::MAX, Lsn::get);
-        self.core.followers.set_needed_after(lsn);
+    /// Says above which number each of those who follow the changes needs them. After opening, all that are there are kept
+    /// until this is called. One who has lost changes already holds nothing back.
+    pub fn need_changes_after(&self, needs: &[Lsn]) {
+        let needs = needs.iter().map(|lsn| lsn.get());
+        self.core.followers.set_needs(needs.collect());
     }
 
     /// Reads changes from a position on.

@@ -110,6 +110,8 @@ pub struct ChangeReader {
     core: Arc<Core>,
     delivery: Delivery,
     cursor: ChangeCursor,
+    /// The log is read from behind this number.
+    began_after: u64,
     /// The number of the last item that was taken from the log, whatever became of it.
     taken_to: u64,
     streams: Vec<BlockStream>,
@@ -127,6 +129,12 @@ struct ReadFrame {
     left: BTreeSet<u64>,
 }
 
+/// A group has members before where the reader began.
+struct EarlierMembers {
+    /// Its number, which is lower than those of its members.
+    of: u64,
+}
+
 /// The next thing to be shown.
 enum Next {
     Stream(usize),
@@ -138,6 +146,7 @@ impl ChangeReader {
         Self {
             core,
             delivery,
+            began_after: cursor.scan_after.0,
             taken_to: cursor.scan_after.0,
             cursor,
             streams: Vec::new(),
@@ -172,13 +181,25 @@ impl ChangeReader {
         most: usize,
         is_wanted: impl Fn(Option<u16>, &Digest) -> bool,
     ) -> Result<ReadChanges> {
-        let frame = self.begin()?;
-        let read = self.merge(frame, most, is_wanted);
-        // What was read of a block that has been emptied meanwhile may be anything.
-        self.check_kept()?;
-        let read = read?;
-        self.cursor = read.cursor;
-        Ok(read)
+        loop {
+            let frame = self.begin()?;
+            let read = self.merge(frame, most, &is_wanted);
+            // What was read of a block that has been emptied meanwhile may be anything.
+            self.check_kept()?;
+            match read? {
+                Ok(read) => {
+                    self.cursor = read.cursor;
+                    return Ok(read);
+                }
+                Err(EarlierMembers { of }) => {
+                    let cursor = ChangeCursor {
+                        scan_after: Lsn(of - 1),
+                        ..self.cursor
+                    };
+                    *self = Self::new(Arc::clone(&self.core), self.delivery, cursor);
+                }
+            }
+        }
     }
 
     fn check_kept(&self) -> Result<()> {
@@ -309,8 +330,8 @@ impl ChangeReader {
         &mut self,
         mut frame: ReadFrame,
         most: usize,
-        is_wanted: impl Fn(Option<u16>, &Digest) -> bool,
-    ) -> Result<ReadChanges> {
+        is_wanted: &impl Fn(Option<u16>, &Digest) -> bool,
+    ) -> Result<std::result::Result<ReadChanges, EarlierMembers>> {
         let mut changes: Vec<LoggedChange> = Vec::new();
         let mut position = self.cursor.position.0;
         let mut end = ReadEnd::Full;
@@ -338,8 +359,14 @@ impl ChangeReader {
                     let lsn = item.lsn();
                     // Copies that defragmentation made have the number of what they are copies of.
                     if lsn > self.taken_to {
+                        if let Item::Commit { lsn, group } = item
+                            && lsn > self.cursor.position.0
+                            && group <= self.began_after
+                        {
+                            return Ok(Err(EarlierMembers { of: group }));
+                        }
                         self.taken_to = lsn;
-                        self.show(item, &is_wanted, &mut changes);
+                        self.show(item, is_wanted, &mut changes);
                     }
                     lsn
                 }
@@ -352,14 +379,14 @@ impl ChangeReader {
         self.add_keys(&mut changes);
         let pending = self.groups.values().flatten().map(|change| change.lsn);
         let scan_after = pending.min().map_or(position, |lsn| (lsn - 1).min(position));
-        Ok(ReadChanges {
+        Ok(Ok(ReadChanges {
             changes,
             cursor: ChangeCursor {
                 position: Lsn(position),
                 scan_after: Lsn(scan_after),
             },
             end,
-        })
+        }))
     }
 
     /// Finds what has the lowest number. The streams are in the order in which they begin.
