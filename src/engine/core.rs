@@ -2,14 +2,16 @@
 //! of a record may be seen, scans.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
 };
 
 use crate::error::WriteStop;
@@ -17,6 +19,7 @@ use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
+use super::catalog::Catalog;
 use super::config::NamespaceConfig;
 pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
@@ -38,6 +41,12 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
+    /// What is declared, as it is in the log.
+    pub(super) catalog: Mutex<Catalog>,
+    /// The shares of subscriptions that somebody consumes: name, number.
+    pub(super) consumed: Mutex<HashSet<(Box<str>, usize)>>,
+    /// Whether the namespace syncs by itself what nobody waits for.
+    pub(super) syncs_by_itself: bool,
 }
 
 /// Shows the name of the namespace.
@@ -114,6 +123,8 @@ impl Core {
         let indexes = Arc::new(Indexes::new(config.index_bytes_max, in_memory));
         let observer = Arc::clone(&indexes);
         options.expiring = ExpiryObserver::new(move |entry| observer.forget_expired(entry));
+        let syncs_by_itself =
+            options.background && matches!(options.durability, Durability::Interval(_));
         let opened = if read_only {
             spikelet_storage::Namespace::open_read_only(options)
         } else {
@@ -123,6 +134,7 @@ impl Core {
             Some(dir) => name_holder(error.into(), dir),
             None => error.into(),
         })?;
+        let catalog = Catalog::decode(&storage.catalog())?;
         let core = Self {
             storage,
             key_hash: config.key_hash,
@@ -134,7 +146,11 @@ impl Core {
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
             indexes,
+            catalog: Mutex::new(catalog),
+            consumed: Mutex::default(),
+            syncs_by_itself,
         };
+        core.note_needed();
         core.restore_indexes()?;
         Ok(core)
     }

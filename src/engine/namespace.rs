@@ -13,6 +13,7 @@ use crate::Result;
 use crate::index::IndexDefinition;
 use crate::record::KeyHash;
 
+use super::changes::Changes;
 use super::config::NamespaceConfig;
 use super::core::{Core, HotRecord, ScannedRecord};
 use super::indexes::{IndexBuild, IndexStats};
@@ -128,6 +129,12 @@ impl Namespace {
     /// Begins a query over all records of all sets: as [`Set::query_all`].
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
+    }
+
+    /// The changes of the namespace: which sets keep them, and who follows them.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.core)
     }
 
     /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts

@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
+use super::super::catalog::DeclaredIndex;
 use super::super::core::{Core, expired};
 use super::index::{Index, IndexState};
-use super::{Indexes, catalog};
+use super::Indexes;
 use crate::index::{EntryList, IndexDefinition};
 use crate::record::RecordView;
 use crate::{Error, Result};
@@ -188,11 +189,11 @@ impl Core {
 
     /// Builds the indexes that were declared before, at opening: nobody writes yet.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
-        let declared = catalog::decode(&self.storage.catalog())?;
+        let declared = self.catalog.lock().indexes.clone();
         if declared.is_empty() {
             return Ok(());
         }
-        let restore = |declared: catalog::Declared| {
+        let restore = |declared: DeclaredIndex| {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
             Ok(Arc::new(Index::new(declared.definition, set, set_id)?))

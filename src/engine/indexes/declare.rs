@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use super::super::catalog::DeclaredIndex;
 use super::super::core::Core;
 use super::index::{Index, IndexState};
-use super::{INDEXES_MAX, catalog};
+use super::INDEXES_MAX;
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
@@ -31,9 +32,21 @@ impl Core {
         }
         let index = Arc::new(index);
         let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
-        self.storage.set_catalog(&catalog::encode(&list)?)?;
+        self.declare_indexes(&list)?;
         self.indexes.replace(list);
         Ok(Some(index))
+    }
+
+    fn declare_indexes(&self, list: &[Arc<Index>]) -> Result<()> {
+        let declared = list.iter().map(|index| DeclaredIndex {
+            set: index.set.clone(),
+            definition: index.definition.clone(),
+        });
+        let declared = declared.collect();
+        self.change_catalog(|catalog| {
+            catalog.indexes = declared;
+            Ok(())
+        })
     }
 
     /// Forgets an index.
@@ -48,7 +61,7 @@ impl Core {
             .filter(|known| !Arc::ptr_eq(known, &index))
             .cloned()
             .collect();
-        self.storage.set_catalog(&catalog::encode(&list)?)?;
+        self.declare_indexes(&list)?;
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
         Ok(())

@@ -14,7 +14,8 @@ pub(crate) mod waiters;
 
 use crate::changes::feed::FedSet;
 use crate::core::Core;
-use crate::error::Result;
+use crate::digest::PARTITIONS;
+use crate::error::{Error, Result};
 use crate::log::entry::Lsn;
 use crate::namespace::Namespace;
 use std::sync::Arc;
@@ -83,6 +84,26 @@ impl Namespace {
     pub fn need_changes_after(&self, needs: &[Lsn]) {
         let needs = needs.iter().map(|lsn| lsn.get());
         self.core.followers.set_needs(needs.collect());
+    }
+
+    /// Waits until nobody holds a record who held it when this was called: what they have written is visible to readers then.
+    /// The caller must hold none.
+    ///
+    /// # Errors
+    /// Those of [`Namespace::lock`], but never [`Error::KeyBusy`].
+    pub fn wait_for_writers(&self) -> Result<()> {
+        for partition in 0..PARTITIONS {
+            let held = self.core.index.lock_partition(partition).held().digests();
+            for digest in held {
+                loop {
+                    match self.lock(&digest, None) {
+                        Err(Error::KeyBusy { .. }) => crate::sync::thread::yield_now(),
+                        locked => break drop(locked?),
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads changes from a position on.
