@@ -47,6 +47,8 @@ pub(super) struct Core {
     pub(super) consumed: Mutex<HashSet<(Box<str>, usize)>>,
     /// Whether the namespace syncs by itself what nobody waits for.
     pub(super) syncs_by_itself: bool,
+    /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
+    pub(super) is_unrepaired: bool,
 }
 
 /// Shows the name of the namespace.
@@ -134,6 +136,7 @@ impl Core {
             Some(dir) => name_holder(error.into(), dir),
             None => error.into(),
         })?;
+        let is_unrepaired = read_only && !opening.from_snapshot;
         let catalog = Catalog::decode(&storage.catalog())?;
         let core = Self {
             storage,
@@ -149,6 +152,7 @@ impl Core {
             catalog: Mutex::new(catalog),
             consumed: Mutex::default(),
             syncs_by_itself,
+            is_unrepaired,
         };
         core.note_needed();
         core.restore_indexes()?;

@@ -229,6 +229,12 @@ impl Core {
 
     /// Where a start is.
     fn cursor_at(&self, start: Start) -> Result<ChangeCursor> {
+        if self.is_unrepaired {
+            return Err(Error::Forbidden(
+                "the store was not closed and is open for reading alone, so its latest changes cannot be read: open it to write once, and close it"
+                    .into(),
+            ));
+        }
         let position = match start {
             Start::Now => {
                 let last_lsn = self.storage.last_lsn();
