@@ -23,7 +23,11 @@ fn config() -> NamespaceConfig {
 }
 
 fn open(dir: &Path) -> (Store, Namespace) {
-    let store = Store::builder().path(dir).namespace(config()).open().unwrap();
+    let store = Store::builder()
+        .path(dir)
+        .namespace(config())
+        .open()
+        .unwrap();
     let namespace = store.namespace("test").unwrap();
     (store, namespace)
 }
@@ -129,12 +133,20 @@ fn shares_divide_the_records_among_consumers() {
         }
     }
     assert_eq!((all.len(), seen.len()), (600, 300));
-    assert_eq!((0..3).filter(|share| seen.values().any(|of| of == share)).count(), 3);
+    assert_eq!(
+        (0..3)
+            .filter(|share| seen.values().any(|of| of == share))
+            .count(),
+        3
+    );
     // A truncation concerns all.
     store.set("users").unwrap().truncate(None).unwrap();
     for consumer in &mut consumers {
         let batch = consumer.next_batch(9, LONG).unwrap();
-        assert!(matches!(batch[0].kind, ChangeKind::Truncate { before: None }));
+        assert!(matches!(
+            batch[0].kind,
+            ChangeKind::Truncate { before: None }
+        ));
         assert_eq!(batch[0].set.as_deref(), Some("users"));
     }
 }
@@ -149,13 +161,22 @@ fn sets_filters_and_records_are_as_asked_for() {
     let options = published().set("users").filter(grown).records(true);
     let refused = changes.subscribe("x", Start::Now, published().set("nobody"));
     assert!(matches!(refused, Err(Error::Parameter(_))));
-    let subscription = changes.subscribe("test", Start::Now, options.clone()).unwrap();
+    let subscription = changes
+        .subscribe("test", Start::Now, options.clone())
+        .unwrap();
     assert_eq!(subscription.options(), &options);
     let other = changes.subscribe("test", Start::Now, published());
-    assert!(matches!(other, Err(Error::Parameter(_))), "of other options");
+    assert!(
+        matches!(other, Err(Error::Parameter(_))),
+        "of other options"
+    );
     put(&store, "young", 7);
     put(&store, "old", 18);
-    store.set("orders").unwrap().put("o", [("age", 18)]).unwrap();
+    store
+        .set("orders")
+        .unwrap()
+        .put("o", [("age", 18)])
+        .unwrap();
     put(&store, "gone", 7);
     store.set("users").unwrap().delete("gone").unwrap();
     let mut consumer = subscription.consumer().unwrap();
@@ -174,7 +195,11 @@ fn sets_filters_and_records_are_as_asked_for() {
         (ChangeKind::Delete, false, 0),
     ];
     assert_eq!(shown, expected);
-    assert!(batch.iter().all(|change| change.set.as_deref() == Some("users")));
+    assert!(
+        batch
+            .iter()
+            .all(|change| change.set.as_deref() == Some("users"))
+    );
     assert!(batch.is_sorted_by_key(|change| change.position));
     changes.disable("users").unwrap();
     put(&store, "unseen", 18);
@@ -272,11 +297,19 @@ fn a_consumer_waits_blocking_and_in_a_task() {
 fn a_durable_subscription_asks_for_syncs_where_nobody_else_syncs() {
     let dir = tempfile::tempdir().unwrap();
     let config = config().durability(Durability::Process).background(false);
-    let store = Store::builder().path(dir.path()).namespace(config).open().unwrap();
+    let store = Store::builder()
+        .path(dir.path())
+        .namespace(config)
+        .open()
+        .unwrap();
     let namespace = store.namespace("test").unwrap();
     let subscription = subscribe(&namespace, ChangeOptions::default());
     let lsn = store.set("users").unwrap().put("a", [("age", 1)]).unwrap();
-    let batch = subscription.consumer().unwrap().next_batch(9, LONG).unwrap();
+    let batch = subscription
+        .consumer()
+        .unwrap()
+        .next_batch(9, LONG)
+        .unwrap();
     assert_eq!(batch[0].position.lsn(), lsn);
     assert!(namespace.durable_lsn() >= lsn);
 }
@@ -289,14 +322,20 @@ fn a_subscription_that_is_too_slow_is_told_and_can_go_on_from_now() {
         .change_bytes_max(16 << 20)
         .write_lanes(1)
         .background(false);
-    let store = Store::builder().path(dir.path()).namespace(config).open().unwrap();
+    let store = Store::builder()
+        .path(dir.path())
+        .namespace(config)
+        .open()
+        .unwrap();
     let namespace = store.namespace("test").unwrap();
     let subscription = subscribe(&namespace, published());
     let users = store.set("users").unwrap();
     let mut random = 1u64;
     for _ in 0..60 {
         let bytes: Vec<u8> = std::iter::repeat_with(|| {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             (random >> 33) as u8
         })
         .take(1_000_000)
@@ -310,7 +349,9 @@ fn a_subscription_that_is_too_slow_is_told_and_can_go_on_from_now() {
         let lost = consumer.next_batch(9, NOW).unwrap_err();
         assert!(matches!(lost, Error::ChangesLost { .. }), "{lost}");
     }
-    let old = namespace.changes().read(Start::After("1".parse().unwrap()), published());
+    let old = namespace
+        .changes()
+        .read(Start::After("1".parse().unwrap()), published());
     assert!(matches!(old, Err(Error::ChangesLost { .. })));
     consumer.seek(Start::Now).unwrap();
     put(&store, "after", 1);
@@ -412,8 +453,14 @@ fn killed_after(lines: usize, dir: &Path) {
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap()).lines();
-    let progress = output.map_while(Result::ok).filter(|line| line.contains(PROGRESS));
-    assert_eq!(progress.take(lines).count(), lines, "the child ended by itself");
+    let progress = output
+        .map_while(Result::ok)
+        .filter(|line| line.contains(PROGRESS));
+    assert_eq!(
+        progress.take(lines).count(),
+        lines,
+        "the child ended by itself"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -423,7 +470,10 @@ fn check_mirror(dir: &Path, store: &Store) -> usize {
     let text = std::fs::read_to_string(dir.join("mirror")).unwrap();
     let mut changes: BTreeMap<Position, &str> = BTreeMap::new();
     // A line that the kill has cut is not one; its batch comes again.
-    for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+    for line in text
+        .split_inclusive('\n')
+        .filter_map(|line| line.strip_suffix('\n'))
+    {
         let Some((position, what)) = line.split_once(' ') else {
             continue;
         };
@@ -443,8 +493,15 @@ fn check_mirror(dir: &Path, store: &Store) -> usize {
         };
         let now = generations.entry(key).or_default();
         let next = if kind == "put" { *now + 1 } else { 0 };
-        assert!(kind == "put" || *now > 0, "{position}: {what}: deleted twice");
-        assert_eq!(generation.parse::<u32>().unwrap(), next, "{position}: {what}");
+        assert!(
+            kind == "put" || *now > 0,
+            "{position}: {what}: deleted twice"
+        );
+        assert_eq!(
+            generation.parse::<u32>().unwrap(),
+            next,
+            "{position}: {what}"
+        );
         *now = next;
     }
     let users = store.set("users").unwrap();

@@ -59,7 +59,10 @@ fn the_changes_of_a_closed_store_are_printed_from_a_position_on() {
         .iter()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let kinds: Vec<_> = all.iter().map(|line| line["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<_> = all
+        .iter()
+        .map(|line| line["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds, ["put", "put", "put", "delete", "truncate"]);
     assert_eq!(all[1]["generation"], 2);
     assert_eq!(all[3]["key"], all[0]["key"]);

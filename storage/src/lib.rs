@@ -33,7 +33,10 @@ mod stats;
 mod sync;
 mod visible;
 
-pub use changes::{ChangeCursor, ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges, ReadEnd};
+pub use changes::{
+    ChangeCursor, ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges,
+    ReadEnd,
+};
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{
     Atomicity, BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice,

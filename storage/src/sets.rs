@@ -404,8 +404,7 @@ impl Sets {
         for (number, state) in (0..).zip(&self.states) {
             state.is_fed.store(feed.has(number), Ordering::SeqCst);
         }
-        self.any_fed
-            .store(!feed.sets.is_empty(), Ordering::SeqCst);
+        self.any_fed.store(!feed.sets.is_empty(), Ordering::SeqCst);
     }
 
     /// Whether the changes of any set can be followed.

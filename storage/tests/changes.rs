@@ -162,7 +162,10 @@ fn every_kind_of_change_is_read_with_its_key_in_order() {
                 assert_eq!(&change.key, key, "{change:?}");
             }
         }
-        let groups: Vec<_> = changes.iter().map(|change| change.group.is_some()).collect();
+        let groups: Vec<_> = changes
+            .iter()
+            .map(|change| change.group.is_some())
+            .collect();
         assert_eq!(groups.iter().filter(|grouped| **grouped).count(), 2);
         let members: Vec<_> = changes[6..8].iter().map(|change| change.position).collect();
         assert_eq!(members[0].lsn, members[1].lsn);
@@ -422,7 +425,11 @@ fn a_slow_reader_never_stops_writers_for_good() {
 #[test]
 fn a_damaged_change_is_an_error_and_no_gap() {
     let dir = tempfile::tempdir().unwrap();
-    let open = || Namespace::open(options(files(dir.path(), 1), BLOCKS)).unwrap().0;
+    let open = || {
+        Namespace::open(options(files(dir.path(), 1), BLOCKS))
+            .unwrap()
+            .0
+    };
     let namespace = open();
     let set = fed(&namespace);
     let start = namespace.changes_kept_after().get();
@@ -434,7 +441,9 @@ fn a_damaged_change_is_an_error_and_no_gap() {
     drop(namespace);
     let path = dir.path().join("device-0");
     let mut bytes = std::fs::read(&path).unwrap();
-    let at = bytes.windows(marker.len()).position(|found| found == marker);
+    let at = bytes
+        .windows(marker.len())
+        .position(|found| found == marker);
     bytes[at.unwrap()] ^= 1;
     std::fs::write(&path, bytes).unwrap();
     let namespace = open();

@@ -206,7 +206,10 @@ fn check(name: &str, options: &ChangeOptions) -> Result<()> {
             options.shares
         )));
     }
-    options.filter.as_ref().map_or(Ok(()), |filter| filter.check())
+    options
+        .filter
+        .as_ref()
+        .map_or(Ok(()), |filter| filter.check())
 }
 
 impl fmt::Debug for Changes {

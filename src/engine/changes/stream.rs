@@ -166,7 +166,10 @@ impl ChangeStream {
         if self.has_failed {
             // What it has read of the log is not known any more.
             let cursor = self.cursor();
-            self.reader = self.core.storage.read_changes(self.options.delivery, cursor);
+            self.reader = self
+                .core
+                .storage
+                .read_changes(self.options.delivery, cursor);
             self.has_failed = false;
         }
         let (sets, share, shares) = (&self.sets, self.share, self.options.shares);

@@ -109,11 +109,7 @@ impl Consumer {
     ///
     /// # Errors
     /// Those of [`ChangeStream::next_batch`].
-    pub fn next_batch(
-        &mut self,
-        most: usize,
-        wait: std::time::Duration,
-    ) -> Result<ChangeBatch> {
+    pub fn next_batch(&mut self, most: usize, wait: std::time::Duration) -> Result<ChangeBatch> {
         let batch = self.stream.next_batch(most, wait)?;
         self.note(&batch)?;
         Ok(batch)
@@ -188,7 +184,8 @@ impl Consumer {
     /// Notes where it is when all that was shown is acknowledged and much was not for it, so that this need not be kept.
     fn note_passed_over(&mut self) -> Result<()> {
         let cursor = self.stream.cursor();
-        let passed = cursor.position.get() - self.acknowledged.position.get().min(cursor.position.get());
+        let passed =
+            cursor.position.get() - self.acknowledged.position.get().min(cursor.position.get());
         if self.acknowledged >= self.shown && passed >= PASSED_OVER {
             self.acknowledge(cursor)?;
         }

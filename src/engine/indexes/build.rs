@@ -9,8 +9,8 @@ use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::catalog::DeclaredIndex;
 use super::super::core::{Core, expired};
-use super::index::{Index, IndexState};
 use super::Indexes;
+use super::index::{Index, IndexState};
 use crate::index::{EntryList, IndexDefinition};
 use crate::record::RecordView;
 use crate::{Error, Result};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::super::catalog::DeclaredIndex;
 use super::super::core::Core;
-use super::index::{Index, IndexState};
 use super::INDEXES_MAX;
+use super::index::{Index, IndexState};
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 

@@ -268,7 +268,9 @@ impl ChangeReader {
     fn reach_closed_blocks(&mut self, to: u64) {
         let core = Arc::clone(&self.core);
         let known = self.streams.iter();
-        let known: HashSet<_> = known.map(|stream| (stream.id, stream.incarnation)).collect();
+        let known: HashSet<_> = known
+            .map(|stream| (stream.id, stream.incarnation))
+            .collect();
         let seen_to = self.taken_to.max(self.cursor.position.0);
         for volume in core.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
@@ -294,14 +296,8 @@ impl ChangeReader {
         self.streams.sort_by_key(|stream| stream.first_lsn);
     }
 
-    fn stream_of(
-        &mut self,
-        id: BlockId,
-        incarnation: u64,
-        first_lsn: u64,
-    ) -> &mut BlockStream {
-        let is_it =
-            |stream: &BlockStream| stream.id == id && stream.incarnation == incarnation;
+    fn stream_of(&mut self, id: BlockId, incarnation: u64, first_lsn: u64) -> &mut BlockStream {
+        let is_it = |stream: &BlockStream| stream.id == id && stream.incarnation == incarnation;
         let at = self.streams.iter().position(is_it).unwrap_or_else(|| {
             self.streams
                 .push(BlockStream::new(id, incarnation, first_lsn));
@@ -378,7 +374,9 @@ impl ChangeReader {
             .retain(|stream| !stream.is_done() || stream.last_lsn > position);
         self.add_keys(&mut changes);
         let pending = self.groups.values().flatten().map(|change| change.lsn);
-        let scan_after = pending.min().map_or(position, |lsn| (lsn - 1).min(position));
+        let scan_after = pending
+            .min()
+            .map_or(position, |lsn| (lsn - 1).min(position));
         Ok(Ok(ReadChanges {
             changes,
             cursor: ChangeCursor {
@@ -504,8 +502,7 @@ impl ChangeReader {
     /// Looks up the keys that edits do not have with them.
     fn add_keys(&self, changes: &mut [LoggedChange]) {
         let puts = changes.iter_mut();
-        for change in puts.filter(|change| change.kind == ChangeKind::Put && change.key.is_none())
-        {
+        for change in puts.filter(|change| change.kind == ChangeKind::Put && change.key.is_none()) {
             let guard = epoch::pin();
             if let Ok(Some(visible)) = self.core.visible(&change.digest, &guard) {
                 change.key = visible.view().key().map(<[u8]>::to_vec);

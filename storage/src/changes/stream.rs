@@ -45,7 +45,10 @@ pub(super) struct RecordChange {
 pub(super) enum Item {
     Record(RecordChange),
     /// The group with this number is whole.
-    Commit { lsn: u64, group: u64 },
+    Commit {
+        lsn: u64,
+        group: u64,
+    },
 }
 
 impl Item {

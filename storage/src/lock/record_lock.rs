@@ -22,7 +22,8 @@ use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
+    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn,
+    blank_header,
 };
 use crate::log::space::Purpose;
 use crate::log::volume::{Entry, OwnedEntry};

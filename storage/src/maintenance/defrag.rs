@@ -142,8 +142,8 @@ impl Core {
     pub(crate) fn fill(&self) -> (u64, u64) {
         let kept_after = self.kept_after();
         let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let closed = blocks
-            .filter(|block| block.phase() == Phase::Closed && !kept_after.holds(block));
+        let closed =
+            blocks.filter(|block| block.phase() == Phase::Closed && !kept_after.holds(block));
         closed.fold((0, 0), |(live, filled), block| {
             let units = u64::from(block.filled_units());
             (
@@ -204,10 +204,9 @@ impl Core {
         let gather = leftovers.take(2).count() == 2;
         let is_dead =
             |filled: u32, live: u32| u64::from(live) * 100 < u64::from(filled) * threshold;
-        let pair_live_max =
-            self.pair_live_max(kept_after, |id, filled, live| {
-                !is_dead(filled, live) && !is_stuck(id, live)
-            });
+        let pair_live_max = self.pair_live_max(kept_after, |id, filled, live| {
+            !is_dead(filled, live) && !is_stuck(id, live)
+        });
         let may_join = |live: u32| pair_live_max.is_some_and(|most| live <= most);
         let worth = |id: &BlockId, filled: u32, live: u32| {
             let is_leftover = gather && live <= LEFTOVER_UNITS;
