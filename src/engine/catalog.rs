@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::core::Core;
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
@@ -46,8 +45,12 @@ pub(super) struct DeclaredSubscription {
 }
 
 impl Catalog {
-    fn encode(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| Error::Serde(error.to_string().into()))
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        let current = Self {
+            version: VERSION,
+            ..self.clone()
+        };
+        serde_json::to_vec(&current).map_err(|error| Error::Serde(error.to_string().into()))
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
@@ -68,21 +71,5 @@ impl Catalog {
             )));
         }
         Ok(catalog)
-    }
-}
-
-impl Core {
-    /// Changes what is declared. It counts once it is in the log.
-    pub(super) fn change_catalog<R>(
-        &self,
-        change: impl FnOnce(&mut Catalog) -> Result<R>,
-    ) -> Result<R> {
-        let mut current = self.catalog.lock();
-        let mut changed = current.clone();
-        changed.version = VERSION;
-        let result = change(&mut changed)?;
-        self.storage.set_catalog(&changed.encode()?)?;
-        *current = changed;
-        Ok(result)
     }
 }

@@ -159,6 +159,19 @@ impl Core {
         Ok(core)
     }
 
+    /// Changes what is declared. It counts once it is in the log.
+    pub(super) fn change_catalog<R>(
+        &self,
+        change: impl FnOnce(&mut Catalog) -> Result<R>,
+    ) -> Result<R> {
+        let mut current = self.catalog.lock();
+        let mut changed = current.clone();
+        let result = change(&mut changed)?;
+        self.storage.set_catalog(&changed.encode()?)?;
+        *current = changed;
+        Ok(result)
+    }
+
     pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {
         let key_of = |digest: &Digest| {
             let key = self.storage.get(digest, |entry| {
