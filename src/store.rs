@@ -5,7 +5,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
+use crate::engine::{
+    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
+    TransitionReport, WritePolicy,
+};
 use crate::operation::Operation;
 use crate::record::{Key, Record};
 use crate::{Error, Result};
@@ -100,6 +103,12 @@ pub trait RecordSet {
         0
     }
 
+    /// Takes note of how far a transition of a sharded collection has come, for those who watch the store. Nothing depends on
+    /// it. Default: nobody watches.
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        let _ = report;
+    }
+
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
 }
@@ -116,6 +125,14 @@ impl RecordStore for Namespace {
     type Records = Set;
 
     fn records(&self, set: &str) -> Result<Set> {
+        self.set(set)
+    }
+}
+
+impl<'t> RecordStore for Transaction<'t> {
+    type Records = TransactionSet<'t>;
+
+    fn records(&self, set: &str) -> Result<TransactionSet<'t>> {
         self.set(set)
     }
 }
@@ -160,7 +177,44 @@ impl RecordSet for Set {
         self.lost_root_count()
     }
 
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        Self::note_transition(self, report);
+    }
+
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
         self.hot_record(key)
+    }
+}
+
+/// Operations are part of the transaction; a scan is not: it sees what is committed, at no particular moment.
+impl RecordSet for TransactionSet<'_> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
+        self.operate_with(policy, key, operations)
+    }
+
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.outside().scan_each(each);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.time_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        Some(self.outside().record_bytes_max())
+    }
+
+    fn lost_roots(&self) -> u64 {
+        self.lost_root_count()
+    }
+
+    /// Nobody fights over what only the transaction sees.
+    fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
+        None
     }
 }

@@ -1,5 +1,7 @@
 //! What a namespace declares, as it is kept in its metadata: docs/format.md, "Catalog".
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::index::IndexDefinition;
@@ -13,6 +15,9 @@ const VERSION: u32 = 2;
 pub(super) struct Catalog {
     version: u32,
     pub(super) indexes: Vec<DeclaredIndex>,
+    /// How far operations in the background have come: the digest of the last record, by their names.
+    #[serde(default)]
+    pub(super) background: BTreeMap<Box<str>, String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) subscriptions: Vec<DeclaredSubscription>,
 }

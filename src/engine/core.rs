@@ -25,6 +25,8 @@ pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
+use super::transaction::Counters;
+use super::transition_log::TransitionLog;
 
 /// What the handles share.
 pub(super) struct Core {
@@ -49,6 +51,8 @@ pub(super) struct Core {
     pub(super) syncs_by_itself: bool,
     /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
     pub(super) is_unrepaired: bool,
+    pub(super) transitions: TransitionLog,
+    pub(super) transactions: Counters,
 }
 
 /// Shows the name of the namespace.
@@ -153,6 +157,8 @@ impl Core {
             consumed: Mutex::default(),
             syncs_by_itself,
             is_unrepaired,
+            transitions: TransitionLog::default(),
+            transactions: Counters::default(),
         };
         core.note_needed();
         core.restore_indexes()?;

@@ -5,7 +5,7 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p spikelet-storage --lib --release interleavings`.
 
 mod changes;
-mod harness;
+pub(crate) mod harness;
 
 use crate::device::{BLOCK_BYTES, HEADER_BYTES};
 use crate::epoch;

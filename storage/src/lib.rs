@@ -31,6 +31,7 @@ mod retire;
 mod sets;
 mod stats;
 mod sync;
+mod transaction;
 mod visible;
 
 pub use changes::{
@@ -58,3 +59,6 @@ pub use options::{
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{CATALOG_BYTES_MAX, SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};
+pub use transaction::buffered::BufferedVersion;
+pub use transaction::cause::ConflictCause;
+pub use transaction::{RecordChange, RecordVersion, SeenRecord};

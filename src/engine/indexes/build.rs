@@ -182,7 +182,7 @@ impl Core {
         let mut entries = EntryList::default();
         index.entries_of(RecordView::parse(live.payload())?, &facts, &mut entries)?;
         for entry in entries.iter() {
-            self.insert_entry(index, entry, &mut EntryList::default())?;
+            self.insert_entry(index, entry)?;
         }
         Ok(())
     }
@@ -268,9 +268,7 @@ impl Core {
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
             index.entries_of(record, &facts, &mut entries)?;
-            entries.iter().for_each(|entry| {
-                index.insert(entry);
-            });
+            entries.iter().for_each(|entry| index.insert(entry));
         }
         Ok(())
     }

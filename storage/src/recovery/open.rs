@@ -24,6 +24,7 @@ use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::transaction::removals::Removals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -201,6 +202,8 @@ impl Core {
             unknown_below_lsn,
             hot_keys,
             followers: Followers::default(),
+            removals: Removals::default(),
+            truncation_points: Removals::default(),
             counters: Counters::default(),
             metadata: Mutex::new(metadata),
             defrag: Mutex::default(),
