@@ -70,6 +70,21 @@ impl Feed {
         }
     }
 
+    /// Whether a truncation below a number takes a version: its number, set and last-update time.
+    pub(crate) fn truncates(
+        &self,
+        (lsn, set, last_update_ms): (u64, u16, u64),
+        below: u64,
+    ) -> bool {
+        self.truncations.iter().any(|event| {
+            (lsn..below).contains(&event.lsn)
+                && event.set.is_none_or(|of| of == set)
+                && event
+                    .before_ms
+                    .is_none_or(|before_ms| last_update_ms < before_ms)
+        })
+    }
+
     pub(crate) fn set_noted(&mut self, lsn: u64, noted: u64) {
         if let Some(event) = self.truncations.iter_mut().find(|event| event.lsn == lsn) {
             event.noted = noted;
@@ -156,6 +171,9 @@ mod tests {
         for length in 0..bytes.len() {
             assert_eq!(Feed::decode(&mut Reader(&bytes[..length])), None);
         }
+        assert!(feed.truncates((11, 3, 98), 13) && !feed.truncates((11, 3, 99), 13));
+        assert!(!feed.truncates((11, 3, 98), 12) && !feed.truncates((13, 3, 98), 14));
+        assert!(feed.truncates((13, 5, 98), 15), "of all sets");
         feed.lose_to(12);
         assert_eq!((feed.lost_to, feed.truncations.len()), (12, 1));
     }

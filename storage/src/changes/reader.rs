@@ -362,7 +362,7 @@ impl ChangeReader {
                             return Ok(Err(EarlierMembers { of: group }));
                         }
                         self.taken_to = lsn;
-                        self.show(item, is_wanted, &mut changes);
+                        self.show(item, &frame.feed, is_wanted, &mut changes);
                     }
                     lsn
                 }
@@ -472,6 +472,7 @@ impl ChangeReader {
     fn show(
         &mut self,
         item: Item,
+        feed: &Feed,
         is_wanted: &impl Fn(Option<u16>, &Digest) -> bool,
         changes: &mut Vec<LoggedChange>,
     ) {
@@ -489,7 +490,9 @@ impl ChangeReader {
             return;
         }
         for (member, change) in (0..).zip(members) {
-            if is_wanted(Some(change.set), &change.digest) {
+            // A truncation between a member and its commit takes the group as if that had come before.
+            let is_truncated = feed.truncates((change.lsn, change.set, change.last_update_ms), lsn);
+            if !is_truncated && is_wanted(Some(change.set), &change.digest) {
                 let position = ChangePosition {
                     lsn: Lsn(lsn),
                     member,
