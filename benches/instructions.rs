@@ -61,7 +61,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 5_700,
+        limit: 4_550,
         run: |set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
