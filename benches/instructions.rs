@@ -12,6 +12,7 @@
 use std::hint::black_box;
 use std::process::{Command, ExitCode};
 
+use spikelet::changes::{ChangeOptions, Start};
 use spikelet::operations::lists;
 use spikelet::{
     DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig,
@@ -50,6 +51,16 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
+        limit: 4_550,
+        run: |set, times| {
+            for _ in 0..times {
+                let hundred = Value::from([7_u8; 100].as_slice());
+                set.put(black_box("hundred"), [("bin", hundred)]).unwrap();
+            }
+        },
+    },
+    Measured {
+        name: "put-followed",
         limit: 4_550,
         run: |set, times| {
             for _ in 0..times {
@@ -149,6 +160,12 @@ fn repeat(name: &str, times: u64) {
     let measured = MEASURED.iter().find(|measured| measured.name == name);
     let store = store();
     let set = store.set("bench").unwrap();
+    if name.ends_with("-followed") {
+        let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
+        changes.enable("bench").unwrap();
+        let options = ChangeOptions::default();
+        changes.subscribe("idle", Start::Now, options).unwrap();
+    }
     let eight: Vec<Operation> = (0..8)
         .map(|at| lists::append(&unique(), "list", at))
         .collect();

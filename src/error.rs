@@ -391,6 +391,17 @@ pub enum Error {
         /// The key of the other record, or its digest where the key is not stored.
         other: Box<str>,
     },
+    /// Changes that were not read yet are gone: the subscription was too slow for what is kept, or asks for older ones (code
+    /// 22). Nothing was passed over silently.
+    #[error(
+        "changes after {position} are not all kept any more, only those after {kept_after}: read the records anew and let the subscription go on from Start::Now, and raise NamespaceConfig::change_bytes_max if it is slower than that"
+    )]
+    ChangesLost {
+        /// What was read up to, as a log sequence number.
+        position: u64,
+        /// Changes above this log sequence number are kept.
+        kept_after: u64,
+    },
     /// A transaction could not be committed, since other writers came between again and again (code 121). Nothing was
     /// written.
     #[error(
@@ -572,6 +583,7 @@ impl Error {
             Self::IndexBuilding { .. } => 203,
             Self::TooManyIndexes { .. } => 206,
             Self::NotUnique { .. }
+            | Self::ChangesLost { .. }
             | Self::Forbidden(_)
             | Self::CallsRefused { .. }
             | Self::PastRetention { .. }

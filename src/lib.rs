@@ -201,6 +201,39 @@ pub mod query {
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }
 
+/// The changes of a namespace, in order: subscriptions that go on where they were, after a crash, too.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::changes::{ChangeKind, ChangeOptions, Start};
+/// use spikelet::{DEFAULT_NAMESPACE, Store};
+/// use std::time::Duration;
+///
+/// let store = Store::in_memory()?;
+/// let changes = store.namespace(DEFAULT_NAMESPACE)?.changes();
+/// changes.enable("users")?;
+/// let options = ChangeOptions::default().records(true);
+/// let mut consumer = changes.subscribe("mailer", Start::Now, options)?.consumer()?;
+///
+/// let users = store.set("users")?;
+/// users.put("alice", [("age", 42)])?;
+/// users.delete("alice")?;
+/// store.namespace(DEFAULT_NAMESPACE)?.sync()?;
+/// let batch = consumer.next_batch(100, Duration::from_secs(1))?;
+/// let kinds: Vec<ChangeKind> = batch.iter().map(|change| change.kind).collect();
+/// assert_eq!(kinds, [ChangeKind::Put, ChangeKind::Delete]);
+/// consumer.ack(&batch)?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod changes {
+    pub use crate::engine::{
+        Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, NextBatch,
+        Position, Start, Subscription, SubscriptionStats,
+    };
+    pub use spikelet_storage::Delivery;
+}
+
 /// What a store tells of itself: statistics, contended records, maintenance, verification, damage; and the clocks that it
 /// can be given.
 ///

@@ -50,6 +50,9 @@ pub struct NamespaceConfig {
     /// The most memory that the secondary indexes may take, in bytes: writes that would add entries beyond get
     /// [`Error::IndexMemory`]. 0, the default: no limit.
     pub index_bytes_max: u64,
+    /// How much that is dead may be kept in the log for subscriptions to changes, in bytes: one that needs older changes gets
+    /// [`Error::ChangesLost`]. 0, the default: an eighth of what the devices may grow to.
+    pub change_bytes_max: u64,
     /// How long a write may wait while space is short and defragmentation can win some; after that, and at once where
     /// nothing can be won, it gets [`Error::StopWrites`]. Default: 5 s. Needs `background`.
     pub max_space_wait: Duration,
@@ -109,6 +112,7 @@ impl NamespaceConfig {
             default_time_to_live: None,
             image_bytes_max,
             index_bytes_max: 0,
+            change_bytes_max: 0,
             max_space_wait,
             read_mode,
             max_waiters: DEFAULT_MAX_WAITERS,
@@ -176,6 +180,14 @@ impl NamespaceConfig {
     #[must_use]
     pub const fn index_bytes_max(mut self, index_bytes_max: u64) -> Self {
         self.index_bytes_max = index_bytes_max;
+        self
+    }
+
+    /// Sets [`NamespaceConfig::change_bytes_max`]: how much that is dead may be kept for subscriptions, in bytes; 0: an eighth of
+    /// what the devices may grow to.
+    #[must_use]
+    pub const fn change_bytes_max(mut self, change_bytes_max: u64) -> Self {
+        self.change_bytes_max = change_bytes_max;
         self
     }
 
@@ -266,6 +278,7 @@ impl NamespaceConfig {
         };
         options.durability = self.durability;
         options.image_bytes_max = self.image_bytes_max;
+        options.change_bytes_max = self.change_bytes_max;
         options.max_space_wait = self.max_space_wait;
         options.read_mode = self.read_mode;
         options.max_waiters = self.max_waiters;

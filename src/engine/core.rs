@@ -2,14 +2,16 @@
 //! of a record may be seen, scans.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use spikelet_storage::{
-    Clock, Digest, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
+    Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
 };
 
 use crate::error::WriteStop;
@@ -17,6 +19,7 @@ use crate::expression::{Expression, RecordFacts};
 use crate::record::{Key, KeyHash, Metadata, Record, RecordView};
 use crate::{Error, Result};
 
+use super::catalog::Catalog;
 use super::config::NamespaceConfig;
 pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
@@ -40,6 +43,14 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
+    /// What is declared, as it is in the log.
+    pub(super) catalog: Mutex<Catalog>,
+    /// The shares of subscriptions that somebody consumes: name, number.
+    pub(super) consumed: Mutex<HashSet<(Box<str>, usize)>>,
+    /// Whether the namespace syncs by itself what nobody waits for.
+    pub(super) syncs_by_itself: bool,
+    /// Whether it was opened for reading as a crash has left it: the ends of its blocks are not put in order.
+    pub(super) is_unrepaired: bool,
     pub(super) transitions: TransitionLog,
     pub(super) transactions: Counters,
 }
@@ -118,6 +129,8 @@ impl Core {
         let indexes = Arc::new(Indexes::new(config.index_bytes_max, in_memory));
         let observer = Arc::clone(&indexes);
         options.expiring = ExpiryObserver::new(move |entry| observer.forget_expired(entry));
+        let syncs_by_itself =
+            options.background && matches!(options.durability, Durability::Interval(_));
         let opened = if read_only {
             spikelet_storage::Namespace::open_read_only(options)
         } else {
@@ -127,6 +140,8 @@ impl Core {
             Some(dir) => name_holder(error.into(), dir),
             None => error.into(),
         })?;
+        let is_unrepaired = read_only && !opening.from_snapshot;
+        let catalog = Catalog::decode(&storage.catalog())?;
         let core = Self {
             storage,
             key_hash: config.key_hash,
@@ -138,11 +153,29 @@ impl Core {
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
             indexes,
+            catalog: Mutex::new(catalog),
+            consumed: Mutex::default(),
+            syncs_by_itself,
+            is_unrepaired,
             transitions: TransitionLog::default(),
             transactions: Counters::default(),
         };
+        core.note_needed();
         core.restore_indexes()?;
         Ok(core)
+    }
+
+    /// Changes what is declared. It counts once it is in the log.
+    pub(super) fn change_catalog<R>(
+        &self,
+        change: impl FnOnce(&mut Catalog) -> Result<R>,
+    ) -> Result<R> {
+        let mut current = self.catalog.lock();
+        let mut changed = current.clone();
+        let result = change(&mut changed)?;
+        self.storage.set_catalog(&changed.encode()?)?;
+        *current = changed;
+        Ok(result)
     }
 
     pub(super) fn hot_records(&self, most: usize) -> Vec<HotRecord> {

@@ -7,6 +7,8 @@
 
 #[cfg(feature = "server")]
 mod by_digest;
+mod catalog;
+mod changes;
 mod config;
 mod core;
 mod entry;
@@ -26,6 +28,10 @@ mod write;
 
 #[cfg(feature = "server")]
 pub(crate) use by_digest::{Address, ReadTouch, RemoteRecord};
+pub use changes::{
+    Change, ChangeBatch, ChangeKind, ChangeOptions, ChangeStream, Changes, Consumer, NextBatch,
+    Position, Start, Subscription, SubscriptionStats,
+};
 pub use config::NamespaceConfig;
 pub use core::{HotRecord, ScannedRecord};
 #[cfg(feature = "backup")]

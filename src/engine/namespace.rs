@@ -15,6 +15,7 @@ use crate::Result;
 use crate::index::IndexDefinition;
 use crate::record::KeyHash;
 
+use super::changes::Changes;
 use super::config::NamespaceConfig;
 use super::core::{Core, HotRecord, ScannedRecord};
 #[cfg(feature = "monitor")]
@@ -133,6 +134,12 @@ impl Namespace {
     /// Begins a query over all records of all sets: as [`Set::query_all`].
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
+    }
+
+    /// The changes of the namespace: which sets keep them, and who follows them.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        Changes::new(&self.core)
     }
 
     /// The latest transitions of sharded collections that handles of this process have carried on, the latest first: at most

@@ -43,6 +43,12 @@ impl From<StorageError> for Error {
                 action,
                 source,
             },
+            StorageError::ChangesLost {
+                position, lost_to, ..
+            } => Self::ChangesLost {
+                position,
+                kept_after: lost_to,
+            },
             damage if damage.is_damage() => Self::Damaged {
                 source: Box::new(damage),
                 record: None,

@@ -1,5 +1,6 @@
 //! What the handles of a namespace and its background threads share.
 
+use crate::changes::followers::Followers;
 use crate::device::ForkGuard;
 use crate::digest::Digest;
 use crate::epoch;
@@ -41,6 +42,7 @@ pub(crate) struct Core {
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
+    pub(crate) followers: Followers,
     /// What disappears without a trace in the index.
     pub(crate) removals: Removals,
     /// The points of truncations in the log, while they are drawn.

@@ -158,6 +158,19 @@ pub enum Error {
         reason: String,
     },
 
+    /// Changes that a reader has not read yet are gone: it was too slow for what is kept, or asks for older ones.
+    #[error(
+        "changes of namespace {namespace} after {position} are not all there any more: the first that are have numbers above {lost_to}; read the records anew and go on from now, and raise change_bytes_max if readers are slower than that"
+    )]
+    ChangesLost {
+        /// The namespace.
+        namespace: String,
+        /// What the reader has read up to.
+        position: u64,
+        /// Changes up to this number may be gone.
+        lost_to: u64,
+    },
+
     /// A handle has closed the namespace.
     #[error("namespace {namespace} takes no writes, since it was closed: open the store again")]
     Closed {

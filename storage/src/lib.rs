@@ -6,6 +6,7 @@
 
 mod acknowledge;
 mod bytes;
+mod changes;
 mod clock;
 mod core;
 mod device;
@@ -25,6 +26,7 @@ mod maintenance;
 mod namespace;
 mod options;
 mod read_batch;
+mod reader;
 mod recovery;
 mod retire;
 mod sets;
@@ -33,6 +35,10 @@ mod sync;
 mod transaction;
 mod visible;
 
+pub use changes::{
+    ChangeCursor, ChangeKind, ChangePosition, ChangeReader, Delivery, LoggedChange, ReadChanges,
+    ReadEnd,
+};
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
 pub use device::{
     Atomicity, BLOCK_BYTES, Device, DeviceError, DurableExtent, FORMAT_VERSION, FileDevice,

@@ -337,18 +337,22 @@ impl Namespace {
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
-        let removal = self.core.removals.begin();
-        let point = {
+        let core = &self.core;
+        let removal = core.removals.begin();
+        let draw = || {
             // No group has members on both sides of the point.
-            let _drawing = self.core.truncation_points.begin();
-            self.core.log.draw_number()
+            let _drawing = core.truncation_points.begin();
+            core.log.draw_number()
         };
-        self.core
-            .sets
-            .truncate(what, point, before_ms, |metadata| {
-                self.core.store_metadata(&metadata)
-            })?;
+        core.sets.truncate(
+            what,
+            draw,
+            before_ms,
+            |metadata| core.store_metadata(&metadata),
+            || core.log.last_lsn(),
+        )?;
         drop(removal);
+        core.followers.published.wake();
         let removed = self.core.remove_all_truncated();
         self.core.acknowledge(self.last_lsn())?;
         Ok(removed)

@@ -85,6 +85,9 @@ pub struct Options {
     pub progress: OpeningProgress,
     /// Shown each record whose time is over before it is removed.
     pub expiring: ExpiryObserver,
+    /// How many dead bytes may be kept in the log for those who follow the changes, before they lose the oldest. 0, the
+    /// default: an eighth of what the devices may grow to.
+    pub change_bytes_max: u64,
 }
 
 impl Options {
@@ -120,6 +123,7 @@ impl Options {
             clock: Arc::new(SystemClock),
             progress: OpeningProgress::default(),
             expiring: ExpiryObserver::default(),
+            change_bytes_max: 0,
         }
     }
 

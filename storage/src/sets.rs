@@ -2,17 +2,20 @@
 //!
 //! Stored as one metadata entry of the log, written anew at each change:
 //! ```text
-//! u8 version (3) | truncation of the namespace | truncation of records without a set
+//! u8 version (4) | truncation of the namespace | truncation of records without a set
 //! u16 sets | per set, from number 1: u8 name length, name, truncation
 //! u32 length, catalog: what the program that uses the namespace keeps there
+//! feed: what is kept for those who follow the changes, see `changes/feed.rs`
 //! truncation: u64 all below this log sequence number | u64 below this number those last updated before | u64 this time (ms)
 //! ```
-//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 2 had no
-//! catalog. Version 1 had a time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
+//! A truncation is a point in the log: what is written after it is never hidden, whatever the clock says. Version 3 had no
+//! feed, version 2 no catalog. Version 1 had a time alone (u64); it holds for what was in the log when it was first opened by a program that knows version 2.
 
+use crate::changes::feed::{Feed, TruncationEvent};
 use crate::error::{Error, Result};
 use crate::location::UNIT_BYTES;
 use crate::log::entry::Lsn;
+pub(crate) use crate::reader::Reader;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -26,7 +29,7 @@ pub const SETS_MAX: usize = 2;
 /// Bytes in the name of a set.
 pub const SET_NAME_BYTES_MAX: usize = 63;
 
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// The most bytes of a catalog: 1 MiB.
 pub const CATALOG_BYTES_MAX: usize = 1 << 20;
@@ -126,6 +129,8 @@ struct SetState {
     truncation: Truncation,
     records: AtomicI64,
     units: AtomicI64,
+    /// Whether its changes can be followed.
+    is_fed: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -133,6 +138,7 @@ struct Names {
     by_name: HashMap<String, u16>,
     in_order: Vec<String>,
     catalog: Vec<u8>,
+    feed: Feed,
 }
 
 /// See the module.
@@ -142,6 +148,7 @@ pub(crate) struct Sets {
     states: Box<[SetState]>,
     truncation: Truncation,
     any_truncated: AtomicBool,
+    any_fed: AtomicBool,
     /// The highest number that may be used.
     last_number: AtomicU16,
 }
@@ -174,6 +181,7 @@ impl Sets {
             states: (0..=SETS_MAX).map(|_| SetState::default()).collect(),
             truncation: Truncation::default(),
             any_truncated: AtomicBool::new(false),
+            any_fed: AtomicBool::new(false),
             last_number: AtomicU16::new(0),
         }
     }
@@ -233,15 +241,18 @@ impl Sets {
     }
 
     /// Hides what lies below a point of the log, or of that what was last updated before `before_ms`, from now on and after
-    /// every restart.
+    /// every restart. `draw` gives the point, and `last_lsn` the last number once the truncation is in the log.
     pub(crate) fn truncate(
         &self,
         what: Truncate,
-        lsn: u64,
+        draw: impl FnOnce() -> u64,
         before_ms: Option<u64>,
         persist: impl FnOnce(Vec<u8>) -> Result<()>,
+        last_lsn: impl FnOnce() -> u64,
     ) -> Result<()> {
-        let names = self.names.lock();
+        let mut names = self.names.lock();
+        // Under the lock: whoever reads changes up to a number finds the truncations below it noted.
+        let lsn = draw();
         let target = match what {
             Truncate::Namespace => &self.truncation,
             Truncate::Set(number) => match self.states.get(usize::from(number)) {
@@ -252,7 +263,22 @@ impl Sets {
         let Some(truncated) = target.load().and(lsn, before_ms) else {
             return Ok(());
         };
-        persist(self.encode(&names, Some((target, truncated))))?;
+        let event = TruncationEvent {
+            lsn,
+            set: match what {
+                Truncate::Namespace => None,
+                Truncate::Set(number) => Some(number),
+            },
+            before_ms,
+            noted: 0,
+        };
+        let before = names.feed.clone();
+        names.feed.note_truncation(event);
+        if let Err(error) = persist(self.encode(&names, Some((target, truncated)))) {
+            names.feed = before;
+            return Err(error);
+        }
+        names.feed.set_noted(lsn, last_lsn());
         target.store(truncated);
         self.any_truncated.store(true, Ordering::SeqCst);
         Ok(())
@@ -348,7 +374,49 @@ impl Sets {
         }
         bytes.extend((names.catalog.len() as u32).to_le_bytes());
         bytes.extend(&names.catalog);
+        names.feed.encode(&mut bytes);
         bytes
+    }
+
+    /// Shows what is kept for those who follow the changes. No truncation is under way meanwhile.
+    pub(crate) fn feed<R>(&self, show: impl FnOnce(&Feed) -> R) -> R {
+        show(&self.names.lock().feed)
+    }
+
+    /// Changes what is kept for those who follow the changes: `persist` must have stored the metadata before it counts.
+    pub(crate) fn change_feed(
+        &self,
+        change: impl FnOnce(&mut Feed),
+        persist: impl FnOnce(Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
+        let mut names = self.names.lock();
+        let before = names.feed.clone();
+        change(&mut names.feed);
+        if let Err(error) = persist(self.encode(&names, None)) {
+            names.feed = before;
+            return Err(error);
+        }
+        self.note_fed(&names.feed);
+        Ok(())
+    }
+
+    fn note_fed(&self, feed: &Feed) {
+        for (number, state) in (0..).zip(&self.states) {
+            state.is_fed.store(feed.has(number), Ordering::SeqCst);
+        }
+        self.any_fed.store(!feed.sets.is_empty(), Ordering::SeqCst);
+    }
+
+    /// Whether the changes of any set can be followed.
+    #[inline]
+    pub(crate) fn any_fed(&self) -> bool {
+        self.any_fed.load(Ordering::SeqCst)
+    }
+
+    /// Whether the changes of a set can be followed.
+    pub(crate) fn is_fed(&self, set: u16) -> bool {
+        let state = self.states.get(usize::from(set));
+        self.any_fed() && state.is_some_and(|state| state.is_fed.load(Ordering::SeqCst))
     }
 
     pub(crate) fn catalog(&self) -> Vec<u8> {
@@ -417,42 +485,14 @@ impl Sets {
             let catalog = reader.take(length as usize).ok_or(short)?;
             names.catalog = catalog.to_vec();
         }
+        if version >= 4 {
+            names.feed = Feed::decode(&mut reader).ok_or(short)?;
+            self.note_fed(&names.feed);
+        }
         self.last_number
             .store(names.in_order.len() as u16, Ordering::Release);
         self.any_truncated.store(any_truncated, Ordering::SeqCst);
         Ok(())
-    }
-}
-
-/// Reads little-endian fields off the front of a slice.
-#[derive(Debug)]
-pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
-
-impl<'a> Reader<'a> {
-    pub(crate) fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.first_chunk::<N>().copied()
-    }
-
-    pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|[byte]| byte)
-    }
-
-    pub(crate) fn u16(&mut self) -> Option<u16> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&mut self) -> Option<u32> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&mut self) -> Option<u64> {
-        self.array().map(u64::from_le_bytes)
     }
 }
 
@@ -482,9 +522,10 @@ mod tests {
         assert_eq!(sets.create("users", keep).unwrap(), 1);
         assert_eq!(sets.create("posts", keep).unwrap(), 2);
         assert_eq!(sets.create("users", keep).unwrap(), 1);
-        sets.truncate(Truncate::Set(2), 50, Some(1234), keep)
+        sets.truncate(Truncate::Set(2), || 50, Some(1234), keep, || 51)
             .unwrap();
-        sets.truncate(Truncate::Set(1), 40, None, keep).unwrap();
+        sets.truncate(Truncate::Set(1), || 40, None, keep, || 41)
+            .unwrap();
         let again = Sets::new();
         again.restore(&stored.borrow()).unwrap();
         assert_eq!(again.number_of("posts"), Some(2));

@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
+use super::super::catalog::DeclaredIndex;
 use super::super::core::{Core, expired};
 use super::Indexes;
-use super::catalog::{Catalog, Declared};
 use super::index::{Index, IndexState};
 use crate::index::{EntryList, IndexDefinition};
 use crate::record::RecordView;
@@ -191,11 +191,11 @@ impl Core {
 
     /// Builds the indexes that were declared before, at opening: nobody writes yet.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
-        let declared = Catalog::decode(&self.storage.catalog())?.indexes;
+        let declared = self.catalog.lock().indexes.clone();
         if declared.is_empty() {
             return Ok(());
         }
-        let restore = |declared: Declared| {
+        let restore = |declared: DeclaredIndex| {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
             Ok(Arc::new(Index::new(declared.definition, set, set_id)?))

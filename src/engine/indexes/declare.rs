@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::super::catalog::DeclaredIndex;
 use super::super::core::Core;
 use super::INDEXES_MAX;
-use super::catalog::Declared;
 use super::index::{Index, IndexState};
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ impl Core {
         }
         let index = Arc::new(index);
         let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
-        self.keep(&list)?;
+        self.declare_indexes(&list)?;
         self.indexes.replace(list);
         Ok(Some(index))
     }
@@ -57,13 +57,21 @@ impl Core {
         };
         let before = same.name();
         same.rename(&definition.name);
-        self.keep(&all).inspect_err(|_| same.rename(&before))?;
+        self.declare_indexes(&all)
+            .inspect_err(|_| same.rename(&before))?;
         Ok(true)
     }
 
-    fn keep(&self, list: &[Arc<Index>]) -> Result<()> {
-        let indexes = list.iter().map(|index| Declared::of(index)).collect();
-        self.edit_catalog(|catalog| catalog.indexes = indexes)
+    fn declare_indexes(&self, list: &[Arc<Index>]) -> Result<()> {
+        let declared = list.iter().map(|index| DeclaredIndex {
+            set: index.set.clone(),
+            definition: index.definition(),
+        });
+        let declared = declared.collect();
+        self.change_catalog(|catalog| {
+            catalog.indexes = declared;
+            Ok(())
+        })
     }
 
     /// Forgets an index.
@@ -78,7 +86,7 @@ impl Core {
             .filter(|known| !Arc::ptr_eq(known, &index))
             .cloned()
             .collect();
-        self.keep(&list)?;
+        self.declare_indexes(&list)?;
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
         Ok(())

@@ -1,7 +1,6 @@
 //! The secondary indexes of a namespace: which there are, and what writes change in them.
 //!
 //! * `index`: one index; `declare`: how they come and go; `changes`: what a write changes; `build`: filling one from the records that there are.
-//! * `catalog`: how declarations are kept in the namespace's metadata.
 //!
 //! What holds: while an index is in the list, every record that anybody can read has its entries in it, or a build is going to
 //! meet the record. An entry is added before its version is published and removed after, both while the record is locked; so
@@ -10,7 +9,6 @@
 //! to their partition: no writer can be missed by both.
 
 mod build;
-mod catalog;
 mod changes;
 mod declare;
 mod index;

@@ -296,7 +296,7 @@ impl Worker {
         let name = self.policy.name.as_deref();
         let core = &self.query.core;
         let mut after = match name {
-            Some(name) => core.background_position(name)?.map(place_of),
+            Some(name) => core.background_position(name).map(place_of),
             None => None,
         };
         let (begun, mut met) = (Instant::now(), 0_u64);

@@ -15,6 +15,7 @@ mod cursor;
 mod page;
 mod parallel;
 mod run;
+mod saved_position;
 
 use std::ops::{ControlFlow, RangeBounds};
 use std::sync::Arc;

@@ -22,7 +22,8 @@ use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::Appended;
 use crate::log::entry::{
-    EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
+    EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn,
+    blank_header,
 };
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
@@ -80,6 +81,8 @@ pub struct RecordLock<'n> {
     keeps: bool,
     /// How many writers held the lock or waited for it when the owner came for it.
     queued_behind: usize,
+    /// A deletion is that of a record whose time is over.
+    expires: bool,
     /// The record had an image, or none was needed, when it was locked.
     had_image: bool,
 }
@@ -226,6 +229,7 @@ impl<'n> RecordLock<'n> {
     /// Deletes without waiting for durability: for the expiry pass.
     pub(crate) fn bury(mut self, now_ms: u64) -> Result<()> {
         let change = Change::Delete(now_ms);
+        self.expires = true;
         let appended = self.append(&change, None)?;
         self.publish(&change, &appended);
         Ok(())
@@ -266,17 +270,29 @@ impl<'n> RecordLock<'n> {
         };
         match change {
             Change::Delete(now_ms) => {
-                let header = Header {
+                let set_id = self.seen.map_or(0, |slot| slot.set_id);
+                // Older versions may be of other sets than this one, which is that of the version deleted.
+                flags |= seen_flags & FLAG_CHANGED_SET;
+                flags |= if self.expires { FLAG_EXPIRED } else { 0 };
+                let header = |flags| Header {
                     kind: Kind::Tombstone,
-                    // Older versions may be of other sets than this one, which is that of the version deleted.
-                    flags: flags | (seen_flags & FLAG_CHANGED_SET),
+                    flags,
                     last_update_ms: least_ms.max(*now_ms),
-                    set_id: self.seen.map_or(0, |slot| slot.set_id),
+                    set_id,
                     ..header
                 };
-                self.core
-                    .log
-                    .append(Purpose::Delete, header, &[number], None)
+                let log = &self.core.log;
+                // Who follows the changes of a set is told the key.
+                let is_fed = self.core.sets.is_fed(set_id);
+                let deleted = is_fed.then(|| self.entry().ok().flatten()).flatten();
+                match deleted.and_then(|entry| entry.key()) {
+                    Some(key) => {
+                        let length = Varint::new(key.len());
+                        let parts = [number, length.bytes(), key];
+                        log.append(Purpose::Delete, header(flags | FLAG_KEYED), &parts, None)
+                    }
+                    None => log.append(Purpose::Delete, header(flags), &[number], None),
+                }
             }
             Change::Put(version) => {
                 if version.set_id > self.core.sets.last_number() {
@@ -527,12 +543,14 @@ impl<'n> RecordLock<'n> {
     /// Unlocks the record, whose partition is locked, unless the lock is to outlive the change.
     #[inline]
     fn release(&mut self, mut partition: PartitionGuard<'_>) {
-        if self.keeps {
-            return;
-        }
-        let next = partition.held().release(&self.digest);
-        self.held = false;
+        let next = if self.keeps {
+            None
+        } else {
+            self.held = false;
+            partition.held().release(&self.digest)
+        };
         drop(partition);
+        self.core.followers.published.wake();
         if let Some(waiter) = next {
             waiter.notify();
         }
@@ -548,6 +566,7 @@ impl<'n> RecordLock<'n> {
             .lock(&self.digest)
             .held()
             .release(&self.digest);
+        self.core.followers.published.wake();
         if let Some(waiter) = next {
             waiter.notify();
         }

@@ -279,6 +279,9 @@ pub(crate) struct BlockState {
     sequence: AtomicU64,
     /// When the block was closed, in terms of the block sequence: its age for whoever chooses a block to empty.
     closed_at: AtomicU64,
+    /// No change in the block has a lower number, and none a higher one: what those who follow the changes must read.
+    first_lsn: AtomicU64,
+    last_lsn: AtomicU64,
 }
 
 impl Default for BlockState {
@@ -293,6 +296,8 @@ impl Default for BlockState {
             filled_units: AtomicU32::new(0),
             sequence: AtomicU64::new(0),
             closed_at: AtomicU64::new(0),
+            first_lsn: AtomicU64::new(0),
+            last_lsn: AtomicU64::new(u64::MAX),
         }
     }
 }
@@ -335,8 +340,21 @@ impl BlockState {
         self.set_format(Format::Two);
         self.filled_units.store(0, Ordering::Relaxed);
         self.flushed_units.store(ALL_FLUSHED, Ordering::Relaxed);
+        self.set_change_lsns(0, u64::MAX);
         self.incarnation.store(incarnation, Ordering::SeqCst);
         self.set_phase(phase);
+    }
+
+    /// The lowest and the highest number that a change in the block may have; (0, `u64::MAX`): not known. The first is above
+    /// the last where the block holds none: one that others are emptied into has copies only.
+    pub(crate) fn change_lsns(&self) -> (u64, u64) {
+        let first = self.first_lsn.load(Ordering::SeqCst);
+        (first, self.last_lsn.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set_change_lsns(&self, first: u64, last: u64) {
+        self.first_lsn.store(first, Ordering::SeqCst);
+        self.last_lsn.store(last, Ordering::SeqCst);
     }
 
     /// Notes that the header is lost. The block counts as full, so that it is never emptied and used again: what lies in

@@ -283,6 +283,10 @@ impl Log {
         if let Some(block) = block {
             block.set_sequence(header.sequence);
             block.begin(incarnation, Phase::Open);
+            match number + 1 == self.lanes.len() {
+                true => block.set_change_lsns(u64::MAX, 0),
+                false => block.set_change_lsns(self.last_lsn() + 1, u64::MAX),
+            }
         }
         self.space.set_disk_full(false);
         state.open = Some(open);

@@ -72,6 +72,8 @@ pub(crate) const FLAG_KEYED: u8 = 1;
 pub(crate) const FLAG_GROUPED: u8 = 2;
 /// Older versions of the record may be of another set.
 pub(crate) const FLAG_CHANGED_SET: u8 = 4;
+/// A tombstone of a record whose time was over.
+pub(crate) const FLAG_EXPIRED: u8 = 8;
 
 /// A log sequence number: the place of a write in the order of all writes of its namespace.
 ///

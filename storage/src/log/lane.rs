@@ -483,6 +483,8 @@ impl LockedLane<'_> {
         if let Some(block) = self.volume.block(open.id.index) {
             block.set_all_flushed();
             block.note_closed(unit_of(open.tail - ENTRIES_AT), closed_at);
+            let (first, last) = block.change_lsns();
+            block.set_change_lsns(first, last.min(last_lsn.0));
             block.set_phase(Phase::Closed);
         }
         Ok(())

@@ -29,7 +29,7 @@ use crate::location::{Location, UNIT_BYTES};
 use crate::log::block::{BlockId, BlockState, ENTRY_UNITS_MAX, Phase};
 use crate::log::chain::content_of;
 use crate::log::entry::{Appended, ENTRY_HEADER_BYTES, EntryView, Header, Kind, Lsn};
-use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane};
+use crate::log::lane::{Assembled, Lane, LaneCounters, LaneState, LockedLane, OpenBlock};
 use crate::log::space::{Purpose, Space, lanes_for};
 use crate::log::staging::Staging;
 use crate::log::states::States;
@@ -50,6 +50,17 @@ pub(crate) struct FilledBlock {
     pub(crate) end: u64,
     /// How many lines its directory has.
     pub(crate) entries: usize,
+}
+
+impl FilledBlock {
+    fn of(open: &OpenBlock) -> Self {
+        Self {
+            id: open.id,
+            incarnation: open.incarnation,
+            end: open.flushed,
+            entries: open.directory.entries(),
+        }
+    }
 }
 
 /// The log.
@@ -480,14 +491,16 @@ impl Log {
             }
             .flush()
             .map_err(Error::Device)?;
-            filled.extend(state.open.as_ref().map(|open| FilledBlock {
-                id: open.id,
-                incarnation: open.incarnation,
-                end: open.flushed,
-                entries: open.directory.entries(),
-            }));
+            filled.extend(state.open.as_ref().map(FilledBlock::of));
         }
         Ok(filled)
+    }
+
+    /// Returns how far the blocks that lanes fill have come to the devices, without writing anything.
+    pub(crate) fn filled_blocks(&self) -> Vec<FilledBlock> {
+        let lanes = self.lanes.iter().map(|lane| lane.state.lock());
+        let filled = lanes.filter_map(|state| state.open.as_ref().map(FilledBlock::of));
+        filled.collect()
     }
 
     /// Closes the blocks that lanes are filling (at a clean close).

@@ -1,5 +1,6 @@
 //! One sync at a time for all who wait for one, and what a failed sync means.
 
+use crate::changes::waiters::Waiters;
 use crate::error::{Error, Result};
 use crate::log::entry::Lsn;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -66,6 +67,8 @@ pub(crate) struct Syncer {
     failed: AtomicBool,
     /// Everything up to here was complete before a sync that succeeded.
     durable_lsn: AtomicU64,
+    /// Told when a sync has succeeded, or failed.
+    pub(crate) followers: Waiters,
 }
 
 /// What a sync covers, read when it starts.
@@ -149,11 +152,10 @@ impl Syncer {
                 }
             };
             self.done.notify_all();
-            if !awake.is_empty() {
-                drop(progress);
-                awake.into_values().for_each(Waker::wake);
-                progress = self.progress.lock();
-            }
+            drop(progress);
+            awake.into_values().for_each(Waker::wake);
+            self.followers.wake();
+            progress = self.progress.lock();
         }
     }
 

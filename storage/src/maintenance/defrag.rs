@@ -1,6 +1,7 @@
 //! Defragmentation: the live entries of mostly dead blocks move to fresh ones, with their sequence numbers, and the
 //! blocks are used again once no reader can see them and what superseded their entries is on stable storage.
 
+use crate::changes::keep::KeptAfter;
 use crate::core::{Core, Counters};
 use crate::device::BLOCK_BYTES;
 use crate::epoch::{self, Guard};
@@ -88,12 +89,13 @@ impl Core {
     /// the least first, those that together win blocks. One with more in it than all before it is left out, lest it be moved
     /// again and again to be joined by a few records.
     fn leftovers(&self, state: &Defrag) -> Vec<BlockId> {
+        let kept_after = self.kept_after();
         let (mut dead, mut leftovers) = (Vec::new(), Vec::new());
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 let (id, live) = (volume.block_id(index), block.live_units());
                 let is_leftover = block.phase() == Phase::Closed && live <= LEFTOVER_UNITS;
-                if !is_leftover || state.stuck.get(&id) == Some(&live) {
+                if !is_leftover || state.stuck.get(&id) == Some(&live) || kept_after.holds(block) {
                     continue;
                 }
                 match block.filled_units() > live + LEFTOVER_UNITS {
@@ -136,10 +138,12 @@ impl Core {
         self.defrag_one(TIGHT_THRESHOLD_PERCENT)
     }
 
-    /// Units that are live, and units that entries take, over all blocks that are closed.
+    /// Units that are live, and units that entries take, over all blocks that are closed and may be emptied.
     pub(crate) fn fill(&self) -> (u64, u64) {
+        let kept_after = self.kept_after();
         let blocks = self.log.volumes().iter().flat_map(Volume::blocks);
-        let closed = blocks.filter(|block| block.phase() == Phase::Closed);
+        let closed =
+            blocks.filter(|block| block.phase() == Phase::Closed && !kept_after.holds(block));
         closed.fold((0, 0), |(live, filled), block| {
             let units = u64::from(block.filled_units());
             (
@@ -187,9 +191,11 @@ impl Core {
         // Of what entries took, not of the whole block: large entries leave a tail that moving them would not win back.
         // Leftovers win a block each when they go together, however much of what they hold is live.
         let is_stuck = |id: &BlockId, live: u32| state.stuck.get(id) == Some(&live);
+        let kept_after = self.kept_after();
         let is_leftover = |id: &BlockId, block: &BlockState| {
             let live = block.live_units();
-            block.phase() == Phase::Closed && live <= LEFTOVER_UNITS && !is_stuck(id, live)
+            let may_go = block.phase() == Phase::Closed && !kept_after.holds(block);
+            may_go && live <= LEFTOVER_UNITS && !is_stuck(id, live)
         };
         let leftovers = self.log.volumes().iter().flat_map(|volume| {
             let blocks = (0u32..).zip(volume.blocks());
@@ -198,8 +204,9 @@ impl Core {
         let gather = leftovers.take(2).count() == 2;
         let is_dead =
             |filled: u32, live: u32| u64::from(live) * 100 < u64::from(filled) * threshold;
-        let pair_live_max =
-            self.pair_live_max(|id, filled, live| !is_dead(filled, live) && !is_stuck(id, live));
+        let pair_live_max = self.pair_live_max(kept_after, |id, filled, live| {
+            !is_dead(filled, live) && !is_stuck(id, live)
+        });
         let may_join = |live: u32| pair_live_max.is_some_and(|most| live <= most);
         let worth = |id: &BlockId, filled: u32, live: u32| {
             let is_leftover = gather && live <= LEFTOVER_UNITS;
@@ -209,7 +216,7 @@ impl Core {
         let mut best = None;
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
-                if block.phase() != Phase::Closed {
+                if block.phase() != Phase::Closed || kept_after.holds(block) {
                     continue;
                 }
                 let id = volume.block_id(index);
@@ -238,6 +245,7 @@ impl Core {
         let Some(block) = volume.block(id.index) else {
             return Ok(None);
         };
+        self.lose_changes_of(block)?;
         block.set_phase(Phase::Draining);
         let moved = match self.drain(volume, id, block, &mut state.walk) {
             Ok(moved) => moved,
@@ -273,7 +281,11 @@ impl Core {
     /// The most live units that a block has of two that one block can hold together, if there are two and space is short.
     /// Every opening ends the blocks that were open before, which may hold little, all of it live: no share of
     /// what they hold is dead, but the rest of the block is lost as long as they are there.
-    fn pair_live_max(&self, may_join: impl Fn(&BlockId, u32, u32) -> bool) -> Option<u32> {
+    fn pair_live_max(
+        &self,
+        kept_after: KeptAfter,
+        may_join: impl Fn(&BlockId, u32, u32) -> bool,
+    ) -> Option<u32> {
         if !self.log.space().usage().tight {
             return None;
         }
@@ -281,7 +293,7 @@ impl Core {
         for volume in self.log.volumes() {
             for (index, block) in (0u32..).zip(volume.blocks()) {
                 let live = block.live_units();
-                let is_closed = block.phase() == Phase::Closed;
+                let is_closed = block.phase() == Phase::Closed && !kept_after.holds(block);
                 if is_closed && may_join(&volume.block_id(index), block.filled_units(), live) {
                     let [first, second] = least;
                     least = [first.min(live), second.min(live.max(first))];

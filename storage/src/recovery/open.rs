@@ -1,5 +1,6 @@
 //! Opening and closing a namespace.
 
+use crate::changes::followers::Followers;
 use crate::core::METADATA_COPIES;
 use crate::core::{Core, Counters};
 use crate::device::{
@@ -200,6 +201,7 @@ impl Core {
             groups: Mutex::new(groups),
             unknown_below_lsn,
             hot_keys,
+            followers: Followers::default(),
             removals: Removals::default(),
             truncation_points: Removals::default(),
             counters: Counters::default(),
@@ -210,6 +212,7 @@ impl Core {
             opened_for_reading: !repair,
             close_done: Mutex::new(false),
         };
+        core.find_changes();
         if !opening.from_snapshot {
             core.remove_all_truncated();
         }

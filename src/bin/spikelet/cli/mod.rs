@@ -6,6 +6,7 @@
 //!   nodes, in one record or sharded), `load` (into the store), `check` (every edge after
 //!   reopening).
 //! * `stat`, `verify`: look at a store on disk.
+//! * `changes`: what has happened to the records of a store on disk.
 //! * `contention`: writers on hot keys, and what becomes of their writes.
 //! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
 //! * `shards`: which collections are sharded, and their companions.
@@ -22,6 +23,7 @@
 
 mod adjacency;
 mod backup;
+mod changes;
 mod check;
 mod contention;
 mod demo;
@@ -70,6 +72,9 @@ enum Command {
     Contention(Box<contention::ContentionArguments>),
     /// Save a store in the format of Aerospike's backup tools (.asb). Changes nothing.
     Backup(backup::BackupArguments),
+    /// Show the changes of a store that are kept, in order. The store must have been closed, and no process may have it
+    /// open. Changes nothing.
+    Changes(changes::ChangesArguments),
     /// Load a follow graph into a store from several threads, ask it questions, reopen it, check
     /// every edge.
     Demo(demo::DemoArguments),
@@ -158,6 +163,7 @@ impl From<Outcome> for ExitCode {
 pub(crate) fn run() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Contention(arguments) => contention::run(&arguments),
+        Command::Changes(arguments) => changes::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

@@ -220,6 +220,7 @@ impl<'n> RecordLock<'n> {
             seen: None,
             held: true,
             keeps: false,
+            expires: false,
             queued_behind: 0,
             entry: OnceCell::new(),
             had_image: true,

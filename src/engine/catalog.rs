@@ -1,0 +1,80 @@
+//! What a namespace declares, as it is kept in its metadata: docs/format.md, "Catalog".
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::index::IndexDefinition;
+use crate::{Error, Result};
+
+/// The version that is written. Version 1 had no subscriptions.
+const VERSION: u32 = 2;
+
+/// Everything that is declared.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Catalog {
+    version: u32,
+    pub(super) indexes: Vec<DeclaredIndex>,
+    /// How far operations in the background have come: the digest of the last record, by their names.
+    #[serde(default)]
+    pub(super) background: BTreeMap<Box<str>, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) subscriptions: Vec<DeclaredSubscription>,
+}
+
+/// A declared index.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct DeclaredIndex {
+    /// `None`: the records of all sets.
+    pub(super) set: Option<Box<str>>,
+    #[serde(flatten)]
+    pub(super) definition: IndexDefinition,
+}
+
+/// A subscription to changes, and how far it has come.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct DeclaredSubscription {
+    pub(super) name: Box<str>,
+    /// Empty: all sets whose changes are kept.
+    pub(super) sets: Vec<Box<str>>,
+    /// An expression in Base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) filter: Option<Box<str>>,
+    /// Whether changes are shown before they are durable.
+    #[serde(default)]
+    pub(super) published: bool,
+    #[serde(default)]
+    pub(super) records: bool,
+    /// Of each share: the number up to which changes are acknowledged, and the one behind which the log is needed.
+    pub(super) acknowledged: Vec<(u64, u64)>,
+}
+
+impl Catalog {
+    pub(super) fn encode(&self) -> Result<Vec<u8>> {
+        let current = Self {
+            version: VERSION,
+            ..self.clone()
+        };
+        serde_json::to_vec(&current).map_err(|error| Error::Serde(error.to_string().into()))
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() {
+            return Ok(Self::default());
+        }
+        let refuse = |why: String| {
+            Error::parameter(format!(
+                "the catalog of the namespace cannot be read: {why}; open the store with the program that wrote it"
+            ))
+        };
+        let catalog: Self =
+            serde_json::from_slice(bytes).map_err(|error| refuse(error.to_string()))?;
+        if !(1..=VERSION).contains(&catalog.version) {
+            return Err(refuse(format!(
+                "it has version {}, this build reads 1 to {VERSION}",
+                catalog.version
+            )));
+        }
+        Ok(catalog)
+    }
+}

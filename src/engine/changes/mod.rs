@@ -1,0 +1,266 @@
+//! The changes of a namespace, for those who follow them.
+//!
+//! * `change`: a change and its position; `options`: which are shown, and from where on.
+//! * `stream`: reading them, and waiting for them; `subscription`: how far a subscription has come.
+//!
+//! The log of the storage is the record of all changes, in order. What is kept here is who needs which: names and acknowledged
+//! positions, in the catalog.
+
+mod change;
+mod options;
+mod stream;
+mod subscription;
+
+use std::fmt;
+use std::sync::Arc;
+
+use spikelet_storage::{ChangeCursor, Lsn};
+
+use super::core::Core;
+use crate::{Error, Result};
+
+pub use change::{Change, ChangeBatch, ChangeKind, Position};
+pub use options::{ChangeOptions, Start};
+pub use stream::{ChangeStream, NextBatch};
+pub use subscription::{Consumer, Subscription};
+
+/// The most subscriptions of a namespace.
+const SUBSCRIPTIONS_MAX: usize = 256;
+/// The most shares of a subscription.
+const SHARES_MAX: usize = 256;
+/// The longest name of a subscription, in bytes.
+const NAME_BYTES_MAX: usize = 63;
+
+/// The changes of a namespace: [`Namespace::changes`](crate::Namespace::changes).
+#[derive(Clone)]
+pub struct Changes {
+    core: Arc<Core>,
+}
+
+/// How a subscription gets on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SubscriptionStats {
+    /// The name of the subscription.
+    pub name: Box<str>,
+    /// Of each share, the log sequence number up to which changes are acknowledged.
+    pub acknowledged: Vec<Lsn>,
+    /// How many log sequence numbers the slowest share is behind the log: an upper bound of the changes.
+    pub behind: u64,
+    /// Whether a share was too slow, so that its consumer gets [`Error::ChangesLost`].
+    pub has_lost: bool,
+}
+
+impl Changes {
+    pub(super) fn new(core: &Arc<Core>) -> Self {
+        Self {
+            core: Arc::clone(core),
+        }
+    }
+
+    /// Has the changes of a set kept from now on, until subscriptions have acknowledged them. Kept after restarts, too.
+    ///
+    /// # Errors
+    /// A name that is not allowed; those of a write.
+    pub fn enable(&self, set: &str) -> Result<()> {
+        let number = self.core.storage.create_set(set)?;
+        Ok(self.core.storage.set_fed(number, true)?)
+    }
+
+    /// Keeps the changes of a set no longer. Those that were not read yet are not shown any more.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn disable(&self, set: &str) -> Result<()> {
+        match self.core.storage.set_id(set) {
+            Some(number) => Ok(self.core.storage.set_fed(number, false)?),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the names of the sets whose changes are kept.
+    #[must_use]
+    pub fn sets(&self) -> Vec<Box<str>> {
+        let sets = self.core.storage.fed_sets().into_iter();
+        sets.filter_map(|(set, _)| self.core.storage.set_name(set).map(Into::into))
+            .collect()
+    }
+
+    /// Makes a durable subscription, or returns the one that has this name: then `start` does not count.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for sets whose changes are not kept, options that cannot be used, or others than those of the
+    /// subscription that there is; [`Error::ChangesLost`] for a start whose changes are not kept any more; those of a write.
+    pub fn subscribe(
+        &self,
+        name: &str,
+        start: Start,
+        options: ChangeOptions,
+    ) -> Result<Subscription> {
+        if let Ok(known) = self.subscription(name) {
+            return match known.options == options {
+                true => Ok(known),
+                false => Err(Error::parameter(format!(
+                    "subscription \"{name}\" has other options: use those, or remove it first by Changes::unsubscribe"
+                ))),
+            };
+        }
+        check(name, &options)?;
+        let cursor = self.core.cursor_at(start)?;
+        // It refuses what it cannot show.
+        ChangeStream::new(&self.core, cursor, options.clone(), 0)?;
+        self.core.change_catalog(|catalog| {
+            if catalog.subscriptions.len() >= SUBSCRIPTIONS_MAX {
+                return Err(Error::parameter(format!(
+                    "a namespace has at most {SUBSCRIPTIONS_MAX} subscriptions: remove one first"
+                )));
+            }
+            let declared = subscription::declare(name, &options, cursor)?;
+            catalog.subscriptions.push(declared);
+            Ok(())
+        })?;
+        self.core.note_needed();
+        if cursor.scan_after < self.core.storage.changes_kept_after()
+            && !matches!(start, Start::After(_))
+        {
+            // A block was emptied before the log knew of the subscription.
+            self.unsubscribe(name)?;
+            return self.subscribe(name, start, options);
+        }
+        self.subscription(name)
+    }
+
+    /// Returns the subscription of a name.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is none.
+    pub fn subscription(&self, name: &str) -> Result<Subscription> {
+        let catalog = self.core.catalog.lock();
+        let options = subscription::options_of(subscription::declared(&catalog, name)?)?;
+        Ok(Subscription {
+            core: Arc::clone(&self.core),
+            name: name.into(),
+            options,
+        })
+    }
+
+    /// Removes a subscription. Nothing is kept for it any more. Returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn unsubscribe(&self, name: &str) -> Result<bool> {
+        if self.subscription(name).is_err() {
+            return Ok(false);
+        }
+        self.core.change_catalog(|catalog| {
+            catalog.subscriptions.retain(|known| *known.name != *name);
+            Ok(())
+        })?;
+        self.core.note_needed();
+        Ok(true)
+    }
+
+    /// Returns how the subscriptions get on, in the order in which they were made.
+    #[must_use]
+    pub fn subscriptions(&self) -> Vec<SubscriptionStats> {
+        let last_lsn = self.core.storage.last_lsn().get();
+        let lost_to = self.core.storage.changes_kept_after().get();
+        let catalog = self.core.catalog.lock();
+        let all = catalog.subscriptions.iter();
+        all.map(|declared| {
+            let shares = declared.acknowledged.iter();
+            let acknowledged: Vec<Lsn> = shares.map(|(at, _)| Lsn::new(*at)).collect();
+            let least = acknowledged.iter().min().map_or(last_lsn, |at| at.get());
+            let mut needed = declared.acknowledged.iter().map(|(_, after)| *after);
+            SubscriptionStats {
+                name: declared.name.clone(),
+                acknowledged,
+                behind: last_lsn.saturating_sub(least),
+                has_lost: needed.any(|after| after < lost_to),
+            }
+        })
+        .collect()
+    }
+
+    /// Reads changes without a subscription: nothing is kept for it, and nothing acknowledged.
+    ///
+    /// # Errors
+    /// As for [`Changes::subscribe`].
+    pub fn read(&self, start: Start, options: ChangeOptions) -> Result<ChangeStream> {
+        check("read", &options)?;
+        let cursor = self.core.cursor_at(start)?;
+        let shares = 1;
+        ChangeStream::new(&self.core, cursor, ChangeOptions { shares, ..options }, 0)
+    }
+}
+
+fn check(name: &str, options: &ChangeOptions) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::parameter(format!(
+            "subscription \"{name}\": a name has 1 to {NAME_BYTES_MAX} bytes"
+        )));
+    }
+    if !(1..=SHARES_MAX).contains(&options.shares) {
+        return Err(Error::parameter(format!(
+            "{} shares: a subscription has 1 to {SHARES_MAX}",
+            options.shares
+        )));
+    }
+    options
+        .filter
+        .as_ref()
+        .map_or(Ok(()), |filter| filter.check())
+}
+
+impl fmt::Debug for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Changes")
+            .field("namespace", &self.core.storage.name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    /// Tells the storage which changes the subscriptions need.
+    pub(super) fn note_needed(&self) {
+        let catalog = self.catalog.lock();
+        let shares = catalog.subscriptions.iter();
+        let needs = shares.flat_map(|known| known.acknowledged.iter());
+        let needs: Vec<Lsn> = needs.map(|(_, after)| Lsn::new(*after)).collect();
+        self.storage.need_changes_after(&needs);
+    }
+
+    /// Where a start is.
+    fn cursor_at(&self, start: Start) -> Result<ChangeCursor> {
+        if self.is_unrepaired {
+            return Err(Error::Forbidden(
+                "the store was not closed and is open for reading alone, so its latest changes cannot be read: open it to write once, and close it"
+                    .into(),
+            ));
+        }
+        let position = match start {
+            Start::Now => {
+                let last_lsn = self.storage.last_lsn();
+                self.storage.wait_for_writers()?;
+                last_lsn
+            }
+            Start::Beginning => self.storage.changes_kept_after(),
+            Start::After(position) => position.lsn(),
+        };
+        let kept_after = self.storage.changes_kept_after();
+        if position < kept_after {
+            return Err(Error::ChangesLost {
+                position: position.get(),
+                kept_after: kept_after.get(),
+            });
+        }
+        if position > self.storage.last_lsn() {
+            return Err(Error::parameter(format!(
+                "position {position} is behind the last one of namespace {}, {}",
+                self.storage.name(),
+                self.storage.last_lsn()
+            )));
+        }
+        Ok(ChangeCursor::after(position))
+    }
+}

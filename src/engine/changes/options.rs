@@ -1,0 +1,84 @@
+//! What of the changes is to be shown.
+
+use spikelet_storage::Delivery;
+
+use super::change::Position;
+use crate::expression::Expression;
+
+/// Where to begin.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Start {
+    /// With the changes from now on. What was written before is visible to readers by then, so that scanning the set after
+    /// this misses nothing.
+    Now,
+    /// With the oldest change that is kept.
+    Beginning,
+    /// Behind the change with this position, and its group.
+    After(Position),
+}
+
+/// What of the changes is to be shown: of which sets, of which records, when.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub struct ChangeOptions {
+    /// The sets. Empty: all whose changes are kept.
+    pub sets: Vec<Box<str>>,
+    /// Only changes of records for which this holds as they are now. Changes whose record is not there are shown.
+    pub filter: Option<Expression>,
+    /// Whether each change brings its record as it is now.
+    pub records: bool,
+    /// Which changes are shown. Default: those that are durable.
+    pub delivery: Delivery,
+    /// Into how many shares the records are divided, by the partitions of their digests: as many consumers can share a
+    /// subscription. Fixed when it is made. Default: 1.
+    pub shares: usize,
+}
+
+impl Default for ChangeOptions {
+    fn default() -> Self {
+        Self {
+            sets: Vec::new(),
+            filter: None,
+            records: false,
+            delivery: Delivery::default(),
+            shares: 1,
+        }
+    }
+}
+
+impl ChangeOptions {
+    /// Adds a set to [`ChangeOptions::sets`].
+    #[must_use]
+    pub fn set(mut self, name: &str) -> Self {
+        self.sets.push(name.into());
+        self
+    }
+
+    /// Sets [`ChangeOptions::filter`].
+    #[must_use]
+    pub fn filter(mut self, filter: Expression) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Sets [`ChangeOptions::records`]: whether each change brings its record as it is now.
+    #[must_use]
+    pub const fn records(mut self, records: bool) -> Self {
+        self.records = records;
+        self
+    }
+
+    /// Sets [`ChangeOptions::delivery`].
+    #[must_use]
+    pub const fn delivery(mut self, delivery: Delivery) -> Self {
+        self.delivery = delivery;
+        self
+    }
+
+    /// Sets [`ChangeOptions::shares`]: how many consumers can share the subscription.
+    #[must_use]
+    pub const fn shares(mut self, shares: usize) -> Self {
+        self.shares = shares;
+        self
+    }
+}

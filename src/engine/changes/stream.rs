@@ -1,0 +1,294 @@
+//! Reading changes, and waiting for them.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use spikelet_storage::{
+    ChangeCursor, ChangeKind as LoggedKind, ChangeReader, Delivery, Digest, LoggedChange, ReadEnd,
+};
+
+use super::change::{Change, ChangeBatch, ChangeKind, time_of};
+use super::options::ChangeOptions;
+use crate::engine::core::{Core, expired, record_of};
+use crate::record::{Key, Record};
+use crate::{Error, Result};
+
+/// The digest of what is no record.
+const NO_DIGEST: [u8; Digest::LEN] = [0; Digest::LEN];
+
+type Syncing = Pin<Box<dyn Future<Output = spikelet_storage::Result<()>> + Send>>;
+
+/// Changes as they come, from a position on. Nobody keeps changes for it: one that is too slow gets [`Error::ChangesLost`]. A
+/// [`Subscription`](super::Subscription) has them kept, and remembers where it is.
+///
+/// As an iterator it waits for the next batch, of 100 changes at most, and never ends but by an error.
+pub struct ChangeStream {
+    core: Arc<Core>,
+    reader: ChangeReader,
+    options: ChangeOptions,
+    /// The numbers of the sets. Empty: all.
+    sets: Vec<u16>,
+    share: usize,
+    /// The sync that is waited for, where nobody else syncs.
+    syncing: Option<Syncing>,
+    has_failed: bool,
+}
+
+/// How many changes the iterators ask for at once.
+pub(super) const ITERATED: usize = 100;
+
+impl ChangeStream {
+    pub(super) fn new(
+        core: &Arc<Core>,
+        cursor: ChangeCursor,
+        options: ChangeOptions,
+        share: usize,
+    ) -> Result<Self> {
+        let fed = core.storage.fed_sets();
+        let number_of = |name: &str| {
+            let number = core.storage.set_id(name);
+            let kept = number.filter(|number| fed.iter().any(|(set, _)| set == number));
+            kept.ok_or_else(|| {
+                Error::parameter(format!(
+                    "the changes of set \"{name}\" are not kept: enable them first by Changes::enable"
+                ))
+            })
+        };
+        let sets = options.sets.iter().map(|name| number_of(name));
+        Ok(Self {
+            core: Arc::clone(core),
+            reader: core.storage.read_changes(options.delivery, cursor),
+            sets: sets.collect::<Result<_>>()?,
+            options,
+            share,
+            syncing: None,
+            has_failed: false,
+        })
+    }
+
+    pub(super) const fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    pub(super) const fn options(&self) -> &ChangeOptions {
+        &self.options
+    }
+
+    pub(super) fn cursor(&self) -> ChangeCursor {
+        self.reader.cursor()
+    }
+
+    /// Returns the next changes, `most` of them at most, and a few more where a group ends; waits for them up to `wait`. An
+    /// empty batch: none have come.
+    ///
+    /// # Errors
+    /// [`Error::ChangesLost`]; [`Error::Damaged`] where the log cannot be read; those of a sync.
+    pub fn next_batch(&mut self, most: usize, wait: Duration) -> Result<ChangeBatch> {
+        let until = Instant::now().checked_add(wait);
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(batch) = self.poll_batch(most, &mut context) {
+                return batch;
+            }
+            match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => {
+                    return Ok(ChangeBatch {
+                        changes: Vec::new(),
+                        cursor: self.cursor(),
+                    });
+                }
+                Some(left) => std::thread::park_timeout(left),
+                None => std::thread::park(),
+            }
+        }
+    }
+
+    /// Polls for the next changes: as [`ChangeStream::next_batch`], for a `Stream` of any runtime. The batch is not empty.
+    ///
+    /// # Errors
+    /// Those of [`ChangeStream::next_batch`].
+    pub fn poll_batch(
+        &mut self,
+        most: usize,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<ChangeBatch>> {
+        let mut registered = None;
+        loop {
+            let (batch, end) = self.read(most.max(1))?;
+            if !batch.is_empty() {
+                return Poll::Ready(Ok(batch));
+            }
+            if end == ReadEnd::Full {
+                continue;
+            }
+            // What has come between the read before and now wakes nobody.
+            if registered != Some(end) {
+                self.reader.wake_later(end, context.waker());
+                registered = Some(end);
+                continue;
+            }
+            match self.poll_sync(context) {
+                Poll::Ready(Ok(true)) => {}
+                Poll::Ready(Ok(false)) | Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+
+    /// Asks for a sync where only what is durable is shown and nobody else may sync for long. Returns whether there was one.
+    fn poll_sync(&mut self, context: &mut Context<'_>) -> Poll<Result<bool>> {
+        let storage = &self.core.storage;
+        if self.options.delivery == Delivery::Published || self.core.syncs_by_itself {
+            return Poll::Ready(Ok(false));
+        }
+        if self.syncing.is_none() && storage.durable_lsn() < storage.last_lsn() {
+            self.syncing = Some(Box::pin(storage.durable(storage.last_lsn())));
+        }
+        let Some(syncing) = &mut self.syncing else {
+            return Poll::Ready(Ok(false));
+        };
+        syncing.as_mut().poll(context).map(|synced| {
+            self.syncing = None;
+            synced.map(|()| true).map_err(Error::from)
+        })
+    }
+
+    /// Returns a future of the next changes: as [`ChangeStream::next_batch`] without an end of the wait.
+    pub fn batch(&mut self, most: usize) -> NextBatch<'_> {
+        NextBatch { stream: self, most }
+    }
+
+    fn read(&mut self, most: usize) -> Result<(ChangeBatch, ReadEnd)> {
+        if self.has_failed {
+            // What it has read of the log is not known any more.
+            let cursor = self.cursor();
+            self.reader = self
+                .core
+                .storage
+                .read_changes(self.options.delivery, cursor);
+            self.has_failed = false;
+        }
+        let (sets, share, shares) = (&self.sets, self.share, self.options.shares);
+        let is_wanted = |set: Option<u16>, digest: &Digest| {
+            let is_of_set = sets.is_empty() || set.is_none_or(|set| sets.contains(&set));
+            let is_record = digest.as_bytes() != &NO_DIGEST;
+            is_of_set && (!is_record || digest.partition() % shares == share)
+        };
+        let read = self.reader.read(most, is_wanted);
+        let read = read.inspect_err(|_| self.has_failed = true)?;
+        let mut changes = Vec::with_capacity(read.changes.len());
+        for change in read.changes {
+            changes.extend(self.complete(change)?);
+        }
+        let batch = ChangeBatch {
+            changes,
+            cursor: read.cursor,
+        };
+        Ok((batch, read.end))
+    }
+
+    /// The change with what the options ask for. `None`: it does not pass the filter.
+    fn complete(&self, change: LoggedChange) -> Result<Option<Change>> {
+        let core = &self.core;
+        let is_truncation = matches!(change.kind, LoggedKind::Truncate { .. });
+        let set = change
+            .set_id
+            .map(|set| core.storage.set_name(set).unwrap_or_default());
+        let mut record = None;
+        if (self.options.records || self.options.filter.is_some()) && !is_truncation {
+            let name = set.as_deref().unwrap_or_default();
+            match self.record_now(&change.digest, name) {
+                Err(Error::FilteredOut { .. }) => return Ok(None),
+                found => record = found?,
+            }
+        }
+        let key = change.key.as_deref();
+        let key = key.map(|stored| Key::from_stored(stored).map(Key::into_owned));
+        Ok(Some(Change {
+            position: change.position.into(),
+            group: change.group,
+            set: set.map(Into::into),
+            digest: change.digest,
+            key: key.transpose()?,
+            kind: match change.kind {
+                LoggedKind::Put => ChangeKind::Put,
+                LoggedKind::Delete => ChangeKind::Delete,
+                LoggedKind::Expire => ChangeKind::Expire,
+                LoggedKind::Truncate { before_ms } => ChangeKind::Truncate {
+                    before: before_ms.map(time_of),
+                },
+            },
+            generation: change.generation,
+            last_update: (!is_truncation).then(|| time_of(change.last_update_ms)),
+            record: record.filter(|_| self.options.records),
+        }))
+    }
+
+    /// The record as it is now, if it passes the filter.
+    fn record_now(&self, digest: &Digest, set: &str) -> Result<Option<Record>> {
+        let core = &self.core;
+        let now_ms = core.clock.now_ms();
+        let found = core.storage.get(digest, |entry| {
+            if expired(&entry, now_ms) {
+                return Ok(None);
+            }
+            let filter = self.options.filter.as_ref();
+            core.check_filter(filter, &entry, set, now_ms)?;
+            record_of(&entry).map(Some)
+        })?;
+        Ok(found.transpose()?.flatten())
+    }
+}
+
+/// Shows the options and where it stands.
+impl fmt::Debug for ChangeStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChangeStream")
+            .field("options", &self.options)
+            .field("share", &self.share)
+            .field("cursor", &self.cursor())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Iterator for ChangeStream {
+    type Item = Result<ChangeBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.next_batch(ITERATED, Duration::MAX) {
+                Ok(batch) if batch.is_empty() => {}
+                batch => return Some(batch),
+            }
+        }
+    }
+}
+
+/// The next changes, when they come: [`ChangeStream::batch`].
+#[derive(Debug)]
+pub struct NextBatch<'s> {
+    stream: &'s mut ChangeStream,
+    most: usize,
+}
+
+impl Future for NextBatch<'_> {
+    type Output = Result<ChangeBatch>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let most = self.most;
+        self.stream.poll_batch(most, context)
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

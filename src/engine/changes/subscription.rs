@@ -1,0 +1,286 @@
+//! Subscriptions: what is kept for them, and how far their consumers have come.
+
+use std::fmt;
+use std::sync::Arc;
+
+use spikelet_storage::{ChangeCursor, Delivery, Lsn};
+
+use super::change::ChangeBatch;
+use super::options::{ChangeOptions, Start};
+use super::stream::ChangeStream;
+use crate::engine::catalog::{Catalog, DeclaredSubscription};
+use crate::engine::core::Core;
+use crate::expression::Expression;
+use crate::{Error, Result};
+
+/// A consumer that has passed over so many log sequence numbers without a change notes where it is.
+const PASSED_OVER: u64 = 4_096;
+
+/// A durable, named subscription. Changes are kept until each of its shares has acknowledged them.
+#[derive(Clone)]
+pub struct Subscription {
+    pub(super) core: Arc<Core>,
+    pub(super) name: Box<str>,
+    pub(super) options: ChangeOptions,
+}
+
+impl Subscription {
+    /// Returns the name of the subscription.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns what it shows.
+    #[must_use]
+    pub const fn options(&self) -> &ChangeOptions {
+        &self.options
+    }
+
+    /// Begins to consume the only share, behind what is acknowledged.
+    ///
+    /// # Errors
+    /// Those of [`Subscription::consumer_of`].
+    pub fn consumer(&self) -> Result<Consumer> {
+        self.consumer_of(0)
+    }
+
+    /// Begins to consume a share, from 0 on, behind what is acknowledged. A share has one consumer at a time.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a share that there is not, or a subscription that was removed; [`Error::Forbidden`] while
+    /// somebody consumes the share.
+    pub fn consumer_of(&self, share: usize) -> Result<Consumer> {
+        let cursor = {
+            let catalog = self.core.catalog.lock();
+            let declared = declared(&catalog, &self.name)?;
+            let acknowledged = declared.acknowledged.get(share);
+            acknowledged.map(|at| cursor_of(*at)).ok_or_else(|| {
+                Error::parameter(format!(
+                    "subscription \"{}\" has {} shares, from 0 on: there is no share {share}",
+                    self.name, self.options.shares
+                ))
+            })?
+        };
+        let stream = ChangeStream::new(&self.core, cursor, self.options.clone(), share)?;
+        let holder = (self.name.clone(), share);
+        if !self.core.consumed.lock().insert(holder) {
+            return Err(Error::Forbidden(
+                format!(
+                    "share {share} of subscription \"{}\" has a consumer already: drop it first, or give the subscription more shares",
+                    self.name
+                )
+                .into(),
+            ));
+        }
+        Ok(Consumer {
+            stream,
+            name: self.name.clone(),
+            share,
+            acknowledged: cursor,
+            shown: cursor,
+        })
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Consumes a share of a subscription: a [`ChangeStream`] that acknowledges. What is not acknowledged comes again to
+/// the next consumer.
+#[derive(Debug)]
+pub struct Consumer {
+    stream: ChangeStream,
+    name: Box<str>,
+    share: usize,
+    acknowledged: ChangeCursor,
+    /// Where the last batch with changes has ended.
+    shown: ChangeCursor,
+}
+
+impl Consumer {
+    /// Returns the next changes: as [`ChangeStream::next_batch`].
+    ///
+    /// # Errors
+    /// Those of [`ChangeStream::next_batch`].
+    pub fn next_batch(&mut self, most: usize, wait: std::time::Duration) -> Result<ChangeBatch> {
+        let batch = self.stream.next_batch(most, wait)?;
+        self.note(&batch)?;
+        Ok(batch)
+    }
+
+    /// Polls for the next changes: as [`ChangeStream::poll_batch`].
+    ///
+    /// # Errors
+    /// Those of [`ChangeStream::next_batch`].
+    pub fn poll_batch(
+        &mut self,
+        most: usize,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Result<ChangeBatch>> {
+        let polled = self.stream.poll_batch(most, context);
+        match &polled {
+            std::task::Poll::Ready(Ok(batch)) => self.shown = batch.cursor,
+            std::task::Poll::Pending => self.note_passed_over()?,
+            std::task::Poll::Ready(Err(_)) => {}
+        }
+        polled
+    }
+
+    /// Waits for the next changes, without blocking a thread.
+    ///
+    /// # Errors
+    /// Those of [`ChangeStream::next_batch`].
+    pub async fn batch(&mut self, most: usize) -> Result<ChangeBatch> {
+        std::future::poll_fn(|context| self.poll_batch(most, context)).await
+    }
+
+    /// Acknowledges a batch, and all before it: they do not come again, and need not be kept for this subscription. Durable
+    /// with the next sync of the namespace; what a power failure takes back comes again.
+    ///
+    /// Costs a write of the namespace's metadata, some hundred bytes: acknowledge batches, not changes.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn ack(&mut self, batch: &ChangeBatch) -> Result<()> {
+        if batch.cursor > self.acknowledged {
+            self.acknowledge(batch.cursor)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on from another position, and acknowledges all before it.
+    ///
+    /// # Errors
+    /// [`Error::ChangesLost`] for a position whose changes are not kept any more; those of a write.
+    pub fn seek(&mut self, start: Start) -> Result<()> {
+        let core = Arc::clone(&self.stream_core());
+        let cursor = core.cursor_at(start)?;
+        self.acknowledge(cursor)?;
+        let options = self.stream.options().clone();
+        self.stream = ChangeStream::new(&core, cursor, options, self.share)?;
+        self.shown = cursor;
+        Ok(())
+    }
+
+    fn stream_core(&self) -> Arc<Core> {
+        Arc::clone(self.stream.core())
+    }
+
+    fn note(&mut self, batch: &ChangeBatch) -> Result<()> {
+        if batch.is_empty() {
+            return self.note_passed_over();
+        }
+        self.shown = batch.cursor;
+        Ok(())
+    }
+
+    /// Notes where it is when all that was shown is acknowledged and much was not for it, so that this need not be kept.
+    fn note_passed_over(&mut self) -> Result<()> {
+        let cursor = self.stream.cursor();
+        let passed =
+            cursor.position.get() - self.acknowledged.position.get().min(cursor.position.get());
+        if self.acknowledged >= self.shown && passed >= PASSED_OVER {
+            self.acknowledge(cursor)?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self, cursor: ChangeCursor) -> Result<()> {
+        let core = self.stream_core();
+        core.change_catalog(|catalog| {
+            let declared = declared_mut(catalog, &self.name)?;
+            if let Some(acknowledged) = declared.acknowledged.get_mut(self.share) {
+                *acknowledged = (cursor.position.get(), cursor.scan_after.get());
+            }
+            Ok(())
+        })?;
+        core.note_needed();
+        self.acknowledged = cursor;
+        Ok(())
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let core = self.stream_core();
+        let holder = (std::mem::take(&mut self.name), self.share);
+        core.consumed.lock().remove(&holder);
+    }
+}
+
+/// Waits for the next batch, of 100 changes at most; never ends but by an error.
+impl Iterator for Consumer {
+    type Item = Result<ChangeBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.stream.next();
+        if let Some(Ok(batch)) = &batch {
+            self.shown = batch.cursor;
+        }
+        batch
+    }
+}
+
+pub(super) fn cursor_of((position, scan_after): (u64, u64)) -> ChangeCursor {
+    ChangeCursor {
+        position: Lsn::new(position),
+        scan_after: Lsn::new(scan_after),
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::parameter(format!(
+        "there is no subscription \"{name}\": make it by Changes::subscribe"
+    ))
+}
+
+pub(super) fn declared<'c>(catalog: &'c Catalog, name: &str) -> Result<&'c DeclaredSubscription> {
+    let mut all = catalog.subscriptions.iter();
+    all.find(|known| *known.name == *name)
+        .ok_or_else(|| unknown(name))
+}
+
+fn declared_mut<'c>(catalog: &'c mut Catalog, name: &str) -> Result<&'c mut DeclaredSubscription> {
+    let mut all = catalog.subscriptions.iter_mut();
+    all.find(|known| *known.name == *name)
+        .ok_or_else(|| unknown(name))
+}
+
+pub(super) fn options_of(declared: &DeclaredSubscription) -> Result<ChangeOptions> {
+    let filter = declared.filter.as_deref();
+    Ok(ChangeOptions {
+        sets: declared.sets.clone(),
+        filter: filter.map(Expression::from_base64).transpose()?,
+        records: declared.records,
+        delivery: match declared.published {
+            true => Delivery::Published,
+            false => Delivery::Durable,
+        },
+        shares: declared.acknowledged.len(),
+    })
+}
+
+pub(super) fn declare(
+    name: &str,
+    options: &ChangeOptions,
+    cursor: ChangeCursor,
+) -> Result<DeclaredSubscription> {
+    let filter = options.filter.as_ref();
+    let filter = filter.map(Expression::to_base64).transpose()?;
+    let at = (cursor.position.get(), cursor.scan_after.get());
+    Ok(DeclaredSubscription {
+        name: name.into(),
+        sets: options.sets.clone(),
+        filter: filter.map(Into::into),
+        published: options.delivery == Delivery::Published,
+        records: options.records,
+        acknowledged: vec![at; options.shares],
+    })
+}

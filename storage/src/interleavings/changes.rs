@@ -1,0 +1,112 @@
+//! A follower of changes beside writers and a sync: it misses nothing, sees nothing early, and is always woken.
+
+use super::harness::*;
+use crate::changes::{ChangeCursor, ChangeKind, Delivery, ReadEnd};
+use crate::lock::record_lock::Change;
+use crate::namespace::Namespace;
+use crate::sync::{Arc, Condvar, Mutex};
+use std::task::{Wake, Waker};
+
+/// The follower's thread, asleep until it is woken.
+#[derive(Debug, Default)]
+struct Sleeper {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Sleeper {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock() = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Sleeper {
+    fn sleep(&self) {
+        let mut woken = self.woken.lock();
+        while !std::mem::take(&mut *woken) {
+            self.changed.wait(&mut woken);
+        }
+    }
+}
+
+/// Follows until so many changes have come.
+fn follow(namespace: &Namespace, delivery: Delivery, expected: usize) {
+    let sleeper = Arc::new(Sleeper::default());
+    let waker = Waker::from(Arc::clone(&sleeper));
+    let start = ChangeCursor::after(namespace.changes_kept_after());
+    let mut reader = namespace.read_changes(delivery, start);
+    let (mut seen, mut last) = (0, None);
+    let mut generations = [0; 5];
+    let mut registered: Option<ReadEnd> = None;
+    while seen < expected {
+        let read = reader.read(2, |_, _| true).unwrap();
+        for change in &read.changes {
+            assert!(last < Some(change.position), "out of order");
+            last = Some(change.position);
+            assert_eq!(change.kind, ChangeKind::Put);
+            let record = change.digest.as_bytes()[0];
+            let generation = &mut generations[usize::from(record)];
+            *generation += 1;
+            assert_eq!(change.generation, *generation, "a gap");
+            let number = super::read(namespace, record).unwrap_or(0);
+            assert!(u16::from(number) >= *generation, "shown before it is there");
+            assert!(
+                delivery == Delivery::Published || change.position.lsn <= namespace.durable_lsn()
+            );
+        }
+        seen += read.changes.len();
+        if !read.changes.is_empty() || read.end == ReadEnd::Full {
+            continue;
+        }
+        if registered == Some(read.end) {
+            sleeper.sleep();
+            registered = None;
+        } else {
+            reader.wake_later(read.end, &waker);
+            registered = Some(read.end);
+        }
+    }
+    assert_eq!(seen, expected);
+}
+
+fn group(namespace: &Namespace, number: u8) {
+    let payload = [number; SMALL];
+    let changes = [3, 4].map(|record| {
+        let lock = namespace.lock(&digest(record), None).unwrap();
+        (lock, Change::Put(version(&payload)))
+    });
+    namespace.commit_group(changes.into()).unwrap();
+}
+
+fn followed(delivery: Delivery) {
+    let (namespace, _device) = open_with(2);
+    namespace.set_fed(0, true).unwrap();
+    let follower = spawn(&namespace, move |namespace| follow(namespace, delivery, 8));
+    let writers = [0, 1].map(|record| {
+        spawn(&namespace, move |namespace| {
+            (0..2).for_each(|_| increment(namespace, record));
+        })
+    });
+    let grouped = spawn(&namespace, |namespace| {
+        group(namespace, 1);
+        group(namespace, 2);
+    });
+    for thread in writers.into_iter().chain([grouped]) {
+        thread.join().unwrap();
+    }
+    if delivery == Delivery::Durable {
+        namespace.sync().unwrap();
+    }
+    follower.join().unwrap();
+}
+
+#[test]
+fn a_follower_of_what_is_published_misses_nothing_and_is_woken() {
+    explore(1_000, || followed(Delivery::Published));
+}
+
+#[test]
+fn a_follower_of_what_is_durable_misses_nothing_and_is_woken() {
+    explore(500, || followed(Delivery::Durable));
+}
