@@ -27,7 +27,7 @@ use spikelet_storage::{DeviceError, Error as StorageError};
 use crate::record::Key;
 use crate::value::{CodecError, ConversionError};
 
-pub use causes::{ShardLoss, StoreHolder, WriteStop};
+pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
 
@@ -420,6 +420,16 @@ pub enum Error {
     /// by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
     #[error(transparent)]
     Storage(Box<StorageError>),
+    /// A call of a relation has failed at one of its records (the code of the cause). What was written before it stays, where
+    /// the store has no transactions: calling again, or `verify`, completes it.
+    #[error("relation \"{}\", {}: {source}", at.relation, at.side)]
+    Relation {
+        /// The relation, and where in it.
+        at: Box<RelationPlace>,
+        /// What has failed.
+        #[source]
+        source: Box<Self>,
+    },
     /// A Rust value and bins could not be converted into one another (code 4).
     #[error("cannot convert between bins and a Rust type: {0}")]
     Serde(Box<str>),
@@ -498,6 +508,7 @@ impl Error {
             Self::OpNotApplicable { .. } => 26,
             Self::FilteredOut { .. } => 27,
             Self::GeoJson(_) => 160,
+            Self::Relation { source, .. } => source.result_code(),
             Self::Storage(error) => match **error {
                 StorageError::BadName { .. }
                 | StorageError::BadOption { .. }
@@ -531,6 +542,7 @@ impl Error {
                 ..
             } => true,
             Self::Storage(error) => matches!(**error, StorageError::NoSpace { .. }),
+            Self::Relation { source, .. } => source.is_retryable(),
             _ => false,
         }
     }
@@ -551,6 +563,7 @@ impl Error {
         match self {
             Self::Timeout { in_doubt, .. } => *in_doubt,
             Self::Storage(error) => matches!(**error, StorageError::InDoubt { .. }),
+            Self::Relation { source, .. } => source.in_doubt(),
             _ => false,
         }
     }
@@ -561,6 +574,7 @@ impl Error {
     pub fn record(&self) -> Option<&RecordId> {
         match self {
             about_record!(record) => record.as_deref(),
+            Self::Relation { source, .. } => source.record(),
             _ => None,
         }
     }
@@ -585,6 +599,19 @@ impl Error {
             what,
             source,
             record: None,
+        }
+    }
+
+    /// The error with the relation, and the side of it, where it came up.
+    #[cold]
+    pub(crate) fn in_relation(self, relation: &str, side: &str) -> Self {
+        let at = RelationPlace {
+            relation: relation.into(),
+            side: side.into(),
+        };
+        Self::Relation {
+            at: Box::new(at),
+            source: Box::new(self),
         }
     }
 

@@ -114,6 +114,7 @@ mod hll;
 mod index;
 mod operation;
 pub mod record;
+pub mod relation;
 mod retry;
 #[cfg(feature = "server")]
 pub mod server;
@@ -137,7 +138,7 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{RecordSet, RecordStore};
+pub use store::{Changes, RecordSet, RecordStore};
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 

@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
-use crate::operation::Operation;
+use crate::operation::{Operation, operations};
 use crate::record::{Key, Record};
 use crate::{Error, Result};
 
@@ -36,6 +36,30 @@ pub trait RecordStore {
     /// # Errors
     /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
     fn records(&self, set: &str) -> Result<Self::Records>;
+
+    /// Makes changes of several records that belong together. A store with transactions makes all of them or none; this
+    /// default makes them in their order, and a process that dies in between leaves the first of them.
+    ///
+    /// # Errors
+    /// What [`Changes::make`] returns.
+    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output>
+    where
+        Self: Sized,
+    {
+        changes.make(self)
+    }
+}
+
+/// Changes of several records that belong together: what [`RecordStore::atomically`] makes.
+pub trait Changes {
+    /// What they return.
+    type Output;
+
+    /// Makes them in a store, or in a transaction of it. It may be called again, if another writer came between.
+    ///
+    /// # Errors
+    /// The first one ends it.
+    fn make<S: RecordStore>(&self, store: &S) -> Result<Self::Output>;
 }
 
 /// A set of records, each of which can be operated on atomically.
@@ -62,6 +86,39 @@ pub trait RecordSet {
         calls
             .iter()
             .map(|call| self.operate_on(call.policy, &call.key, call.operations))
+            .collect()
+    }
+
+    /// Returns the records of these keys, in their order, each with those of `bins` that it has (`None`: with all bins);
+    /// `None` for a key without a record. One batch.
+    ///
+    /// # Errors
+    /// Each record has its own. [`Error::Parameter`] for all of them where a store cannot read records without naming bins.
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        let Some(bins) = bins else {
+            let refuse = || {
+                Error::parameter("this store reads bins by their names: name the bins that are wanted")
+            };
+            return keys.iter().map(|_| Err(refuse())).collect();
+        };
+        let policy = WritePolicy::default();
+        let reads: Vec<Operation> = bins.iter().map(|bin| operations::get_bin(bin)).collect();
+        let calls: Vec<RecordCall<'_>> = keys
+            .iter()
+            .map(|key| RecordCall {
+                policy: &policy,
+                key: Key::from(key),
+                operations: &reads,
+            })
+            .collect();
+        let results = self.operate_on_each(&calls);
+        let found = keys.iter().zip(results);
+        found
+            .map(|(key, result)| match result {
+                Ok(read) => read.into_record(key).map(Some),
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            })
             .collect()
     }
 
@@ -120,11 +177,15 @@ impl RecordStore for Namespace {
     }
 }
 
-impl<T: RecordStore + ?Sized> RecordStore for &T {
+impl<T: RecordStore> RecordStore for &T {
     type Records = T::Records;
 
     fn records(&self, set: &str) -> Result<T::Records> {
         (**self).records(set)
+    }
+
+    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
+        (**self).atomically(changes)
     }
 }
 
@@ -140,6 +201,13 @@ impl RecordSet for Set {
 
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         self.operate_each(calls)
+    }
+
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        match bins {
+            None => self.get_batch(keys),
+            Some(bins) => self.get_batch_bins(keys, bins),
+        }
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
