@@ -138,7 +138,7 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{Changes, RecordSet, RecordStore};
+pub use store::{Changes, IndexQuery, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 

@@ -6,8 +6,10 @@
 use std::ops::ControlFlow;
 
 use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
+use crate::index::IndexDefinition;
 use crate::operation::{Operation, operations};
-use crate::record::{Key, Record};
+use crate::record::{Key, Record, SHARD_OF};
+use crate::value::Value;
 use crate::{Error, Result};
 
 /// A place that keeps records in sets.
@@ -97,12 +99,16 @@ pub trait RecordSet {
     fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
         let Some(bins) = bins else {
             let refuse = || {
-                Error::parameter("this store reads bins by their names: name the bins that are wanted")
+                Error::parameter(
+                    "this store reads bins by their names: name the bins that are wanted",
+                )
             };
             return keys.iter().map(|_| Err(refuse())).collect();
         };
         let policy = WritePolicy::default();
-        let reads: Vec<Operation> = bins.iter().map(|bin| operations::get_bin(bin)).collect();
+        // Where no bins are wanted, one is asked for that users' records do not have.
+        let wanted = if bins.is_empty() { &[SHARD_OF] } else { bins };
+        let reads: Vec<Operation> = wanted.iter().map(|bin| operations::get_bin(bin)).collect();
         let calls: Vec<RecordCall<'_>> = keys
             .iter()
             .map(|key| RecordCall {
@@ -159,6 +165,79 @@ pub trait RecordSet {
 
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
+}
+
+/// A set whose records are found by secondary indexes.
+pub trait IndexedRecordSet: RecordSet {
+    /// Declares an index of the set and waits until it is complete. Does nothing if there is the same one.
+    ///
+    /// # Errors
+    /// [`Error::IndexExists`] if there is another one of this name; those of [`Set::create_index`].
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()>;
+
+    /// Returns the keys of the records that an index leads to, a page of them in the order of the index.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`]; [`Error::Parameter`] for a record without a stored key, and for a cursor of another query.
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage>;
+}
+
+/// What is asked of a secondary index.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexQuery<'a> {
+    /// The name of the index.
+    pub index: &'a str,
+    /// What the first components are equal to.
+    pub equal: &'a [Value],
+    /// The least value of the next component; `None`: any.
+    pub at_least: Option<&'a Value>,
+    /// How many keys at most.
+    pub limit: usize,
+    /// The cursor of the page before; `None`: the first page.
+    pub after: Option<&'a str>,
+}
+
+/// Keys that a secondary index has led to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyPage {
+    /// The keys, in the order of the index.
+    pub keys: Vec<Key<'static>>,
+    /// The cursor of the next page; `None`: there is none.
+    pub cursor: Option<String>,
+}
+
+impl IndexedRecordSet for Set {
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.create_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        let mut asked = self.query(query.index)?.limit(query.limit);
+        for value in query.equal {
+            asked = asked.eq(value.clone());
+        }
+        if let Some(least) = query.at_least {
+            asked = asked.at_least(least.clone());
+        }
+        if let Some(cursor) = query.after {
+            asked = asked.after(&cursor.parse()?);
+        }
+        let page = asked.keys()?;
+        let cursor = page.cursor().map(ToString::to_string);
+        let keys = page.into_iter().map(|found| {
+            let found = found?;
+            found.key.ok_or_else(|| {
+                Error::parameter(format!(
+                    "the record of digest {} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key",
+                    found.digest
+                ))
+            })
+        });
+        Ok(KeyPage {
+            keys: keys.collect::<Result<_>>()?,
+            cursor,
+        })
+    }
 }
 
 impl RecordStore for Store {

@@ -70,7 +70,10 @@ impl fmt::Display for RelationFault {
                 write!(f, "{target} is said to be named by {source}, and is not")
             }
             Self::AttributesDiffer { source, target } => {
-                write!(f, "{source} and {target} have different attributes for their edge")
+                write!(
+                    f,
+                    "{source} and {target} have different attributes for their edge"
+                )
             }
             Self::Dangling { from, to } => write!(f, "{from} names {to}, which does not exist"),
             Self::Orphan { key } => write!(f, "{key} is not listed"),

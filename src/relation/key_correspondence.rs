@@ -132,7 +132,10 @@ impl<R: RecordSet> KeyCorrespondence<R> {
         let key = key.into();
         let mut deleted = 0;
         for set in self.sets.iter().rev() {
-            match set.records.operate_on(&set.policy, &key, &[delete_all_bins()]) {
+            match set
+                .records
+                .operate_on(&set.policy, &key, &[delete_all_bins()])
+            {
                 Ok(_) => deleted += 1,
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),

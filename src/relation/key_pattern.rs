@@ -179,7 +179,10 @@ impl<P: KeyParts> KeyPattern<P> {
             let (found, wanted) = (parts.len(), P::ARE_INTEGERS.len());
             return refuse(format!("it has {found} parts, and its type has {wanted}"));
         }
-        for (part, next) in parts.iter().zip(parts.iter().skip(1).map(Some).chain([None])) {
+        for (part, next) in parts
+            .iter()
+            .zip(parts.iter().skip(1).map(Some).chain([None]))
+        {
             if part.literal.is_empty() && next.is_some() {
                 return refuse("two parts stand side by side: put text between them".into());
             }
@@ -192,7 +195,11 @@ impl<P: KeyParts> KeyPattern<P> {
                     part.literal
                 ));
             }
-            if part.literal.starts_with(|sign: char| sign == '%' || sign.is_ascii_hexdigit()) && !*is_integer {
+            if part
+                .literal
+                .starts_with(|sign: char| sign == '%' || sign.is_ascii_hexdigit())
+                && !*is_integer
+            {
                 return refuse(format!(
                     "the text {:?} behind a part begins with a percent sign or a hexadecimal digit, by which text is escaped",
                     part.literal

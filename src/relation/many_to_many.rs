@@ -80,8 +80,10 @@ struct EdgeSides {
 pub enum OnDelete {
     /// Refuses while there are any.
     Restrict,
-    /// Removes them.
+    /// Removes the edges, and leaves the records at their other ends.
     Detach,
+    /// Removes the edges and the records at their other ends: for children that belong to the record.
+    Cascade,
 }
 
 impl<S: RecordStore> ManyToMany<S> {
@@ -256,7 +258,7 @@ impl<S: RecordStore> ManyToMany<S> {
     /// that others add meanwhile is removed with the others, or makes the record anew.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; else as for [`ManyToMany::unlink`].
+    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`]; else as for [`ManyToMany::unlink`].
     pub fn delete_with_edges<'k>(
         &self,
         source: impl Into<Key<'k>>,
@@ -295,6 +297,12 @@ impl<S: RecordStore> ManyToMany<S> {
         on_delete: OnDelete,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<bool> {
+        if on_delete == OnDelete::Cascade {
+            return Err(Error::parameter(format!(
+                "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
+                self.edges.name
+            )));
+        }
         let mut progress = RelationProgress::default();
         for side in sides {
             loop {

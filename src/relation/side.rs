@@ -215,8 +215,7 @@ impl Side {
         ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
     ) -> Result<Vec<Option<T>>> {
         let unsharded = WritePolicy::default().filter(not(bin_exists(SUBKEYS)));
-        let questions: Vec<[Operation; 1]> =
-            owners.iter().map(|owner| [question(owner)]).collect();
+        let questions: Vec<[Operation; 1]> = owners.iter().map(|owner| [question(owner)]).collect();
         let calls: Vec<RecordCall<'_>> = owners
             .iter()
             .zip(&questions)

@@ -29,7 +29,10 @@ impl<S: RecordStore> ManyToMany<S> {
             (&edges.sources, &edges.targets),
         ] {
             let checked = self.verify_side(&mut audit, (side, other), repair, &mut observe);
-            if checked.map_err(|error| edges.failed(side, error))?.is_break() {
+            if checked
+                .map_err(|error| edges.failed(side, error))?
+                .is_break()
+            {
                 return Ok(audit);
             }
         }
@@ -92,7 +95,9 @@ impl<S: RecordStore> ManyToMany<S> {
                     from: owner.clone(),
                     to: neighbor.clone(),
                 }),
-                (Some(false), true) => faults.push(RelationFault::MissingAtTarget { source, target }),
+                (Some(false), true) => {
+                    faults.push(RelationFault::MissingAtTarget { source, target })
+                }
                 (Some(false), false) => {
                     faults.push(RelationFault::MissingAtSource { source, target });
                 }
@@ -190,7 +195,9 @@ impl Changes for RemoveDangling<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let there = self.other.each_has(store, std::slice::from_ref(self.to), self.from)?;
+        let there = self
+            .other
+            .each_has(store, std::slice::from_ref(self.to), self.from)?;
         if there != [None] || self.side.get(store, self.from, self.to)?.is_none() {
             return Ok(false);
         }

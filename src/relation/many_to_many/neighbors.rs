@@ -26,12 +26,7 @@ pub struct Neighbors<'r, S> {
 }
 
 impl<'r, S: RecordStore> Neighbors<'r, S> {
-    pub(super) fn new(
-        store: &'r S,
-        edges: &'r EdgeSides,
-        side: &'r Side,
-        owner: Key<'_>,
-    ) -> Self {
+    pub(super) fn new(store: &'r S, edges: &'r EdgeSides, side: &'r Side, owner: Key<'_>) -> Self {
         Self {
             store,
             edges,
@@ -178,7 +173,26 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
                 }
             }
         }
-        Ok(kept.into_sorted_vec().into_iter().map(|it| it.edge).collect())
+        Ok(kept
+            .into_sorted_vec()
+            .into_iter()
+            .map(|it| it.edge)
+            .collect())
+    }
+
+    /// The record whose neighbors these are.
+    pub(in crate::relation) const fn owner(&self) -> &Key<'static> {
+        &self.owner
+    }
+
+    /// Returns the first `limit` neighbors, in the same direction, of each of these records. One batch.
+    pub(in crate::relation) fn of_each(
+        &self,
+        owners: &[Key<'static>],
+        limit: u64,
+    ) -> Result<Vec<Vec<Key<'static>>>> {
+        let edges = self.side.first_of_each(self.store, owners, limit);
+        Ok(self.named(edges)?.into_iter().map(keys).collect())
     }
 
     /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or not. Ends after an error.
