@@ -40,7 +40,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 1_000,
+        limit: 960,
         run: |set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -50,7 +50,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 5_700,
+        limit: 4_550,
         run: |set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -60,7 +60,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_500,
+        limit: 2_290,
         run: |set, times| {
             for at in 0..times {
                 let operation =
@@ -71,7 +71,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 2_100,
+        limit: 1_930,
         run: |set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -81,7 +81,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "range",
-        limit: 3_400,
+        limit: 2_730,
         run: |set, times| {
             for _ in 0..times {
                 let operation =
@@ -92,7 +92,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 7_000,
+        limit: 5_420,
         run: |set, times| {
             let unique = unique();
             for at in 0..times {
@@ -103,7 +103,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 16_200,
+        limit: 13_300,
         run: |set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -116,7 +116,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 6_000,
+        limit: 5_050,
         run: |set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

@@ -16,6 +16,8 @@
 //! ```
 
 mod causes;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod from_storage;
 mod record_id;
 
@@ -28,8 +30,11 @@ use crate::record::Key;
 use crate::value::{CodecError, ConversionError};
 
 pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
+#[cfg(feature = "cluster")]
+pub use cluster::ClusterFailure;
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
+pub use spikelet_storage::ConflictCause;
 
 /// The pattern of the errors that name a record.
 macro_rules! about_record {
@@ -51,6 +56,7 @@ macro_rules! about_record {
             | Self::OpNotApplicable { $record, .. }
             | Self::FilteredOut { $record }
             | Self::Damaged { $record, .. }
+            | Self::Conflict { $record, .. }
     };
 }
 
@@ -95,8 +101,8 @@ pub enum Error {
     Generation {
         /// The generation of the policy.
         expected: u32,
-        /// The generation of the record; 0 when there is no record.
-        found: u16,
+        /// The generation of the record; 0 when there is no record. `None` from a cluster, which does not tell it.
+        found: Option<u16>,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
     },
@@ -163,12 +169,13 @@ pub enum Error {
     },
     /// The record would exceed the namespace's limit (code 13).
     #[error(
-        "{} would have {size} bytes, and the limit is {limit}{}: split it, or raise the namespace's limit",
+        "{} would have {}{}: split it, or raise the namespace's limit",
         Subject(record),
+        too_many_bytes(*size, *limit),
         largest(largest_bin)
     )]
     RecordTooBig {
-        /// The size that the record would have, in bytes.
+        /// The size that the record would have, in bytes; 0 from a cluster, which says only that it is too large.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
@@ -203,13 +210,15 @@ pub enum Error {
     /// A record that is busy all the time needs less load: [`ShardedCounter`](crate::ShardedCounter) and its like spread it
     /// over several records. [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) is the limit.
     #[error(
-        "key busy: {waiting} writers already wait for {}, the limit is {limit}: back off and retry, or spread the load over more records",
-        Subject(record)
+        "key busy: {} for {}{}: back off and retry, or spread the load over more records",
+        waiting_writers(*waiting),
+        Subject(record),
+        limit_of_waiters(*limit)
     )]
     KeyBusy {
-        /// How many writers were waiting.
+        /// How many writers were waiting; 0 from a cluster, which does not tell it.
         waiting: u32,
-        /// The limit of the namespace.
+        /// The limit of the namespace; 0 from a cluster, which does not tell it.
         limit: u32,
         /// The record, if it is known.
         record: Option<Box<RecordId>>,
@@ -382,6 +391,38 @@ pub enum Error {
         /// The key of the other record, or its digest where the key is not stored.
         other: Box<str>,
     },
+    /// A transaction could not be committed, since other writers came between again and again (code 121). Nothing was
+    /// written.
+    #[error(
+        "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
+        Subject(record)
+    )]
+    Conflict {
+        /// What came between in the last attempt.
+        cause: ConflictCause,
+        /// How often the transaction was tried.
+        attempts: u32,
+        /// The record in which the last attempt met another writer, if it is known.
+        record: Option<Box<RecordId>>,
+    },
+    /// A transaction writes more than its policy allows (code 123). Nothing was written.
+    #[error(
+        "the transaction writes more than {limit} {what}: split it, or raise TransactionPolicy::{option}"
+    )]
+    TransactionLimit {
+        /// What there is too much of.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+        /// The field of the policy.
+        option: &'static str,
+    },
+    /// Calls that were to be made all or none were refused (code 22). None was made.
+    #[error("{} of the calls were refused, so none was made; the first: {}", reasons.len(), first_of(reasons))]
+    CallsRefused {
+        /// The refused calls by their positions, each with the reason.
+        reasons: Vec<(usize, Error)>,
+    },
     /// Text that should be GeoJSON is not (code 160).
     #[error("invalid GeoJSON: {0}")]
     GeoJson(Cow<'static, str>),
@@ -430,6 +471,11 @@ pub enum Error {
         #[source]
         source: Box<Self>,
     },
+    /// A cluster refused the call for a reason that no other variant names, or could not be reached (its code; 1 for a
+    /// failure of the client).
+    #[cfg(feature = "cluster")]
+    #[error(transparent)]
+    Cluster(Box<ClusterFailure>),
     /// A Rust value and bins could not be converted into one another (code 4).
     #[error("cannot convert between bins and a Rust type: {0}")]
     Serde(Box<str>),
@@ -441,11 +487,43 @@ pub enum Error {
 /// Results are returned by value everywhere.
 const _: () = assert!(size_of::<Error>() <= 64);
 
+/// The part of the message of [`Error::CallsRefused`] that names a reason.
+fn first_of(reasons: &[(usize, Error)]) -> String {
+    let first = reasons.first();
+    first.map_or_else(String::new, |(position, error)| {
+        format!("call {position}: {error}")
+    })
+}
+
 /// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
 fn largest(bin: &Option<(Box<str>, u64)>) -> String {
     bin.as_ref()
         .map(|(name, size)| format!(" (largest bin: \"{name}\", {size} bytes)"))
         .unwrap_or_default()
+}
+
+/// What the message of [`Error::RecordTooBig`] says of the sizes.
+fn too_many_bytes(size: u64, limit: u64) -> String {
+    match size {
+        0 => format!("more than {limit} bytes"),
+        size => format!("{size} bytes, and the limit is {limit}"),
+    }
+}
+
+/// What the message of [`Error::KeyBusy`] says of those who wait.
+fn waiting_writers(waiting: u32) -> String {
+    match waiting {
+        0 => "as many writers as the server allows already wait".into(),
+        waiting => format!("{waiting} writers already wait"),
+    }
+}
+
+/// What it says of the limit.
+fn limit_of_waiters(limit: u32) -> String {
+    match limit {
+        0 => String::new(),
+        limit => format!(", the limit is {limit}"),
+    }
 }
 
 /// A noun behind its article.
@@ -459,11 +537,12 @@ pub(crate) fn with_article(noun: &str) -> String {
 }
 
 /// What a message says of the generation that was found; 0: there is no record.
-fn found_generation(found: u16, record: &Option<Box<RecordId>>) -> String {
+fn found_generation(found: Option<u16>, record: &Option<Box<RecordId>>) -> String {
     let record = Subject(record);
     match found {
-        0 => format!("{record} does not exist: create it without an expected generation"),
-        found => format!("{record} is at {found}: read it again and repeat the edit"),
+        None => format!("{record} has another one: read it again and repeat the edit"),
+        Some(0) => format!("{record} does not exist: create it without an expected generation"),
+        Some(found) => format!("{record} is at {found}: read it again and repeat the edit"),
     }
 }
 
@@ -481,6 +560,8 @@ impl Error {
             | Self::PermissionDenied { .. } => 1,
             Self::NotFound { .. } => 2,
             Self::Generation { .. } => 3,
+            Self::Conflict { .. } => 121,
+            Self::TransactionLimit { .. } => 123,
             Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,
             Self::RecordExists { .. } | Self::ShardKeyCollision { .. } => 5,
             Self::BinExists { .. } => 6,
@@ -491,6 +572,8 @@ impl Error {
             Self::KeyBusy { .. } => 14,
             Self::BinNotFound { .. } => 17,
             Self::KeyMismatch { .. } => 19,
+            #[cfg(feature = "cluster")]
+            Self::Cluster(failure) => failure.result_code(),
             Self::Namespace(_) => 20,
             Self::BinName(_) => 21,
             Self::IndexExists(_) => 200,
@@ -500,6 +583,7 @@ impl Error {
             Self::TooManyIndexes { .. } => 206,
             Self::NotUnique { .. }
             | Self::Forbidden(_)
+            | Self::CallsRefused { .. }
             | Self::PastRetention { .. }
             | Self::ShardRoot { .. }
             | Self::ShardCompanion { .. } => 22,
@@ -534,6 +618,7 @@ impl Error {
         match self {
             Self::KeyBusy { .. }
             | Self::IndexBuilding { .. }
+            | Self::Conflict { .. }
             | Self::Timeout {
                 in_doubt: false, ..
             }
@@ -543,6 +628,8 @@ impl Error {
             } => true,
             Self::Storage(error) => matches!(**error, StorageError::NoSpace { .. }),
             Self::Relation { source, .. } => source.is_retryable(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(failure) => failure.is_transient() && !failure.in_doubt(),
             _ => false,
         }
     }
@@ -564,6 +651,8 @@ impl Error {
             Self::Timeout { in_doubt, .. } => *in_doubt,
             Self::Storage(error) => matches!(**error, StorageError::InDoubt { .. }),
             Self::Relation { source, .. } => source.in_doubt(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(failure) => failure.in_doubt(),
             _ => false,
         }
     }
@@ -575,6 +664,8 @@ impl Error {
         match self {
             about_record!(record) => record.as_deref(),
             Self::Relation { source, .. } => source.record(),
+            #[cfg(feature = "cluster")]
+            Self::Cluster(failure) => failure.record(),
             _ => None,
         }
     }
@@ -584,6 +675,10 @@ impl Error {
     pub(crate) fn about(mut self, set: &str, key: &Key<'_>) -> Self {
         if let about_record!(record) = &mut self {
             record.get_or_insert_with(|| Box::new(RecordId::new(set, key)));
+        }
+        #[cfg(feature = "cluster")]
+        if let Self::Cluster(failure) = &mut self {
+            failure.set_record(RecordId::new(set, key));
         }
         self
     }

@@ -53,6 +53,22 @@
 //! # }
 //! ```
 //!
+//! # Several records at once
+//!
+//! ```
+//! use spikelet::{Store, bins};
+//!
+//! # fn main() -> spikelet::Result<()> {
+//! # let store = Store::in_memory()?;
+//! store.transaction(|tx| {
+//!     let users = tx.set("users")?;
+//!     users.add("alice", bins! { "following" => 1 })?;
+//!     users.add("bob", bins! { "followers" => 1 })
+//! })?; // both or neither; run again if another writer came between
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # When a write is safe
 //!
 //! A killed process loses nothing acknowledged. What a power failure may cost is chosen by
@@ -80,8 +96,10 @@
 //! | feature | adds |
 //! |---|---|
 //! | `backup` | `spikelet::backup`: `.asb` files, written, read and restored |
+//! | `monitor` | `spikelet::monitor`: hot records, shards and metrics over HTTP, on threads of its own |
 //! | `server` | `Server`: Aerospike's wire protocol, on tokio |
-//! | `cli` | the `spikelet` program (implies `backup`) |
+//! | `cluster` | `spikelet::cluster`: a cluster of Aerospike servers as a [`RecordStore`], through the official client |
+//! | `cli` | the `spikelet` program (implies `backup` and `monitor`); `--host` with `cluster`, `spikelet serve` with `server` |
 //!
 //! # Limits
 //!
@@ -104,6 +122,8 @@ mod base64;
 mod bits;
 mod call;
 mod cdt;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod engine;
 pub mod error;
 mod expression;
@@ -112,7 +132,11 @@ pub mod fuzzing;
 mod geo;
 mod hll;
 mod index;
+#[cfg(feature = "monitor")]
+pub mod monitor;
 mod operation;
+#[cfg(any(feature = "monitor", feature = "server"))]
+mod prometheus;
 pub mod record;
 pub mod relation;
 mod retry;
@@ -127,7 +151,8 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, Store, StoreBuilder, WritePolicy,
+    ScannedRecord, Set, SetCall, Store, StoreBuilder, Transaction, TransactionPolicy,
+    TransactionSet, TransactionStats, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;
@@ -171,7 +196,8 @@ pub mod policy {
 /// ```
 pub mod query {
     pub use crate::engine::{
-        Cursor, Explanation, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
+        BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation,
+        FailedRecord, IndexBuild, IndexStats, Page, QueriedKey, QueriedRecord, Query,
     };
     pub use crate::index::{IndexComponent, IndexDefinition, IndexType};
 }
@@ -196,7 +222,7 @@ pub mod query {
 /// # }
 /// ```
 pub mod storage {
-    pub use crate::engine::HotRecord;
+    pub use crate::engine::{HotRecord, RecentTransition, TransitionReport};
     pub use spikelet_storage::{
         Clock, Damage, DeviceError, FullCause, MaintenanceReport, ManualClock, Opening,
         OpeningStep, ReadMode, SetUsage, Stats, SystemClock, Traffic, Verification,

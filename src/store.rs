@@ -5,7 +5,10 @@
 
 use std::ops::ControlFlow;
 
-use crate::engine::{HotRecord, Namespace, OperateResult, RecordCall, Set, Store, WritePolicy};
+use crate::engine::{
+    HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
+    TransitionReport, WritePolicy,
+};
 use crate::index::IndexDefinition;
 use crate::operation::{Operation, operations};
 use crate::record::{Key, Record, SHARD_OF};
@@ -95,20 +98,15 @@ pub trait RecordSet {
     /// `None` for a key without a record. One batch.
     ///
     /// # Errors
-    /// Each record has its own. [`Error::Parameter`] for all of them where a store cannot read records without naming bins.
+    /// Each record has its own.
     fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
-        let Some(bins) = bins else {
-            let refuse = || {
-                Error::parameter(
-                    "this store reads bins by their names: name the bins that are wanted",
-                )
-            };
-            return keys.iter().map(|_| Err(refuse())).collect();
-        };
         let policy = WritePolicy::default();
-        // Where no bins are wanted, one is asked for that users' records do not have.
-        let wanted = if bins.is_empty() { &[SHARD_OF] } else { bins };
-        let reads: Vec<Operation> = wanted.iter().map(|bin| operations::get_bin(bin)).collect();
+        let reads: Vec<Operation> = match bins {
+            None => vec![operations::get()],
+            // A call needs an operation: users' records have no such bin.
+            Some([]) => vec![operations::get_bin(SHARD_OF)],
+            Some(bins) => bins.iter().map(|bin| operations::get_bin(bin)).collect(),
+        };
         let calls: Vec<RecordCall<'_>> = keys
             .iter()
             .map(|key| RecordCall {
@@ -161,6 +159,12 @@ pub trait RecordSet {
     /// root again when this has changed. 0 where nobody counts.
     fn lost_roots(&self) -> u64 {
         0
+    }
+
+    /// Takes note of how far a transition of a sharded collection has come, for those who watch the store. Nothing depends on
+    /// it. Default: nobody watches.
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        let _ = report;
     }
 
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
@@ -246,12 +250,28 @@ impl RecordStore for Store {
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
     }
+
+    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
+        self.transaction(|transaction| changes.make(transaction))
+    }
 }
 
 impl RecordStore for Namespace {
     type Records = Set;
 
     fn records(&self, set: &str) -> Result<Set> {
+        self.set(set)
+    }
+
+    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
+        self.transaction(|transaction| changes.make(transaction))
+    }
+}
+
+impl<'t> RecordStore for Transaction<'t> {
+    type Records = TransactionSet<'t>;
+
+    fn records(&self, set: &str) -> Result<TransactionSet<'t>> {
         self.set(set)
     }
 }
@@ -307,7 +327,62 @@ impl RecordSet for Set {
         self.lost_root_count()
     }
 
+    fn note_transition(&self, report: &TransitionReport<'_>) {
+        Self::note_transition(self, report);
+    }
+
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
         self.hot_record(key)
+    }
+}
+
+/// A query is no part of the transaction: it sees what is committed.
+impl IndexedRecordSet for TransactionSet<'_> {
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.outside().ensure_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        self.outside().query_keys(query)
+    }
+}
+
+/// Operations are part of the transaction; a scan is not: it sees what is committed, at no particular moment.
+impl RecordSet for TransactionSet<'_> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
+        self.operate_with(policy, key, operations)
+    }
+
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        match bins {
+            None => self.get_batch(keys),
+            Some(bins) => keys.iter().map(|key| self.get_bins(key, bins)).collect(),
+        }
+    }
+
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.outside().scan_each(each);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.time_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        Some(self.outside().record_bytes_max())
+    }
+
+    fn lost_roots(&self) -> u64 {
+        self.lost_root_count()
+    }
+
+    /// Nobody fights over what only the transaction sees.
+    fn contention_on(&self, _: &Key<'_>) -> Option<HotRecord> {
+        None
     }
 }

@@ -51,7 +51,7 @@ fn an_error_of_one_record_names_its_set_and_key() {
         error,
         Error::Generation {
             expected: 3,
-            found: 1,
+            found: Some(1),
             ..
         }
     ));

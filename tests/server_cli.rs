@@ -153,3 +153,58 @@ fn an_address_in_use_is_told() {
     );
     serving.end();
 }
+
+/// The address that a server has logged for its monitor, and what it logs from there on.
+fn monitor_of(serving: &mut Serving) -> (String, BufReader<std::process::ChildStderr>) {
+    let mut log = BufReader::new(serving.child.stderr.take().unwrap());
+    loop {
+        let mut line = String::new();
+        assert!(log.read_line(&mut line).unwrap() > 0, "no monitor");
+        if let Some((_, addr)) = line.trim().split_once("monitor addr=") {
+            return (addr.to_owned(), log);
+        }
+    }
+}
+
+#[test]
+fn forty_clients_meet_error_14_and_top_shows_the_record() {
+    // For an hour, so that nothing depends on how fast this runs; killing the server ends it.
+    let mut serving = serve_by(
+        &"--listen 127.0.0.1:0 --monitor 127.0.0.1:0 --hold-ms 60000 --hot-set demo"
+            .split(' ')
+            .collect::<Vec<_>>(),
+    );
+    let (addr, _log) = monitor_of(&mut serving);
+    let put = Message {
+        timeout_ms: 3_600_000,
+        ..Message::put(1, "i", 7)
+    };
+    let waiting: Vec<Wire> = (0..22)
+        .map(|_| {
+            let mut wire = Wire::to(serving.addr);
+            wire.send(&put.frame());
+            wire
+        })
+        .collect();
+    let top = || {
+        let output = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+            .args(["top", "--once", "--json", "--host", &addr])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    until(|| top()["namespaces"][0]["waits"] == 21);
+    for _ in 22..40 {
+        assert_eq!(Wire::to(serving.addr).ask(&put).code, 14);
+    }
+    until(|| top()["namespaces"][0]["key_busy"] == 18);
+    let seen = top();
+    let hot = &seen["namespaces"][0]["hot"][0];
+    assert_eq!(hot["digest"], digest(1).to_string());
+    assert_eq!((&hot["waits"], &hot["key_busy"]), (&21.into(), &18.into()));
+    assert!(seen["interval_ms"].as_u64() > Some(0));
+    drop(waiting);
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+}

@@ -2,10 +2,14 @@
 
 use std::borrow::Cow;
 
+use crate::value::msgpack::write_array_header;
 use crate::value::{CodecError, ParticleType, Value, ValueRef, element_to_stored, write_stored};
 
 /// MessagePack's nil.
 const NIL: u8 = 0xc0;
+
+/// The header of a list is not longer.
+const MAX_HEADER_BYTES: usize = 5;
 
 /// What a call returns: borrowed from the bin where it can be, and never decoded before somebody asks for it.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +21,11 @@ pub(crate) enum Reply<'a> {
     Float(f64),
     /// An encoded element of a list or map, or a list or map that was put together as a result.
     Element(Cow<'a, [u8]>),
+    /// Elements of a list, one behind the other, where they lie: a list of them.
+    Elements {
+        count: u32,
+        bytes: &'a [u8],
+    },
     /// A value in its stored form.
     Stored(ParticleType, Cow<'a, [u8]>),
 }
@@ -39,6 +48,7 @@ impl<'a> Reply<'a> {
             Self::Int(value) => Value::Int(*value),
             Self::Float(value) => Value::Float(*value),
             Self::Element(element) => Value::decode_front(&mut &**element)?,
+            Self::Elements { count, bytes } => Value::decode_list(*count, bytes)?,
             Self::Stored(kind, bytes) => ValueRef::stored(*kind, bytes)?.to_value()?,
         })
     }
@@ -59,6 +69,12 @@ impl<'a> Reply<'a> {
             Self::Element(Cow::Owned(element)) => {
                 let (kind, bytes) = element_to_stored(&element)?;
                 Ok((kind, Cow::Owned(bytes.into_owned())))
+            }
+            Self::Elements { count, bytes } => {
+                let mut list = Vec::with_capacity(bytes.len() + MAX_HEADER_BYTES);
+                write_array_header(&mut list, count);
+                list.extend_from_slice(bytes);
+                Ok((ParticleType::List, Cow::Owned(list)))
             }
             Self::Stored(kind, bytes) => Ok((kind, bytes)),
         }

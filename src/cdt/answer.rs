@@ -120,11 +120,34 @@ impl<'l, 'a> Selection<'l, 'a> {
                 Some(item) => Reply::Element(Cow::Borrowed(self.part(*item, what)?)),
                 None => Reply::Nil,
             },
+            ReturnKind::Value if self.view.shape == Shape::List && self.is_row() => self.row()?,
             ReturnKind::Key
             | ReturnKind::Value
             | ReturnKind::KeyValue
             | ReturnKind::UnorderedMap
             | ReturnKind::OrderedMap => self.content(what)?,
+        })
+    }
+
+    /// Whether consecutive positions are selected, and nothing else.
+    fn is_row(&self) -> bool {
+        !self.returns.inverted && matches!(self.places, Places::Row { .. })
+    }
+
+    /// The elements of a list that are selected as a row, where they lie.
+    fn row(&self) -> Result<Reply<'a>, CallError> {
+        let Places::Row { at, count, segment } = &self.places else {
+            return self.content(ReturnKind::Value);
+        };
+        let segment = match segment {
+            _ if *count == 0 => Segment::gap(*at, 0),
+            Some(segment) => *segment,
+            None => self.view.segment(*at, *count)?,
+        };
+        super::cost::visits(segment.count);
+        Ok(Reply::Elements {
+            count: segment.count,
+            bytes: self.view.bytes(segment),
         })
     }
 

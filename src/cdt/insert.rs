@@ -8,6 +8,7 @@ use super::elements::{Elements, Matcher, sorting, split};
 use super::policy::ListWriteFlags;
 use super::range::resolve;
 use super::segment::Segment;
+use super::select::{is_short_and_sorted, place_of};
 use super::splice::Splice;
 use super::view::View;
 use crate::call::{CallError, MAX_COLLECTION_BYTES};
@@ -197,16 +198,20 @@ fn add<'a>(view: View<'a>, items: Items<'a>, at: Option<u32>, flags: ListWriteFl
 
 /// The most common addition of all. O(log N) with an index.
 fn add_one_in_order<'a>(view: View<'a>, value: Cow<'a, [u8]>, flags: ListWriteFlags) -> Edited<'a> {
-    let elements = Elements::of(&view)?;
-    let at = if flags.contains(ListWriteFlags::ADD_UNIQUE) {
-        match elements.find(&value, 0) {
-            Ok(_) => return violated(CallError::ElementExists, flags),
-            Err(at) => at,
-        }
+    let unique = flags.contains(ListWriteFlags::ADD_UNIQUE);
+    let gap = if is_short_and_sorted(&view) {
+        place_of(&view, &value, unique)?
     } else {
-        elements.upper_bound(&value, 0)
+        let elements = Elements::of(&view)?;
+        let at = match unique {
+            true => elements.find(&value, 0).err(),
+            false => Some(elements.upper_bound(&value, 0)),
+        };
+        at.map(|at| elements.gap(at))
     };
-    let gap = elements.gap(at);
+    let Some(gap) = gap else {
+        return violated(CallError::ElementExists, flags);
+    };
     Edit::new(view, view.flags, vec![Splice::new(gap, value, 1)]).map(Some)
 }
 

@@ -319,7 +319,7 @@ fn turned(view: &View<'_>, (rank, count): (u32, u32), returns: &mut Returns) -> 
 /// element begins, to search by halves.
 const WALKED_MAX: u32 = 32;
 
-fn is_short_and_sorted(view: &View<'_>) -> bool {
+pub(super) fn is_short_and_sorted(view: &View<'_>) -> bool {
     view.count <= WALKED_MAX && view.is_ordered_list() && matches!(view.index, Index::None)
 }
 
@@ -345,6 +345,27 @@ struct WalkPosition<'a> {
     rest: &'a [u8],
 }
 
+/// Where a value belongs in a list that [`is_short_and_sorted`]: before its equals, if `unique` (`None`: there is one),
+/// otherwise behind them.
+pub(super) fn place_of(
+    view: &View<'_>,
+    value: &[u8],
+    unique: bool,
+) -> Result<Option<Segment>, CallError> {
+    let mut place = skip_while(view, view.content, 0, value, Ordering::Less)?;
+    if unique && place.at < view.count && compare(place.rest, value).is_eq() {
+        return Ok(None);
+    }
+    if !unique {
+        place = skip_while(view, place.rest, place.at, value, Ordering::Equal)?;
+    }
+    let start = view.content.len() - place.rest.len();
+    Ok(Some(Segment::gap(place.at, start)))
+}
+
+/// The least integer of one byte, which is its own encoding.
+const SMALL_INT_MIN: i8 = -0x20;
+
 /// Goes on from a position past all elements that compare so with a value.
 #[inline]
 fn skip_while<'a>(
@@ -357,6 +378,15 @@ fn skip_while<'a>(
     let sought = front_int(value);
     while at < view.count {
         cost::visit();
+        let element = rest.first().map(|first| first.cast_signed());
+        if let (Some(element @ SMALL_INT_MIN..), Some(sought)) = (element, sought) {
+            if i64::from(element).cmp(&sought) != order {
+                break;
+            }
+            rest = rest.get(1..).unwrap_or_default();
+            at += 1;
+            continue;
+        }
         let len = element_len(rest).map_err(CallError::Stored)?;
         let found = match (front_int(rest), sought) {
             (Some(element), Some(sought)) => element.cmp(&sought),

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
 use super::namespace::Namespace;
-use super::policy::{Expiration, RecordExistsAction, ShardAccess, WritePolicy};
+use super::policy::{Acknowledge, Expiration, RecordExistsAction, ShardAccess, WritePolicy};
 use super::write::{EditOutcome, Target, WriteOutcome, WriteRefusal, check_key};
 
 /// A record as a wire client names it.
@@ -114,6 +114,16 @@ impl Namespace {
     /// Has the memory fetched that requests for these digests will touch.
     pub(crate) fn prefetch_batch(&self, digests: &[Digest]) {
         self.core.storage.prefetch_batch(digests);
+    }
+
+    /// How many writers may wait for a record.
+    pub(crate) fn max_waiters(&self) -> usize {
+        self.core.storage.options().max_waiters
+    }
+
+    /// Counts a wait for a record, or a refusal, of a client that was queued in front of the record's lock.
+    pub(crate) fn note_contention(&self, digest: &Digest, busy: bool) {
+        self.core.storage.note_contention(digest, busy);
     }
 
     /// Milliseconds since 2010.
@@ -299,22 +309,15 @@ impl Core {
         let void_time = Expiration::After(live).void_time(now_ms, None, None)?;
         let (set_id, key) = (entry.set_id(), entry.key().map(<[u8]>::to_vec));
         let payload = entry.payload().to_vec();
-        let metadata = Metadata {
-            void_time,
-            last_update_ms: now_ms.max(metadata.last_update_ms),
-            ..metadata
-        };
-        let changes = self.change_by_times(&entry, metadata)?;
-        let version = NewVersion {
+        let change = Change::Put(NewVersion {
             generation: metadata.generation,
             void_time,
-            last_update_ms: metadata.last_update_ms,
+            last_update_ms: now_ms.max(metadata.last_update_ms),
             set_id,
             key: key.as_deref(),
             payload: &payload,
-        };
-        let policy = WritePolicy::default();
-        self.write_change(lock, &Change::Put(version), &policy, changes)?;
+        });
+        self.publish(lock, &change, Acknowledge::Durable)?;
         Ok(())
     }
 }

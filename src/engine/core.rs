@@ -22,6 +22,8 @@ pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
+use super::transaction::Counters;
+use super::transition_log::TransitionLog;
 
 /// What the handles share.
 pub(super) struct Core {
@@ -38,6 +40,8 @@ pub(super) struct Core {
     /// How many roots have lost the description of their shards to writes that were not those of the collection.
     pub(super) lost_roots: AtomicU64,
     pub(super) indexes: Arc<Indexes>,
+    pub(super) transitions: TransitionLog,
+    pub(super) transactions: Counters,
 }
 
 /// Shows the name of the namespace.
@@ -134,6 +138,8 @@ impl Core {
             _open_dir: dir.as_deref().map(OpenDir::new),
             lost_roots: AtomicU64::new(0),
             indexes,
+            transitions: TransitionLog::default(),
+            transactions: Counters::default(),
         };
         core.restore_indexes()?;
         Ok(core)

@@ -4,17 +4,15 @@ use std::collections::HashMap;
 
 use spikelet_storage::{Change, Digest, EntryView, NewVersion};
 
-use crate::expression::RecordFacts;
 use crate::record::body::{RawBin, checked_bin_count, write_varint};
-use crate::record::{Key, Metadata, RecordView, ShardRole, keeps_description};
+use crate::record::{Key, RecordView, ShardRole, keeps_description};
 
 use crate::error::ShardLoss;
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
-use super::indexes::IndexedVersion;
 use super::namespace::Namespace;
-use super::policy::WritePolicy;
+use super::policy::Acknowledge;
 use super::write::{check_key, with_scratch, wrong_set};
 
 /// A version of a record, as it was saved or is to be.
@@ -176,37 +174,15 @@ impl Core {
         let key = saved.key.or(stored_key.as_deref());
         self.check_size(key, body)?;
         let updated_ms = live.map_or(0, |live| metadata_of(&live).last_update_ms);
-        let metadata = Metadata {
+        let change = Change::Put(NewVersion {
             generation: saved.generation,
             void_time: saved.void_time,
             last_update_ms: now_ms.max(updated_ms),
-        };
-        let facts = RecordFacts {
-            digest: saved.digest,
-            set_name: set,
-            key,
-            metadata,
-            now_ms,
-            stored_bytes: 0,
-            in_memory: self.in_memory,
-        };
-        let version = IndexedVersion {
-            set_id,
-            record: RecordView::parse(body)?,
-            facts: &facts,
-        };
-        let changes = self.change_indexes(entry.as_ref(), Some(version))?;
-        let version = NewVersion {
-            generation: metadata.generation,
-            void_time: metadata.void_time,
-            last_update_ms: metadata.last_update_ms,
             set_id,
             key,
             payload: body,
-        };
-        let policy = WritePolicy::default();
-        self.write_change(lock, &Change::Put(version), &policy, changes)
-            .map_err(|error| self.not_written(error))?;
+        });
+        self.publish(lock, &change, Acknowledge::Durable)?;
         self.note_lost_root(is_other_root);
         Ok(WriteSaved::Written)
     }

@@ -16,9 +16,12 @@ mod indexes;
 mod namespace;
 mod open_dirs;
 mod policy;
+mod publish;
 mod query;
 mod set;
 mod store;
+mod transaction;
+mod transition_log;
 mod write;
 
 #[cfg(feature = "server")]
@@ -29,11 +32,20 @@ pub use core::{HotRecord, ScannedRecord};
 pub(crate) use export::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 pub use indexes::{IndexBuild, IndexStats};
 pub use namespace::Namespace;
+#[cfg(feature = "cluster")]
+pub(crate) use policy::check_time_to_live;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
-pub use query::{Cursor, Explanation, Page, QueriedKey, QueriedRecord, Query};
+pub use query::{
+    BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
+    Page, QueriedKey, QueriedRecord, Query,
+};
+#[cfg(feature = "cluster")]
+pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
+pub use transaction::{SetCall, Transaction, TransactionPolicy, TransactionSet, TransactionStats};
+pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

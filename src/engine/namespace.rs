@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+#[cfg(feature = "monitor")]
+use spikelet_storage::Digest;
 use spikelet_storage::{Lsn, MaintenanceReport, Opening, PARTITIONS, SetUsage, Stats, Truncate};
 
 #[cfg(doc)]
@@ -15,9 +17,12 @@ use crate::record::KeyHash;
 
 use super::config::NamespaceConfig;
 use super::core::{Core, HotRecord, ScannedRecord};
+#[cfg(feature = "monitor")]
+use super::core::{expired, scanned};
 use super::indexes::{IndexBuild, IndexStats};
 use super::query::Query;
 use super::set::Set;
+use super::transition_log::RecentTransition;
 
 /// A namespace: records in sets. Cheap to clone; all clones are the same namespace.
 #[derive(Clone)]
@@ -128,6 +133,13 @@ impl Namespace {
     /// Begins a query over all records of all sets: as [`Set::query_all`].
     pub fn query_all(&self) -> Query {
         Query::over_all(&self.core, None, None)
+    }
+
+    /// The latest transitions of sharded collections that handles of this process have carried on, the latest first: at most
+    /// 64. Always on; costs nothing where no transition is under way.
+    #[must_use]
+    pub fn recent_transitions(&self) -> Vec<RecentTransition> {
+        self.core.transitions.latest()
     }
 
     /// Removes all records, or with `before` those last updated before that time. Returns how many; they and their counts
@@ -241,6 +253,24 @@ impl Namespace {
     pub fn durable(&self, lsn: Lsn) -> impl Future<Output = Result<()>> + Send + use<> {
         let durable = self.core.storage.durable(lsn);
         async move { Ok(durable.await?) }
+    }
+
+    /// Lends a record to `read` by its digest, with the name of its set. `None`: there is none, or it cannot be read.
+    #[cfg(feature = "monitor")]
+    pub(crate) fn look_at<R>(
+        &self,
+        digest: &Digest,
+        read: impl FnOnce(String, ScannedRecord<'_>) -> R,
+    ) -> Option<R> {
+        let core = &self.core;
+        let found = core.storage.get(digest, |entry| {
+            if expired(&entry, core.clock.now_ms()) {
+                return None;
+            }
+            let set = core.storage.set_name(entry.set_id()).unwrap_or_default();
+            scanned(&entry).ok().map(|record| read(set, record))
+        });
+        found.ok().flatten().flatten()
     }
 
     pub(super) fn close(&self) -> Result<()> {

@@ -40,7 +40,7 @@ pub enum RecordExistsAction {
 /// carts.put_with(&unchanged, "alice", [("total", 20)])?;
 /// // Somebody has written it since: read it again, and repeat the edit.
 /// let refused = carts.put_with(&unchanged, "alice", [("total", 30)]).unwrap_err();
-/// assert!(matches!(refused, Error::Generation { found: 2, .. }));
+/// assert!(matches!(refused, Error::Generation { found: Some(2), .. }));
 /// # Ok(())
 /// # }
 /// ```
@@ -116,7 +116,7 @@ impl Expiration {
 }
 
 /// Refuses times to live that cannot be kept.
-pub(super) fn check_time_to_live(live: Duration) -> Result<()> {
+pub(crate) fn check_time_to_live(live: Duration) -> Result<()> {
     if live.as_secs() == 0 || live > MAX_TIME_TO_LIVE {
         return Err(Error::parameter(format!(
             "a time to live of {live:?} is not between 1 s and 10 years"
@@ -314,7 +314,7 @@ impl WritePolicy {
         } else {
             Err(Error::Generation {
                 expected,
-                found,
+                found: Some(found),
                 record: None,
             })
         }

@@ -1,5 +1,6 @@
 //! A set: where records are read and written by key.
 
+mod access;
 mod batch;
 
 mod write;
@@ -22,11 +23,24 @@ use crate::{Error, Result};
 use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
 use super::indexes::IndexBuild;
 use super::query::Query;
+use super::transition_log::TransitionReport;
 use crate::index::IndexDefinition;
+pub(super) use access::RecordAccess;
 pub use batch::RecordCall;
+pub(super) use write::{bins_to_put, one_each};
 
 /// The longest name of a set, in bytes: Aerospike's limit.
 const NAME_BYTES_MAX: usize = 63;
+
+/// Refuses a name that no set can have.
+pub(crate) fn check_set_name(name: &str) -> Result<()> {
+    if name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Error::parameter(format!(
+            "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
+        )));
+    }
+    Ok(())
+}
 
 /// No number is known yet.
 const UNKNOWN: u16 = u16::MAX;
@@ -49,7 +63,7 @@ impl SetCore {
         Ok(id)
     }
 
-    fn id(&self) -> Option<u16> {
+    pub(super) fn id(&self) -> Option<u16> {
         let known = self.id.load(Ordering::Relaxed);
         if known != UNKNOWN {
             Some(known)
@@ -151,8 +165,8 @@ impl OperateResult {
 /// records to a closure where the others return them.
 #[derive(Clone)]
 pub struct Set {
-    core: Arc<SetCore>,
-    filter: Option<Expression>,
+    pub(super) core: Arc<SetCore>,
+    pub(super) filter: Option<Expression>,
 }
 
 /// Shows the names of namespace and set, and the filter.
@@ -168,11 +182,7 @@ impl fmt::Debug for Set {
 
 impl Set {
     pub(super) fn new(namespace: &Arc<Core>, name: &str) -> Result<Self> {
-        if name.len() > NAME_BYTES_MAX || name.contains('\0') {
-            return Err(Error::parameter(format!(
-                "set {name:?}: a name has at most {NAME_BYTES_MAX} bytes and no NUL byte"
-            )));
-        }
+        check_set_name(name)?;
         let id = AtomicU16::new(namespace.storage.set_id(name).unwrap_or(UNKNOWN));
         Ok(Self {
             core: Arc::new(SetCore {
@@ -223,7 +233,7 @@ impl Set {
         self.digest_of(&key.into())
     }
 
-    fn digest_of(&self, key: &Key<'_>) -> Digest {
+    pub(super) fn digest_of(&self, key: &Key<'_>) -> Digest {
         self.core.namespace.key_hash.digest(&self.core.name, key)
     }
 
@@ -313,15 +323,18 @@ impl Set {
         read: impl FnOnce(EntryView<'_>) -> Result<R>,
     ) -> Result<Option<R>> {
         let found = self.core.namespace.storage.get(digest, |entry| {
-            Ok(match self.checked(filter, key, entry)? {
-                Some(entry) => Some(read(entry)?),
-                None => None,
-            })
+            match self.checked(filter, key, entry) {
+                Ok(Some(entry)) => read(entry).map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            }
         });
-        found
-            .map_err(Error::from)
-            .and_then(|found| found.unwrap_or(Ok(None)))
-            .map_err(|error| self.about(key, error))
+        match found {
+            Ok(Some(Ok(read))) => Ok(read),
+            Ok(None) => Ok(None),
+            Ok(Some(Err(error))) => Err(self.about(key, error)),
+            Err(error) => Err(self.about(key, error.into())),
+        }
     }
 
     /// The error with the record that it is about.
@@ -337,14 +350,25 @@ impl Set {
         key: &Key<'_>,
         entry: EntryView<'a>,
     ) -> Result<Option<EntryView<'a>>> {
+        self.checked_at(filter, key, entry, || self.core.namespace.clock.now_ms())
+    }
+
+    /// What a read at this time may see of a stored record.
+    #[inline]
+    pub(super) fn checked_at<'a>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        entry: EntryView<'a>,
+        now_ms: impl Fn() -> u64,
+    ) -> Result<Option<EntryView<'a>>> {
         let namespace = &self.core.namespace;
         // The clock is asked only for records that can expire, and for filters.
-        if entry.void_time() != 0 && expired(&entry, namespace.clock.now_ms()) {
+        if entry.void_time() != 0 && expired(&entry, now_ms()) {
             return Ok(None);
         }
-        if let Some(filter) = filter {
-            let now_ms = namespace.clock.now_ms();
-            namespace.check_filter(Some(filter), &entry, &self.core.name, now_ms)?;
+        if filter.is_some() {
+            namespace.check_filter(filter, &entry, &self.core.name, now_ms())?;
         }
         if entry.key().is_some_and(|stored| !key.is_stored_as(stored)) {
             return Err(Error::key_mismatch());
@@ -433,6 +457,13 @@ impl Set {
     /// How many roots of sharded collections have lost the description of their shards since the store was opened.
     pub(crate) fn lost_root_count(&self) -> u64 {
         self.core.namespace.lost_roots.load(Ordering::Acquire)
+    }
+
+    /// Remembers how far a transition of a collection of this set has come.
+    pub(crate) fn note_transition(&self, report: &TransitionReport<'_>) {
+        let core = &self.core.namespace;
+        let now_ms = core.clock.now_ms();
+        core.transitions.note(&self.core.name, report, now_ms);
     }
 
     /// What one record may take at most, in bytes.

@@ -283,12 +283,17 @@ impl Store {
     /// # Errors
     /// [`Error::Parameter`] for a name that is not allowed, or if there are several namespaces and none is the default.
     pub fn set(&self, name: &str) -> Result<Set> {
+        self.default_namespace()?.set(name)
+    }
+
+    /// The namespace that is meant where none is named.
+    pub(super) fn default_namespace(&self) -> Result<Namespace> {
         let Some(default) = &self.core.default else {
             return Err(Error::parameter(
                 "the store has several namespaces and none is named test: name the default to the builder, or use namespace(..)",
             ));
         };
-        self.namespace(default)?.set(name)
+        self.namespace(default)
     }
 
     /// A namespace.

@@ -4,19 +4,21 @@
 //! The order of the checks is Aerospike's (semantics.md#order-of-checks): the first that fails
 //! decides.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
-use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion, RecordLock};
+use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
 
 use crate::error::ShardLoss;
 use crate::expression::{Expression, RecordFacts};
-use crate::record::{Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description};
+use crate::record::{
+    Key, Metadata, RecordView, ShardRole, changes_sharded_bin, keeps_description, parse_with_role,
+};
 use crate::{Error, Result};
 
 use super::core::{Core, expired, metadata_of};
-use super::indexes::{IndexChanges, IndexedVersion};
-use super::policy::{Acknowledge, Expiration, GenerationPolicy, ShardAccess, WritePolicy};
+use super::policy::{Expiration, GenerationPolicy, ShardAccess, WritePolicy};
 
 /// A scratch buffer that has grown beyond this is not kept.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
@@ -71,12 +73,9 @@ impl Target<'_> {
     ///
     /// # Errors
     /// [`Error::ShardCompanion`].
-    fn shard_role(&self, live: Option<&EntryView<'_>>) -> Result<ShardRole> {
-        let role = match (self.shards, live) {
-            (ShardAccess::Own, _) | (_, None) => ShardRole::None,
-            (_, Some(entry)) => ShardRole::of(entry.payload()),
-        };
+    fn concerning(&self, role: ShardRole) -> Result<ShardRole> {
         match (role, self.shards) {
+            (_, ShardAccess::Own) => Ok(ShardRole::None),
             (ShardRole::Companion, ShardAccess::Protected) => {
                 let (set, key) = self.names();
                 Err(Error::ShardCompanion { set, key })
@@ -144,6 +143,78 @@ impl WriteRefusal {
     }
 }
 
+/// What a write is to make of a record.
+#[derive(Debug)]
+pub(super) enum Plan<'a> {
+    /// There was no record, and there will be none.
+    Nothing,
+    /// The record goes.
+    Delete,
+    /// The new version, whose body is in the buffer of the write.
+    Put(PlannedVersion<'a>),
+}
+
+/// A version of a record, but for its body.
+#[derive(Debug)]
+pub(super) struct PlannedVersion<'a> {
+    metadata: Metadata,
+    set_id: u16,
+    key: Option<Cow<'a, [u8]>>,
+    record_bytes: u64,
+}
+
+impl PlannedVersion<'_> {
+    /// The version with its body.
+    #[inline]
+    pub(super) fn with_body<'v>(&'v self, body: &'v [u8]) -> NewVersion<'v> {
+        NewVersion {
+            generation: self.metadata.generation,
+            void_time: self.metadata.void_time,
+            last_update_ms: self.metadata.last_update_ms,
+            set_id: self.set_id,
+            key: self.key.as_deref(),
+            payload: body,
+        }
+    }
+}
+
+/// What came of judging a write by the record that it meets.
+#[derive(Debug)]
+pub(super) struct Evaluated<'a, R> {
+    pub(super) plan: Plan<'a>,
+    pub(super) results: R,
+    /// The record that the write has met.
+    found: Option<Metadata>,
+    /// Whether a root loses the description of its shards.
+    pub(super) loses_shards: bool,
+}
+
+impl<R> Evaluated<'_, R> {
+    /// The outcome, once the plan is carried out.
+    #[inline]
+    pub(super) fn outcome(self, queued_behind: usize, lsn: Option<Lsn>) -> WriteOutcome<R> {
+        let (generation, void_time, record_bytes) = match &self.plan {
+            Plan::Nothing | Plan::Delete => (0, 0, 0),
+            Plan::Put(version) => {
+                let Metadata {
+                    generation,
+                    void_time,
+                    ..
+                } = version.metadata;
+                (generation, void_time, version.record_bytes)
+            }
+        };
+        WriteOutcome {
+            generation,
+            void_time,
+            record_bytes,
+            queued_behind,
+            lsn,
+            results: self.results,
+        }
+    }
+}
+
 impl Core {
     /// Writes one record. `must_exist`: whatever the policy says. `edit` gets the live record (its bins, or none if they
     /// are to be replaced) and what expressions see of it, which is the record as it will be, with the size that it has; it
@@ -160,23 +231,42 @@ impl Core {
             &mut Vec<u8>,
         ) -> Result<(EditOutcome, R)>,
     ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
-        let lock = self
-            .storage
-            .lock(&target.digest, policy.total_timeout)
-            .map_err(|error| self.refused(error, policy))?;
+        let lock = match self.storage.lock(&target.digest, policy.total_timeout) {
+            Ok(lock) => lock,
+            Err(error) => return Err(self.refused(error, policy).into()),
+        };
         let queued_behind = lock.queued_behind();
         let now_ms = self.clock.now_ms();
 
-        let entry = match lock.entry() {
-            // What is replaced unseen may be damaged.
-            Err(error)
-                if error.is_damage() && policy.replaces_unseen() && target.filter.is_none() =>
-            {
-                None
-            }
-            entry => entry?,
-        };
+        let entry = seen_by_write(lock.entry(), target, policy)?;
         let live = entry.filter(|entry| !expired(entry, now_ms));
+        let evaluated = self.evaluate(body, target, policy, must_exist, (live, now_ms), edit)?;
+        let change = match &evaluated.plan {
+            Plan::Nothing => return Ok(evaluated.outcome(queued_behind, None)),
+            Plan::Delete => Change::Delete(now_ms),
+            Plan::Put(version) => Change::Put(version.with_body(body)),
+        };
+        let lsn = self.publish(lock, &change, policy.acknowledge);
+        self.note_lost_root(evaluated.loses_shards);
+        let lsn = lsn.map_err(WriteRefusal::having_found(evaluated.found))?;
+        Ok(evaluated.outcome(queued_behind, lsn))
+    }
+
+    /// Judges a write by the live record that it meets at this time, and makes the new body. Changes nothing.
+    #[inline]
+    pub(super) fn evaluate<'a, R>(
+        &self,
+        body: &mut Vec<u8>,
+        target: &Target<'a>,
+        policy: &WritePolicy,
+        must_exist: bool,
+        (live, now_ms): (Option<EntryView<'_>>, u64),
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> std::result::Result<Evaluated<'a, R>, WriteRefusal> {
         let found = live.map(|entry| metadata_of(&entry));
         if must_exist && found.is_none() {
             return Err(Error::not_found().into());
@@ -195,18 +285,23 @@ impl Core {
         }
         let stored_key = live.and_then(|entry| entry.key());
         check_key(target.key, stored_key).map_err(&refused)?;
-        let role = target.shard_role(live.as_ref()).map_err(&refused)?;
+        // What is replaced is not read. That what is edited is malformed is told after what the policy demands.
+        let (old, role) = match live.map(|entry| entry.payload()) {
+            Some(body) if policy.replaces() => (None, ShardRole::of(body)),
+            Some(body) => {
+                let (old, role) = parse_with_role(body);
+                (Some(old), role)
+            }
+            None => (None, ShardRole::None),
+        };
+        let role = target.concerning(role).map_err(&refused)?;
         // The same bytes, if both are there; those of the record would have to be copied before it is replaced.
         let key = target
             .key
             .filter(|_| target.store_key || stored_key.is_some());
-        let kept_key;
         let key = match (key, stored_key) {
-            (None, Some(stored)) => {
-                kept_key = stored.to_vec();
-                Some(&*kept_key)
-            }
-            (key, _) => key,
+            (None, Some(stored)) => Some(Cow::Owned(stored.to_vec())),
+            (key, _) => key.map(Cow::Borrowed),
         };
         let expiration = match (role, policy.expiration) {
             // The root of a sharded collection does not expire by the way.
@@ -228,24 +323,21 @@ impl Core {
         let generation = found.map_or(1, |found| found.generation.checked_add(1).unwrap_or(1));
         // Never backwards on one record.
         let last_update_ms = now_ms.max(found.map_or(0, |found| found.last_update_ms));
+        let metadata = Metadata {
+            generation,
+            void_time,
+            last_update_ms,
+        };
         let facts = RecordFacts {
             digest: target.digest,
             set_name: target.set_name,
-            key,
-            metadata: Metadata {
-                generation,
-                void_time,
-                last_update_ms,
-            },
+            key: key.as_deref(),
+            metadata,
             now_ms,
             stored_bytes: live.map_or(0, |entry| entry.stored_bytes()),
             in_memory: self.in_memory,
         };
-        let old = live
-            .filter(|_| !policy.replaces())
-            .map(|entry| RecordView::parse(entry.payload()))
-            .transpose()
-            .map_err(&refused)?;
+        let old = old.transpose().map_err(&refused)?;
         let (edited, results) = edit(old, &facts, body).map_err(&refused)?;
         let loses_shards = role == ShardRole::Root
             && live.is_some_and(|live| {
@@ -258,58 +350,23 @@ impl Core {
         {
             target.check_root(ShardLoss::Beside).map_err(&refused)?;
         }
-        let gone = |lsn, results| WriteOutcome {
-            generation: 0,
-            void_time: 0,
-            record_bytes: 0,
-            queued_behind,
-            lsn,
-            results,
-        };
-        match edited {
+        let plan = match edited {
             // Without bins there is no record.
             EditOutcome::Body(0) if found.is_none() => return Err(Error::not_found().into()),
-            EditOutcome::Emptied if found.is_none() => return Ok(gone(None, results)),
-            EditOutcome::Body(0) | EditOutcome::Emptied => {
-                let changes = self.change_indexes(entry.as_ref(), None);
-                let changes = changes.map_err(&refused)?;
-                let lsn = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
-                self.note_lost_root(loses_shards);
-                let lsn = lsn.map_err(|error| refused(self.not_written(error)))?;
-                return Ok(gone(lsn, results));
-            }
-            EditOutcome::Body(_) => {}
-        }
-        let record_bytes = self.check_size(key, body).map_err(&refused)?;
-        let changes = match self.indexes.any() {
-            false => IndexChanges::default(),
-            true => {
-                let version = IndexedVersion {
-                    set_id,
-                    record: RecordView::parse(body)?,
-                    facts: &facts,
-                };
-                let changes = self.change_indexes(entry.as_ref(), Some(version));
-                changes.map_err(&refused)?
-            }
+            EditOutcome::Emptied if found.is_none() => Plan::Nothing,
+            EditOutcome::Body(0) | EditOutcome::Emptied => Plan::Delete,
+            EditOutcome::Body(_) => Plan::Put(PlannedVersion {
+                metadata,
+                set_id,
+                record_bytes: self.check_size(key.as_deref(), body).map_err(&refused)?,
+                key,
+            }),
         };
-        let version = NewVersion {
-            generation,
-            void_time,
-            last_update_ms,
-            set_id,
-            key,
-            payload: body,
-        };
-        let lsn = self.write_change(lock, &Change::Put(version), policy, changes);
-        self.note_lost_root(loses_shards);
-        Ok(WriteOutcome {
-            generation,
-            void_time,
-            record_bytes,
-            queued_behind,
-            lsn: lsn.map_err(|error| refused(self.not_written(error)))?,
+        Ok(Evaluated {
+            plan,
             results,
+            found,
+            loses_shards,
         })
     }
 
@@ -331,32 +388,19 @@ impl Core {
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy))?;
         let now_ms = self.clock.now_ms();
-        // A record whose bytes are damaged can still be deleted, unless the policy depends on them.
-        let depends = policy.generation != GenerationPolicy::None || target.filter.is_some();
         let mut loses_shards = false;
-        let mut changes = IndexChanges::default();
         let damage = match lock.entry() {
-            Err(error) if depends || !error.is_damage() => return Err(error.into()),
+            Err(error) if !deletes_unseen(target, policy) || !error.is_damage() => {
+                return Err(error.into());
+            }
             Err(error) => Some(error),
             Ok(entry) => {
-                let Some(live) = entry.filter(|entry| !expired(entry, now_ms)) else {
-                    return Err(Error::not_found().into());
-                };
-                let refused = WriteRefusal::having_found(Some(metadata_of(&live)));
-                self.check_set(target.set_name, target.set_id, &live)
-                    .and_then(|()| policy.check_generation(live.generation()))
-                    .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
-                    .and_then(|()| check_key(target.key, live.key()))
-                    .map_err(&refused)?;
-                if target.shard_role(Some(&live)).map_err(&refused)? == ShardRole::Root {
-                    target.check_root(ShardLoss::Now).map_err(&refused)?;
-                    loses_shards = true;
-                }
-                changes = self.change_indexes(Some(&live), None).map_err(&refused)?;
+                let live = entry.filter(|entry| !expired(entry, now_ms));
+                loses_shards = self.evaluate_delete(target, policy, live, now_ms)?;
                 None
             }
         };
-        let deleted = self.write_change(lock, &Change::Delete(now_ms), policy, changes);
+        let deleted = self.publish(lock, &Change::Delete(now_ms), policy.acknowledge);
         self.note_lost_root(loses_shards);
         match (deleted?, damage) {
             (Some(lsn), _) => Ok(lsn),
@@ -366,27 +410,30 @@ impl Core {
         }
     }
 
-    /// Writes a change and unlocks the record; waits for what the policy says. `None`: there was nothing to delete.
-    pub(super) fn write_change(
+    /// Judges a deletion by the live record that it meets at this time. Returns whether a root loses the description of its
+    /// shards. Changes nothing.
+    pub(super) fn evaluate_delete(
         &self,
-        lock: RecordLock<'_>,
-        change: &Change<'_>,
+        target: &Target<'_>,
         policy: &WritePolicy,
-        indexes: IndexChanges,
-    ) -> spikelet_storage::Result<Option<Lsn>> {
-        if indexes.is_empty() {
-            return match (policy.acknowledge, change) {
-                (Acknowledge::Applied, change) => lock.apply(change),
-                (Acknowledge::Durable, Change::Put(version)) => lock.put(version).map(Some),
-                (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(*now_ms),
-            };
+        live: Option<EntryView<'_>>,
+        now_ms: u64,
+    ) -> std::result::Result<bool, WriteRefusal> {
+        let Some(live) = live else {
+            return Err(Error::not_found().into());
+        };
+        let refused = WriteRefusal::having_found(Some(metadata_of(&live)));
+        self.check_set(target.set_name, target.set_id, &live)
+            .and_then(|()| policy.check_generation(live.generation()))
+            .and_then(|()| self.check_filter(target.filter, &live, target.set_name, now_ms))
+            .and_then(|()| check_key(target.key, live.key()))
+            .map_err(&refused)?;
+        let role = ShardRole::of(live.payload());
+        let is_root = target.concerning(role).map_err(&refused)? == ShardRole::Root;
+        if is_root {
+            target.check_root(ShardLoss::Now).map_err(&refused)?;
         }
-        let lsn = lock.apply_then(change, |is_published| indexes.finish(is_published))?;
-        match (policy.acknowledge, lsn) {
-            (Acknowledge::Durable, Some(lsn)) => self.storage.settle(lsn)?,
-            (Acknowledge::Durable, None) | (Acknowledge::Applied, _) => {}
-        }
-        Ok(lsn)
+        Ok(is_root)
     }
 
     /// Refuses a record of another set than the one named. Whoever names none takes any.
@@ -402,6 +449,26 @@ impl Core {
             Err(wrong_set(set_name))
         }
     }
+}
+
+/// What a write may see of what storage has found. What is replaced unseen may be damaged.
+#[inline]
+pub(super) fn seen_by_write<'a>(
+    entry: spikelet_storage::Result<Option<EntryView<'a>>>,
+    target: &Target<'_>,
+    policy: &WritePolicy,
+) -> spikelet_storage::Result<Option<EntryView<'a>>> {
+    match entry {
+        Err(error) if error.is_damage() && policy.replaces_unseen() && target.filter.is_none() => {
+            Ok(None)
+        }
+        entry => entry,
+    }
+}
+
+/// Whether a record whose bytes are damaged can be deleted: if nothing depends on them.
+pub(super) fn deletes_unseen(target: &Target<'_>, policy: &WritePolicy) -> bool {
+    policy.generation == GenerationPolicy::None && target.filter.is_none()
 }
 
 /// Refuses another user key than the one that the record stores.

@@ -17,7 +17,7 @@ pub struct RecordId {
 }
 
 impl RecordId {
-    pub(super) fn new(set: &str, key: &Key<'_>) -> Self {
+    pub(crate) fn new(set: &str, key: &Key<'_>) -> Self {
         Self {
             set: set.into(),
             key: Key::from(key).into_owned(),

@@ -14,7 +14,7 @@ fn every_error_has_aerospikes_number_and_says_whether_to_retry() {
         (
             Error::Generation {
                 expected: 1,
-                found: 2,
+                found: Some(2),
                 record: None,
             },
             3,

@@ -154,6 +154,12 @@ impl Expression {
         }
     }
 
+    /// The encoded form, borrowed.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn encoded_bytes(&self) -> Result<&[u8]> {
+        self.encoded().map_err(refused)
+    }
+
     fn encoded(&self) -> std::result::Result<&[u8], &str> {
         match &self.inner.encoded {
             Ok(bytes) => Ok(bytes),

@@ -63,6 +63,12 @@ impl Evaluation {
         }
     }
 
+    /// The encoded expression and its flags.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn parts(&self) -> crate::Result<(&[u8], u64)> {
+        Ok((self.expression.encoded_bytes()?, self.flags))
+    }
+
     /// The value.
     pub(crate) fn read<'a>(&'a self, scope: Scope<'a>) -> Result<Reply<'a>, CallError> {
         self.check_flags(ExpReadFlags::all().bits())?;

@@ -8,6 +8,7 @@ use super::key::IndexType;
 use crate::call::{self, Context};
 use crate::expression::Expression;
 use crate::record::BinName;
+use crate::value::ParticleType;
 use crate::{Error, Result, base64};
 
 /// The most components of a key.
@@ -159,6 +160,14 @@ impl IndexComponent {
     /// Whether a record may have several entries by it.
     pub(crate) fn has_many(&self) -> bool {
         self.part != IndexPart::Whole
+    }
+
+    /// Whether a value of this type and length is in the index.
+    pub(crate) fn takes(&self, kind: ParticleType, stored: &[u8], bytes_max: usize) -> bool {
+        let Some(found) = IndexType::of(kind) else {
+            return false;
+        };
+        self.kind.is_none_or(|wanted| wanted == found) && stored.len() <= bytes_max
     }
 
     fn check(&self) -> std::result::Result<(), String> {

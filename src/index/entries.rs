@@ -1,7 +1,9 @@
 //! The entries of a record in an index.
 
 use super::definition::{IndexComponent, IndexDefinition, IndexPart, IndexSource};
-use super::key::{self, IndexType};
+use spikelet_storage::Digest;
+
+use super::key;
 use super::ordered::EntryList;
 use crate::call::{self, CallSystem};
 use crate::expression::RecordFacts;
@@ -25,6 +27,8 @@ const EVAL_NO_FAIL: i64 = 16;
 #[derive(Debug)]
 pub(crate) struct EntryReader {
     components: Vec<ComponentReader>,
+    /// Whether all components are whole bins, so that a record has one entry at most.
+    is_plain: bool,
     value_bytes_max: usize,
 }
 
@@ -52,8 +56,12 @@ impl EntryReader {
             })
         };
         let components: Result<Vec<_>> = definition.components.iter().map(reader).collect();
+        let components = components?;
+        let is_plain =
+            |reader: &ComponentReader| reader.read.is_none() && !reader.component.has_many();
         Ok(Self {
-            components: components?,
+            is_plain: components.iter().all(is_plain),
+            components,
             value_bytes_max: definition
                 .value_bytes_max
                 .map_or(usize::MAX, |bytes| bytes as usize),
@@ -88,6 +96,9 @@ impl EntryReader {
         facts: &RecordFacts<'_>,
         out: &mut EntryList,
     ) -> Result<()> {
+        if self.is_plain {
+            return self.plain_entry(name, record, facts, out);
+        }
         let mut keys = vec![Vec::new()];
         for component in &self.components {
             let forms = component.forms(record, facts, self.value_bytes_max)?;
@@ -105,24 +116,55 @@ impl EntryReader {
                 }
             };
         }
-        let digest = facts.digest.as_bytes();
         keys.sort_unstable();
         keys.dedup();
         for key in &keys {
-            let bytes = key.len() + digest.len();
-            if bytes > ENTRY_BYTES_MAX {
-                return Err(Error::parameter(format!(
-                    "index {name:?}: a key of {} bytes, the limit is {}: store a shorter value, or declare the index with ignoring_longer_than",
-                    key.len(),
-                    ENTRY_BYTES_MAX - digest.len()
-                )));
-            }
+            check_length(name, key.len())?;
             out.push_with(|out| {
                 out.extend_from_slice(key);
-                out.extend_from_slice(digest);
+                out.extend_from_slice(facts.digest.as_bytes());
             });
         }
         Ok(())
+    }
+
+    /// The one entry of a record whose components are whole bins.
+    fn plain_entry(
+        &self,
+        name: &str,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        out: &mut EntryList,
+    ) -> Result<()> {
+        let mut checked = Ok(());
+        out.push_if(|out| {
+            let start = out.len();
+            for ComponentReader { component, bin, .. } in &self.components {
+                let bin = bin.and_then(|bin| record.find(bin.as_bytes()));
+                let is_there = bin.is_some_and(|bin| {
+                    component.takes(bin.kind, bin.value, self.value_bytes_max)
+                        && key::write_stored(bin.kind, bin.value, out)
+                });
+                if !is_there {
+                    return false;
+                }
+            }
+            checked = check_length(name, out.len() - start);
+            out.extend_from_slice(facts.digest.as_bytes());
+            true
+        });
+        checked
+    }
+}
+
+/// Refuses a key that is too long.
+fn check_length(name: &str, bytes: usize) -> Result<()> {
+    const KEY_BYTES_MAX: usize = ENTRY_BYTES_MAX - Digest::LEN;
+    match bytes {
+        ..=KEY_BYTES_MAX => Ok(()),
+        _ => Err(Error::parameter(format!(
+            "index {name:?}: a key of {bytes} bytes, the limit is {KEY_BYTES_MAX}: store a shorter value, or declare the index with ignoring_longer_than"
+        ))),
     }
 }
 
@@ -198,11 +240,7 @@ impl FormSink<'_> {
     }
 
     fn add(&mut self, kind: ParticleType, stored: &[u8]) {
-        let Some(found) = IndexType::of(kind) else {
-            return;
-        };
-        let is_wanted = self.component.kind.is_none_or(|wanted| wanted == found);
-        if !is_wanted || stored.len() > self.value_bytes_max {
+        if !self.component.takes(kind, stored, self.value_bytes_max) {
             return;
         }
         self.forms.push_with(|out| {

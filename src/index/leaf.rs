@@ -116,7 +116,12 @@ impl Leaf {
         if self.ends.capacity() == self.ends.len() {
             self.ends.reserve_exact(GROWTH_ENTRIES);
         }
-        self.bytes.splice(start..start, suffix.iter().copied());
+        let (length, gap) = (self.bytes.len(), start + suffix.len());
+        self.bytes.resize(length + suffix.len(), 0);
+        self.bytes.copy_within(start..length, gap);
+        if let Some(place) = self.bytes.get_mut(start..gap) {
+            place.copy_from_slice(suffix);
+        }
         let added = suffix.len() as u16;
         self.ends.insert(at, start as u16);
         self.ends.iter_mut().skip(at).for_each(|end| *end += added);

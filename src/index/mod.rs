@@ -1,11 +1,12 @@
 //! Secondary indexes: what they are of, the entries of a record, and the order in which entries stand.
 //!
 //! * `definition`: what users declare; `key`: values as byte strings in their order.
-//! * `entries`: the entries of a record; `ordered`, `leaf`: the structure that holds those of all records.
+//! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds those of all records.
 //!
 //! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
 
 mod definition;
+mod directory;
 mod entries;
 mod key;
 mod leaf;

@@ -3,25 +3,18 @@
 //! Whoever edits a leaf or reads from it holds the directory's lock for reading; only splitting and joining leaves takes it
 //! for writing, once in some fifty edits. No lock is held while a record is looked at.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Range;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::RwLock;
 
+use super::directory::Directory;
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
-
-/// By the lowest entry that may be in each leaf; that of the first is empty.
-type Leaves = BTreeMap<Box<[u8]>, RwLock<Leaf>>;
-
-/// What the directory takes for a leaf besides the leaf and its bound: its share of a B-tree that is two thirds full.
-const DIRECTORY_BYTES: i64 = 3 * size_of::<(Box<[u8]>, RwLock<()>)>() as i64 / 2;
 
 /// Entries in order, none of them twice.
 #[derive(Debug)]
 pub(crate) struct OrderedEntries {
-    leaves: RwLock<Leaves>,
+    leaves: RwLock<Directory>,
     entries: AtomicU64,
     memory_bytes: AtomicI64,
 }
@@ -128,23 +121,50 @@ impl EntryList {
         self.ends.push(self.bytes.len());
     }
 
+    /// The same, and takes it back if `write` says so.
+    pub(crate) fn push_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
+        let start = self.bytes.len();
+        match write(&mut self.bytes) {
+            true => self.ends.push(self.bytes.len()),
+            false => self.bytes.truncate(start),
+        }
+    }
+
+    /// What `one` has and `other` has not, and the other way round. Both are in order.
+    pub(crate) fn differences(one: Self, other: Self) -> (Self, Self) {
+        let is_disjoint = match (one.last(), other.last()) {
+            (None, _) | (_, None) => true,
+            (Some(only), Some(other_only)) => {
+                one.len() == 1 && other.len() == 1 && only != other_only
+            }
+        };
+        match is_disjoint {
+            true => (one, other),
+            false => (one.without(&other), other.without(&one)),
+        }
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        let mut left = Self::default();
+        let mut others = other.iter().peekable();
+        for entry in self.iter() {
+            while others.next_if(|other| *other < entry).is_some() {}
+            if others.peek() != Some(&entry) {
+                left.push(entry);
+            }
+        }
+        left
+    }
+
     pub(crate) fn contains(&self, entry: &[u8]) -> bool {
         self.iter().any(|known| known == entry)
     }
 }
 
-/// The leaf in which an entry is, or would be.
-fn leaf_of<'l>(leaves: &'l Leaves, entry: &[u8]) -> Option<(&'l [u8], &'l RwLock<Leaf>)> {
-    let up_to = (Bound::Unbounded, Bound::Included(entry));
-    let (bound, leaf) = leaves.range::<[u8], _>(up_to).next_back()?;
-    Some((bound, leaf))
-}
-
 impl OrderedEntries {
     pub(crate) fn new() -> Self {
-        let first = (Box::default(), RwLock::default());
         Self {
-            leaves: RwLock::new(BTreeMap::from([first])),
+            leaves: RwLock::new(Directory::new()),
             entries: AtomicU64::new(0),
             memory_bytes: AtomicI64::new(0),
         }
@@ -152,20 +172,19 @@ impl OrderedEntries {
 
     /// How many entries there are. Exact while nobody writes.
     pub(crate) fn len(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        self.entries.load(Relaxed)
     }
 
     /// The memory that they take, in bytes, without what the allocator adds.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let bytes = self.memory_bytes.load(Ordering::Relaxed);
-        u64::try_from(bytes).unwrap_or(0)
+        u64::try_from(self.memory_bytes.load(Relaxed)).unwrap_or(0)
     }
 
     /// Adds an entry. False: it is there already.
     pub(crate) fn insert(&self, entry: &[u8]) -> bool {
         let (inserted, is_too_long) = {
             let leaves = self.leaves.read();
-            let Some((_, leaf)) = leaf_of(&leaves, entry) else {
+            let Some(leaf) = leaves.leaf(leaves.place_of(entry)) else {
                 return false;
             };
             let mut leaf = leaf.write();
@@ -175,7 +194,7 @@ impl OrderedEntries {
             (inserted, leaf.is_too_long())
         };
         if inserted {
-            self.entries.fetch_add(1, Ordering::Relaxed);
+            self.entries.fetch_add(1, Relaxed);
         }
         if is_too_long {
             self.split(entry);
@@ -187,7 +206,7 @@ impl OrderedEntries {
     pub(crate) fn remove(&self, entry: &[u8]) -> bool {
         let is_too_short = {
             let leaves = self.leaves.read();
-            let Some((_, leaf)) = leaf_of(&leaves, entry) else {
+            let Some(leaf) = leaves.leaf(leaves.place_of(entry)) else {
                 return false;
             };
             let mut leaf = leaf.write();
@@ -198,7 +217,7 @@ impl OrderedEntries {
             // Once: leaves between full ones would try at each removal.
             leaf.len() == 0 || before >= LEAF_BYTES_MIN && leaf.content_bytes() < LEAF_BYTES_MIN
         };
-        self.entries.fetch_sub(1, Ordering::Relaxed);
+        self.entries.fetch_sub(1, Relaxed);
         if is_too_short {
             self.join(entry);
         }
@@ -208,16 +227,17 @@ impl OrderedEntries {
     fn count_memory(&self, before: usize, after: usize) {
         if before != after {
             let change = after as i64 - before as i64;
-            self.memory_bytes.fetch_add(change, Ordering::Relaxed);
+            self.memory_bytes.fetch_add(change, Relaxed);
         }
     }
 
     fn split(&self, entry: &[u8]) {
         let mut leaves = self.leaves.write();
-        let Some((_, leaf)) = leaf_of(&leaves, entry) else {
-            return;
-        };
+        let place = leaves.place_of(entry);
         let (bound, upper) = {
+            let Some(leaf) = leaves.leaf(place) else {
+                return;
+            };
             let mut leaf = leaf.write();
             // Somebody else may have split it.
             if !leaf.is_too_long() {
@@ -226,26 +246,26 @@ impl OrderedEntries {
             let before = leaf.memory_bytes();
             let (bound, upper) = leaf.split();
             let after = leaf.memory_bytes() + upper.memory_bytes();
-            self.count_memory(before, after + bound.len());
+            self.count_memory(before, after + Directory::memory_bytes(&bound));
             (bound, upper)
         };
-        self.memory_bytes
-            .fetch_add(DIRECTORY_BYTES, Ordering::Relaxed);
-        leaves.insert(bound, RwLock::new(upper));
+        leaves.insert_behind(place, &bound, upper);
     }
 
     /// Joins the leaf of an entry with the one behind it, or takes it away if it is empty.
     fn join(&self, entry: &[u8]) {
         let mut leaves = self.leaves.write();
-        let Some((bound, leaf)) = leaf_of(&leaves, entry) else {
+        let place = leaves.place_of(entry);
+        let Some(leaf) = leaves.leaf(place) else {
             return;
         };
-        let bound: Box<[u8]> = bound.into();
-        let taken_away = if leaf.read().len() == 0 && !bound.is_empty() {
-            bound
+        let taken_away = if leaf.read().len() == 0 && place != leaves.first() {
+            place
         } else {
-            let behind = (Bound::Excluded(&*bound), Bound::Unbounded);
-            let Some((next_bound, next)) = leaves.range::<[u8], _>(behind).next() else {
+            let Some((next_place, next)) = leaves
+                .next(place)
+                .and_then(|next| Some((next, leaves.leaf(next)?)))
+            else {
                 return;
             };
             let (mut leaf, next) = (leaf.write(), next.read());
@@ -256,13 +276,11 @@ impl OrderedEntries {
             let before = leaf.memory_bytes();
             leaf.append(&next);
             self.count_memory(before, leaf.memory_bytes());
-            next_bound.clone()
+            next_place
         };
-        if let Some(gone) = leaves.remove(&taken_away) {
-            let bytes = gone.into_inner().memory_bytes() + taken_away.len();
-            self.count_memory(bytes, 0);
-            self.memory_bytes
-                .fetch_sub(DIRECTORY_BYTES, Ordering::Relaxed);
+        let directory_bytes = Directory::memory_bytes(leaves.bound(taken_away));
+        if let Some(gone) = leaves.remove(taken_away) {
+            self.count_memory(gone.memory_bytes() + directory_bytes, 0);
         }
     }
 
@@ -274,67 +292,68 @@ impl OrderedEntries {
         most: usize,
         out: &mut EntryList,
     ) {
-        if range.is_empty() {
-            return;
-        }
-        let leaves = self.leaves.read();
         let mut left = most;
-        let mut copy = |leaf: &RwLock<Leaf>| {
-            let leaf = leaf.read();
-            let (first, behind) = positions(&leaf, range);
+        self.visit(range, descending, |leaf, first, behind| {
             let wanted = left.min(behind - first);
             left -= wanted;
-            if descending {
-                let wanted = behind - wanted..behind;
-                wanted
-                    .rev()
-                    .for_each(|at| out.push_with(|bytes| leaf.write(at, bytes)));
-            } else {
-                let wanted = first..first + wanted;
-                wanted.for_each(|at| out.push_with(|bytes| leaf.write(at, bytes)));
+            let mut copy = |at| out.push_with(|bytes| leaf.write(at, bytes));
+            match descending {
+                true => (behind - wanted..behind).rev().for_each(&mut copy),
+                false => (first..first + wanted).for_each(&mut copy),
             }
             left > 0
-        };
-        let mut touched = leaves_of(&leaves, range);
-        if descending {
-            while touched.next_back().is_some_and(|(_, leaf)| copy(leaf)) {}
-        } else {
-            while touched.next().is_some_and(|(_, leaf)| copy(leaf)) {}
-        }
+        });
     }
 
     /// How many entries lie in a range. Costs a look at each leaf that it touches, some fifty entries each.
     pub(crate) fn count(&self, range: &EntryRange) -> u64 {
+        let mut count = 0;
+        self.visit(range, false, |_, first, behind| {
+            count += (behind - first) as u64;
+            true
+        });
+        count
+    }
+
+    /// Shows the leaves that a range touches, with the positions of its entries in each, in order or from the end, as long as
+    /// `visit` says so.
+    fn visit(
+        &self,
+        range: &EntryRange,
+        descending: bool,
+        mut visit: impl FnMut(&Leaf, usize, usize) -> bool,
+    ) {
         if range.is_empty() {
-            return 0;
+            return;
         }
         let leaves = self.leaves.read();
-        let count = |(_, leaf): (_, &RwLock<Leaf>)| {
-            let (first, behind) = positions(&leaf.read(), range);
-            (behind - first) as u64
+        let first = match &range.start {
+            Bound::Included(start) | Bound::Excluded(start) => leaves.place_of(start),
+            Bound::Unbounded => leaves.first(),
         };
-        leaves_of(&leaves, range).map(count).sum()
-    }
-}
-
-/// The leaves that a range touches.
-fn leaves_of<'l>(leaves: &'l Leaves, range: &EntryRange) -> Range<'l, Box<[u8]>, RwLock<Leaf>> {
-    let first = match &range.start {
-        Bound::Included(start) | Bound::Excluded(start) => leaf_of(leaves, start),
-        Bound::Unbounded => None,
-    };
-    let from = first.map_or(Bound::Unbounded, |(bound, _)| Bound::Included(bound));
-    let to = match &range.end {
-        Bound::Included(end) => Bound::Included(&**end),
-        Bound::Excluded(end) => Bound::Excluded(&**end),
-        Bound::Unbounded => Bound::Unbounded,
-    };
-    match (from, to) {
-        // The leaf that begins where the range ends holds nothing of it; its predecessor does.
-        (Bound::Included(from), Bound::Excluded(to)) if from >= to => {
-            leaves.range::<[u8], _>((Bound::Included(from), Bound::Included(from)))
+        let last = match &range.end {
+            Bound::Included(end) | Bound::Excluded(end) => leaves.place_of(end),
+            Bound::Unbounded => leaves.last(),
+        };
+        let (mut place, end) = match descending {
+            true => (last, first),
+            false => (first, last),
+        };
+        while let Some(leaf) = leaves.leaf(place) {
+            let goes_on = {
+                let leaf = leaf.read();
+                let (first, behind) = positions(&leaf, range);
+                visit(&leaf, first, behind)
+            };
+            let next = match descending {
+                true => leaves.previous(place),
+                false => leaves.next(place),
+            };
+            match next {
+                Some(next) if goes_on && place != end => place = next,
+                _ => return,
+            }
         }
-        bounds => leaves.range::<[u8], _>(bounds),
     }
 }
 

@@ -53,6 +53,17 @@ impl BinCall {
         !self.writes || !matches!(self.system, CallSystem::Bits)
     }
 
+    #[cfg(feature = "cluster")]
+    pub(super) const fn system(&self) -> CallSystem {
+        self.system
+    }
+
+    /// The encoded call.
+    #[cfg(feature = "cluster")]
+    pub(super) fn encoded(&self) -> std::result::Result<&[u8], &CallError> {
+        self.call.as_deref()
+    }
+
     /// Leads the call to what the contexts name.
     pub(super) fn add_path(&mut self, contexts: &[Context]) {
         let Ok(call) = &self.call else {

@@ -22,7 +22,7 @@ pub(crate) fn merge(old: Option<RecordView<'_>>, bins: &Bins, out: &mut Vec<u8>)
     let Some(old) = old.filter(|old| !old.is_empty()) else {
         return Ok(bins.write_body(out)? as u32);
     };
-    if bins.iter().any(|(_, value)| *value == Value::Nil) {
+    if bins.iter().any(|(_, value)| matches!(value, Value::Nil)) {
         let mut slots = Slots::of(Some(old));
         for (name, value) in bins.iter() {
             slots.apply(*name, Change::write(value).settle()?);

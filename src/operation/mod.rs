@@ -8,6 +8,7 @@
 //! * `check`: what can be refused before the record is looked up; the entry points of execution.
 //! * `execute`: the run over a record that writes; `read`: the run that only reads.
 //! * `scalar`, `call`, `evaluate`: what one operation does to one bin; `answer`: what it has to say.
+//! * `wire`: an operation as it is sent to a cluster.
 //! * `change`: the new value of a bin, not yet written; `slots`: the bins of a record under way.
 //! * `merge`: the common put, without operations. `bin_value`: what may be written as a whole bin.
 
@@ -27,6 +28,8 @@ mod scalar;
 mod slots;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "cluster")]
+mod wire;
 
 pub use action::Operation;
 pub use check::MAX_OPERATIONS;
@@ -37,5 +40,7 @@ pub(crate) use check::{Checked, Mode};
 pub(crate) use merge::merge;
 pub(crate) use read::SingleRead;
 pub(crate) use results::ResultSink;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", feature = "cluster"))]
 pub(crate) use scalar::End;
+#[cfg(feature = "cluster")]
+pub(crate) use wire::WireOperation;

@@ -120,6 +120,15 @@ impl<'a> IntoIterator for &'a OperationResults {
     }
 }
 
+#[cfg(feature = "cluster")]
+impl FromIterator<OperationResult> for OperationResults {
+    fn from_iter<I: IntoIterator<Item = OperationResult>>(results: I) -> Self {
+        let mut held = Self::default();
+        results.into_iter().for_each(|result| held.push(result));
+        held
+    }
+}
+
 /// Where results go, in the order of the operations.
 pub(crate) trait ResultSink {
     /// Takes the result of the operation at this position. An error ends the run.

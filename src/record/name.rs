@@ -29,6 +29,7 @@ impl BinName {
     ///
     /// # Errors
     /// [`Error::BinName`] if `name` is longer than [`BinName::MAX_BYTES`] or contains NUL.
+    #[inline]
     pub fn new(name: &str) -> Result<Self> {
         Self::from_utf8(name.as_bytes()).ok_or_else(|| Error::BinName(name.into()))
     }

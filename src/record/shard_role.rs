@@ -1,8 +1,11 @@
 //! What a stored record is to a sharded collection, as its bins say. The forms are those of `docs/format.md`; `shard` makes
 //! them, and the write path protects them.
 
+use std::fmt;
+
 use super::RecordView;
 use super::view::RawBins;
+use crate::Result;
 use crate::value::ValueRef;
 
 /// Root: where its sharded collections are.
@@ -27,6 +30,34 @@ const DESCRIPTION: [&str; 5] = [
     SUBKEYS_SPAN,
 ];
 
+/// A change of shards that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ShardTransition {
+    /// From one record to companions.
+    Activating,
+    /// To twice as many companions.
+    Splitting,
+    /// To half as many companions.
+    Merging,
+    /// From one companion back to one record.
+    Deactivating,
+    /// To nothing.
+    Deleting,
+}
+
+impl fmt::Display for ShardTransition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Activating => "activating",
+            Self::Splitting => "splitting",
+            Self::Merging => "merging",
+            Self::Deactivating => "deactivating",
+            Self::Deleting => "deleting",
+        })
+    }
+}
+
 /// What a record is to a sharded collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShardRole {
@@ -42,17 +73,28 @@ impl ShardRole {
     /// The role of a record with this body. One look at the names of its bins: O(bins).
     #[inline]
     pub(crate) fn of(body: &[u8]) -> Self {
-        let mut role = Self::None;
-        for bin in bins(body) {
-            // Most names have another length.
-            match bin.name.len() {
-                7 if bin.name == SUBKEYS.as_bytes() => role = Self::Root,
-                8 if bin.name == SHARD_OF.as_bytes() => return Self::Companion,
-                _ => {}
-            }
-        }
-        role
+        bins(body).fold(Self::None, |role, bin| role.with(bin.name))
     }
+
+    /// The role of a record that has a bin of this name, too.
+    #[inline]
+    fn with(self, name: &[u8]) -> Self {
+        // Most names have another length.
+        match name.len() {
+            7 if self == Self::None && name == SUBKEYS.as_bytes() => Self::Root,
+            8 if name == SHARD_OF.as_bytes() => Self::Companion,
+            _ => self,
+        }
+    }
+}
+
+/// Checks the body of a stored record as [`RecordView::parse`] does, and tells its role from the same look at its bins: of
+/// one that is malformed, from the bins before the damage.
+#[inline]
+pub(crate) fn parse_with_role(body: &[u8]) -> (Result<RecordView<'_>>, ShardRole) {
+    let mut role = ShardRole::None;
+    let view = RecordView::parse_each(body, |bin| role = role.with(bin.name));
+    (view, role)
 }
 
 /// Whether a record with the body `new` describes its shards as the one with the body `old` does. O(bins).

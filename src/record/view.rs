@@ -30,15 +30,26 @@ impl<'a> RecordView<'a> {
     /// [`Error::Malformed`] if the bytes are not the body of a record.
     #[inline]
     pub fn parse(body: &'a [u8]) -> Result<Self> {
-        Self::checked(body).map_err(|source| Error::malformed("record", source))
+        Self::parse_each(body, |_| {})
+    }
+
+    /// The same, and lends each bin to `look`.
+    #[inline]
+    pub(super) fn parse_each(body: &'a [u8], look: impl FnMut(&RawBin<'a>)) -> Result<Self> {
+        Self::checked(body, look).map_err(|source| Error::malformed("record", source))
     }
 
     #[inline]
-    fn checked(body: &'a [u8]) -> std::result::Result<Self, CodecError> {
+    fn checked(
+        body: &'a [u8],
+        mut look: impl FnMut(&RawBin<'a>),
+    ) -> std::result::Result<Self, CodecError> {
         let view = Self::unchecked(body)?;
         let mut rest = view.bins;
         for _ in 0..view.count {
-            check_bin(&read_bin(&mut rest)?)?;
+            let bin = read_bin(&mut rest)?;
+            check_bin(&bin)?;
+            look(&bin);
         }
         match rest.len() {
             0 => Ok(view),

@@ -13,11 +13,13 @@ use super::bytes::Cursor;
 use super::command::Command;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
-use super::message::{Head, Info1, Info2, Info3, Message};
+use super::hold::HeldRecords;
+use super::message::{Head, Info1, Info2, Info3, Message, Verb};
 use super::ops::Ops;
 use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
+use super::served::ServedNamespace;
 use super::shared::Shared;
 use crate::{Digest, Expression};
 
@@ -136,6 +138,21 @@ pub(crate) struct Batch<'a> {
     timeout_ms: u32,
     /// The code of the last message, once no more rows are to be executed.
     end: Option<u8>,
+    /// Whether any namespace has writes that keep their records.
+    holds: bool,
+    /// What became of the wait for the record of the next row, if it had to wait.
+    granted: Option<Result<(), u8>>,
+}
+
+/// A row whose record is to be kept before it is executed.
+#[derive(Debug)]
+pub(crate) struct NextHeld<'a> {
+    pub(crate) served: &'a ServedNamespace,
+    pub(crate) held: &'a HeldRecords,
+    pub(crate) set: &'a [u8],
+    pub(crate) digest: Digest,
+    /// How long it may wait.
+    pub(crate) limit: Duration,
 }
 
 impl<'a> Batch<'a> {
@@ -176,10 +193,40 @@ impl<'a> Batch<'a> {
             deadline: Instant::now() + timeout,
             timeout_ms: message.head.timeout_ms,
             end: None,
+            holds: shared.namespaces.iter().any(|served| served.held.is_some()),
+            granted: None,
         })
     }
 
-    /// Executes some rows and appends their answers to `out`. False: that was the last of it.
+    /// The row that comes next, if its record is to be kept.
+    pub(crate) fn next_held(&self) -> Option<NextHeld<'a>> {
+        if !self.holds || self.end.is_some() {
+            return None;
+        }
+        let mut rows = self.rows;
+        let Row {
+            digest, content, ..
+        } = rows.next()?;
+        let name = content.fields.get(Field::Namespace).unwrap_or_default();
+        let served = self.shared.namespace(name)?;
+        let set = content.fields.get(Field::Set).unwrap_or_default();
+        let held = served.held.as_ref()?;
+        let waits = content.head.verb() != Verb::Read && held.time_of(set).is_some();
+        waits.then(|| NextHeld {
+            served,
+            held,
+            set,
+            digest,
+            limit: self.deadline.saturating_duration_since(Instant::now()),
+        })
+    }
+
+    /// Says what became of the wait for the record of the next row: it is kept, or the row is answered with a code.
+    pub(crate) fn grant(&mut self, granted: Result<(), u8>) {
+        self.granted = Some(granted);
+    }
+
+    /// Executes some rows, up to the next one whose record is to be kept, and appends their answers to `out`. False: that was the last of it.
     pub(crate) fn step(&mut self, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) -> bool {
         let start = out.len();
         let frame = open_frame(out);
@@ -190,11 +237,15 @@ impl<'a> Batch<'a> {
             if self.rows.left.is_multiple_of(FETCHED_AHEAD as u32) {
                 self.fetch_ahead();
             }
+            let granted = self.granted.take();
+            if granted.is_none() && self.next_held().is_some() {
+                break;
+            }
             let Some(row) = self.rows.next() else {
                 self.end = Some(result_code::OK);
                 break;
             };
-            self.execute(&row, scratch, out);
+            self.execute(&row, granted.unwrap_or(Ok(())), scratch, out);
             if Instant::now() > self.deadline && self.rows.left > 0 {
                 self.end = Some(result_code::TIMEOUT);
             }
@@ -211,7 +262,13 @@ impl<'a> Batch<'a> {
         false
     }
 
-    fn execute(&mut self, row: &Row<'a>, scratch: &mut Vec<u8>, out: &mut ResponseBuffer<'_>) {
+    fn execute(
+        &mut self,
+        row: &Row<'a>,
+        granted: Result<(), u8>,
+        scratch: &mut Vec<u8>,
+        out: &mut ResponseBuffer<'_>,
+    ) {
         let Content {
             mut head,
             fields,
@@ -224,15 +281,20 @@ impl<'a> Batch<'a> {
         let start = out.len();
         let name = fields.get(Field::Namespace).unwrap_or_default();
         let code = match self.shared.namespace(name) {
-            Some(served) => Command {
-                head,
-                fields,
-                ops,
-                digest: row.digest,
-                filter: own.as_ref().or(self.filter.as_ref()),
-                row: Some(row.index),
+            Some(served) => {
+                let command = Command {
+                    head,
+                    fields,
+                    ops,
+                    digest: row.digest,
+                    filter: own.as_ref().or(self.filter.as_ref()),
+                    row: Some(row.index),
+                };
+                match granted {
+                    Ok(()) => command.execute(served, scratch, out),
+                    Err(code) => command.refuse(code, served, out),
+                }
             }
-            .execute(served, scratch, out),
             None => {
                 let answer = Answer {
                     row: row.index,

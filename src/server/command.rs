@@ -80,6 +80,24 @@ impl Command<'_> {
         answer.code
     }
 
+    /// Appends the answer of a request that is not executed. Returns its code.
+    pub(crate) fn refuse(
+        &self,
+        code: u8,
+        served: &ServedNamespace,
+        out: &mut ResponseBuffer<'_>,
+    ) -> u8 {
+        Answer {
+            row: self.row.unwrap_or_default(),
+            ..Answer::code(code)
+        }
+        .write(out);
+        served
+            .counters
+            .count(self.verb(), self.row.is_some(), Outcome::of(code));
+        code
+    }
+
     fn answer(
         &self,
         served: &ServedNamespace,
@@ -307,7 +325,8 @@ impl Command<'_> {
         }
     }
 
-    fn timeout(&self) -> Duration {
+    /// How long the request may wait for others.
+    pub(crate) fn timeout(&self) -> Duration {
         match self.head.timeout_ms {
             0 => DEFAULT_TIMEOUT,
             ms => Duration::from_millis(u64::from(ms)),

@@ -17,6 +17,7 @@ use super::command::Command;
 use super::compression;
 use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
+use super::hold::{HeldRecord, HeldRecords};
 use super::info::{self, Session};
 use super::memory_budget::{FREE_BYTES, Share};
 use super::message::{Info1, Message, Verb};
@@ -351,11 +352,24 @@ impl Connection<'_> {
             filter: filter.as_ref(),
             row: None,
         };
-        let at = open_frame(&mut self.outbox);
         let verb = command.verb();
-        may_wait(served, verb, || {
-            command.execute(served, &mut self.scratch, &mut self.outbox)
-        });
+        let held = match served.held.as_ref().filter(|_| verb != Verb::Read) {
+            Some(held) => {
+                self.send().await?;
+                let set = command.fields.get(Field::Set).unwrap_or_default();
+                let limit = command.timeout();
+                let wait = hold(served, held, set, command.digest, limit, &self.stopping);
+                wait.await
+            }
+            None => Ok(None),
+        };
+        let at = open_frame(&mut self.outbox);
+        match held {
+            Ok(_held) => may_wait(served, verb, || {
+                command.execute(served, &mut self.scratch, &mut self.outbox)
+            }),
+            Err(code) => command.refuse(code, served, &mut self.outbox),
+        };
         close_frame(&mut self.outbox, at, FrameKind::Message);
         if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
             compression::compress(&mut self.outbox, at);
@@ -381,6 +395,25 @@ impl Connection<'_> {
         let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
         let waits = shared.namespaces.iter().any(waits_for_sync);
         loop {
+            let mut held = None;
+            if let Some(next) = batch.next_held() {
+                self.send().await?;
+                let (set, digest) = (next.set, next.digest);
+                let wait = hold(
+                    next.served,
+                    next.held,
+                    set,
+                    digest,
+                    next.limit,
+                    &self.stopping,
+                );
+                let (record, granted) = match wait.await {
+                    Ok(record) => (record, Ok(())),
+                    Err(code) => (None, Err(code)),
+                };
+                held = record;
+                batch.grant(granted);
+            }
             let at = self.outbox.len();
             let mut step = || batch.step(&mut self.scratch, &mut self.outbox);
             let more = if waits {
@@ -388,6 +421,7 @@ impl Connection<'_> {
             } else {
                 step()
             };
+            drop(held);
             if compresses {
                 compress_frames(&mut self.outbox, at);
             }
@@ -457,6 +491,35 @@ fn compress_frames(out: &mut Vec<u8>, at: usize) {
         compression::compress(out, at);
         rest = behind;
     }
+}
+
+/// Waits until a record is this writer's and has been kept for the time. `None`: it is not to be kept. Otherwise the code
+/// of the answer. When the server stops, nothing is waited for.
+async fn hold(
+    served: &ServedNamespace,
+    held: &HeldRecords,
+    set: &[u8],
+    digest: Digest,
+    limit: Duration,
+    stopping: &watch::Receiver<bool>,
+) -> Result<Option<HeldRecord>, u8> {
+    let Some(time) = held.time_of(set) else {
+        return Ok(None);
+    };
+    let Some(queued) = held.queue(digest, served.namespace.max_waiters()) else {
+        served.namespace.note_contention(&digest, true);
+        return Err(result_code::KEY_BUSY);
+    };
+    if queued.must_wait {
+        served.namespace.note_contention(&digest, false);
+    }
+    let turn = timeout(limit, queued.turn()).await;
+    let record = turn.map_err(|_| result_code::TIMEOUT)?;
+    tokio::select! {
+        () = tokio::time::sleep(time) => {}
+        () = told_to_stop(stopping.clone()) => {}
+    }
+    Ok(Some(record))
 }
 
 /// Waits until the server is told to stop.

@@ -26,7 +26,7 @@ impl Target {
     /// # Errors
     /// As when a server is started.
     pub fn new(store: &Store) -> Result<Self> {
-        let shared = Shared::new(store, &[], 3000, None, Limits::default())?;
+        let shared = Shared::new(store, &[], 3000, None, Limits::default(), None)?;
         Ok(Self { shared })
     }
 

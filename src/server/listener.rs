@@ -11,6 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 
 use super::connection::{self, Open};
+use super::hold::HoldConfig;
 use super::metrics;
 use super::shared::{Limits, Shared};
 use crate::{Error, Result, Store};
@@ -39,6 +40,7 @@ pub struct ServerBuilder {
     cluster_name: Option<String>,
     no_expiry: Vec<String>,
     limits: Limits,
+    hold: Option<HoldConfig>,
 }
 
 /// A running server. It is stopped by [`ServerHandle::stop`], or when the handle is dropped.
@@ -83,6 +85,7 @@ impl Server {
             cluster_name: None,
             no_expiry: Vec::new(),
             limits: Limits::default(),
+            hold: None,
         }
     }
 }
@@ -141,6 +144,19 @@ impl ServerBuilder {
         self
     }
 
+    /// Has every write of a client to this set, or with `None` to any, keep its record for this long before it is executed, so
+    /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
+    /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads, other records and
+    /// writers inside this process do not wait; queries in the background are not held. Default: nothing is kept.
+    #[must_use]
+    pub fn hold_writes(mut self, time: Duration, set: Option<&str>) -> Self {
+        self.hold = Some(HoldConfig {
+            time,
+            set: set.map(Into::into),
+        });
+        self
+    }
+
     /// Starts the server on threads of its own. It answers when this returns.
     ///
     /// # Errors
@@ -165,6 +181,7 @@ impl ServerBuilder {
             addr.port(),
             self.cluster_name,
             self.limits,
+            self.hold.as_ref(),
         )?);
         let (stopping, watching) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);

@@ -3,7 +3,6 @@
 //! What Aerospike's exporter knows has its names (`aerospike_namespace_*`, `aerospike_node_stats_*`, `aerospike_sets_*`,
 //! `aerospike_latencies_*`), so that its dashboards work. What only this server has begins with `spikelet_`.
 
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use super::counters::Latency;
 use super::info::{BUILD, namespace_statistics, node_statistics};
 use super::served::ServedNamespace;
 use super::shared::Shared;
+use crate::prometheus::{CONTENT_TYPE, MetricsText, escaped};
 
 /// How long a scraper may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ async fn answer(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
         ("404 Not Found", "GET /metrics\n".to_owned())
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;
@@ -63,28 +63,9 @@ async fn answer(shared: &Shared, mut stream: TcpStream) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-/// Samples by metric: those of one metric must stand together.
-#[derive(Debug, Default)]
-struct Metrics {
-    text: String,
-    last: String,
-}
-
-impl Metrics {
-    /// Adds a sample. `labels` as they stand between braces.
-    fn add(&mut self, name: &str, kind: &str, labels: &str, value: impl std::fmt::Display) {
-        if name != self.last {
-            let _ = writeln!(self.text, "# TYPE {name} {kind}");
-            self.last = name.to_owned();
-        }
-        // Writing to a string does not fail.
-        let _ = writeln!(self.text, "{name}{{{labels}}} {value}");
-    }
-}
-
 /// All metrics.
 fn render(shared: &Shared) -> String {
-    let mut metrics = Metrics::default();
+    let mut metrics = MetricsText::default();
     let cluster = shared.cluster_name.as_deref().unwrap_or("null");
     let node = format!(
         "cluster_name=\"{}\",service=\"{}\"",
@@ -102,14 +83,14 @@ fn render(shared: &Shared) -> String {
     render_namespaces(shared, &node, &mut metrics);
     render_sets(shared, &node, &mut metrics);
     render_latencies(shared, &node, &mut metrics);
-    metrics.text
+    metrics.into_text()
 }
 
 fn labels_of(node: &str, served: &ServedNamespace) -> String {
     format!("{node},ns=\"{}\"", escaped(served.namespace.name()))
 }
 
-fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
+fn render_namespaces(shared: &Shared, node: &str, metrics: &mut MetricsText) {
     let all: Vec<_> = shared
         .namespaces
         .iter()
@@ -162,7 +143,7 @@ fn render_namespaces(shared: &Shared, node: &str, metrics: &mut Metrics) {
     }
 }
 
-fn render_sets(shared: &Shared, node: &str, metrics: &mut Metrics) {
+fn render_sets(shared: &Shared, node: &str, metrics: &mut MetricsText) {
     let mut sets = Vec::new();
     for served in &shared.namespaces {
         for usage in served.namespace.sets() {
@@ -185,7 +166,7 @@ fn render_sets(shared: &Shared, node: &str, metrics: &mut Metrics) {
     }
 }
 
-fn render_latencies(shared: &Shared, node: &str, metrics: &mut Metrics) {
+fn render_latencies(shared: &Shared, node: &str, metrics: &mut MetricsText) {
     type Of = fn(&ServedNamespace) -> &Latency;
     let all: [(&str, Of); 3] = [
         ("read", |served| &served.reads),
@@ -253,11 +234,4 @@ fn kind(key: &str) -> &'static str {
                 | "client_connections_refused"
         );
     if grows { "counter" } else { "gauge" }
-}
-
-/// The text inside the quotes of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
 }

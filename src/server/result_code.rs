@@ -4,6 +4,7 @@ pub(crate) const OK: u8 = 0;
 pub(crate) const NOT_FOUND: u8 = 2;
 pub(crate) const PARAMETER: u8 = 4;
 pub(crate) const TIMEOUT: u8 = 9;
+pub(crate) const KEY_BUSY: u8 = 14;
 pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;

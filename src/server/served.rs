@@ -1,6 +1,7 @@
 //! A namespace under service.
 
 use super::counters::{Counters, Latency};
+use super::hold::HeldRecords;
 use super::index::Indexes;
 use crate::Namespace;
 
@@ -15,4 +16,6 @@ pub(crate) struct ServedNamespace {
     pub(crate) reads: Latency,
     pub(crate) writes: Latency,
     pub(crate) queries: Latency,
+    /// Records that writes keep for a while; `None`: they do not.
+    pub(crate) held: Option<HeldRecords>,
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::counters::{Counters, Latency};
+use super::hold::{HeldRecords, HoldConfig};
 use super::index::{Elsewhere, Indexes};
 use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
@@ -78,6 +79,7 @@ impl Shared {
         port: u16,
         cluster_name: Option<String>,
         limits: Limits,
+        hold: Option<&HoldConfig>,
     ) -> Result<Self> {
         let serve = |namespace: Namespace| {
             if namespace.key_hash() != KeyHash::Ripemd160 {
@@ -95,6 +97,7 @@ impl Shared {
                 reads: Latency::default(),
                 writes: Latency::default(),
                 queries: Latency::default(),
+                held: hold.cloned().map(HeldRecords::new),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =

@@ -8,9 +8,10 @@ use super::companion_key::KeyForm;
 use super::description::{DESCRIPTION_BINS, Description, Entry, Form};
 use super::protocol::{self, view};
 use super::scheme::{Epoch, FROZEN, SHARD_OF, SUBKEYS, Scheme, key_value};
+use crate::expressions::{bin_exists, or};
 use crate::record::Record;
 use crate::value::ValueRef;
-use crate::{Key, RecordSet, Result, Value};
+use crate::{Expression, Key, RecordSet, Result, Value};
 
 /// A sharded collection, or what is left of one.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +107,13 @@ struct Root {
 
 /// The companions of one collection: the key of its root, and the name of its bin where they bear it.
 type Name = (Key<'static>, Option<String>);
+
+/// Returns the expression that holds for the roots and companions of sharded collections. A set that is seen through it
+/// ([`Set::filtered`](crate::Set::filtered)) shows [`sharded_collections`] all that it needs, and nothing else has to be read.
+#[must_use]
+pub fn sharded_records() -> Expression {
+    or([bin_exists(SUBKEYS), bin_exists(SHARD_OF)])
+}
 
 /// All sharded collections of a set, by the keys of their roots and their bins. One scan; memory for what is sharded.
 ///
@@ -292,7 +300,7 @@ fn in_companions(companions: &[ShardRecord], scheme: Scheme, epoch: Epoch) -> u6
 }
 
 /// A bin `subkeys` as it stands there.
-fn in_words(subkeys: &Value) -> String {
+pub(super) fn in_words(subkeys: &Value) -> String {
     match subkeys {
         Value::List(items) => {
             let words: Vec<String> = items
@@ -360,7 +368,7 @@ fn bytes(record: &Record) -> u64 {
     record.view().as_bytes().len() as u64
 }
 
-fn key_of(value: &Value) -> Option<Key<'static>> {
+pub(super) fn key_of(value: &Value) -> Option<Key<'static>> {
     let key = match value {
         Value::Int(number) => Key::Integer(*number),
         Value::String(text) => Key::from(text.clone()),

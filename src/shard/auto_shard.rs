@@ -152,8 +152,9 @@ impl AutoSharder {
                 self.note_contention(&load, now_ms);
                 Some(shards)
             }
-            Error::RecordTooBig { size, .. } if self.policy.record_bytes_max.is_some() => {
-                load.record_bytes = *size;
+            Error::RecordTooBig { size, limit, .. } if self.policy.record_bytes_max.is_some() => {
+                // A cluster says only that the limit is exceeded.
+                load.record_bytes = (*size).max(limit.saturating_add(1));
                 // Paused or not, there is no other way.
                 self.policy.decide(&load)
             }

@@ -21,6 +21,8 @@ use super::protocol::{
 use super::route::text;
 use super::route_memory::RouteMemory;
 use super::scheme::{Scheme, check_bin};
+use super::state::under_way;
+use crate::engine::TransitionReport;
 use crate::record::BinName;
 use crate::{Error, Key, RecordCall, RecordSet, Result, WritePolicy};
 
@@ -254,6 +256,7 @@ impl<R: RecordSet> Handle<R> {
         loop {
             let transition = machine.transition();
             if transition != observed {
+                self.note_transition(observed, transition);
                 observed = transition;
                 if let Some((scheme, done)) = transition
                     && observe(scheme, done).is_break()
@@ -271,8 +274,32 @@ impl<R: RecordSet> Handle<R> {
             let reply = self.execute(&request, &mut busy_since)?;
             match machine.resume(reply) {
                 Progress::Next(next) => machine = next,
-                Progress::Done(outcome) => return Ok(Some(outcome)),
+                Progress::Done(outcome) => {
+                    self.note_transition(observed, None);
+                    return Ok(Some(outcome));
+                }
                 Progress::Failed(failure) => return Err(self.failed(failure)),
+            }
+        }
+    }
+
+    /// Tells those who watch the store what was under way, if that has ended, and what is.
+    fn note_transition(&self, before: Option<(Scheme, Done)>, now: Option<(Scheme, Done)>) {
+        let goes_on = |ended: Scheme| now.is_some_and(|(scheme, _)| scheme == ended);
+        let ended = before.filter(|(scheme, _)| !goes_on(*scheme));
+        for (seen, ended) in [(ended, true), (now, false)] {
+            if let Some((scheme, done)) = seen
+                && let (shards, Some(transition)) = under_way(scheme)
+            {
+                self.records.note_transition(&TransitionReport {
+                    key: self.key(),
+                    bin: self.bin(),
+                    transition,
+                    shards,
+                    done: if ended { done.of } else { done.done },
+                    total: done.of,
+                    ended,
+                });
             }
         }
     }

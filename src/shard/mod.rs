@@ -13,6 +13,7 @@
 //   call. `content`: what is moved.
 // * `merge`: one order over all shards; `sorted` asks them. `policy`: when a collection is sharded, and into how many;
 //   `auto_shard` applies it.
+// * `record_info`: what one record says of itself.
 // * `audit`: what is sharded, and what should not be there.
 // * `description`: what a root says of its sharded collections. `scheme`: where one of them is, and what a companion says of
 //   itself. `route_memory`: where a handle has found it last. `route`: which shard a child lives in. `companion_key`: the
@@ -28,6 +29,8 @@ mod executor;
 mod handle;
 mod list;
 mod protocol;
+#[cfg(feature = "monitor")]
+mod record_info;
 mod route;
 mod route_memory;
 mod scheme;
@@ -42,7 +45,12 @@ mod policy;
 mod sorted;
 mod time;
 
-pub use audit::{ShardRecord, ShardStatus, ShardedCollection, sharded_collections};
+#[cfg(feature = "monitor")]
+pub(crate) use record_info::{CollectionInfo, RecordInfo};
+
+pub use audit::{
+    ShardRecord, ShardStatus, ShardedCollection, sharded_collections, sharded_records,
+};
 pub use counter::ShardedCounter;
 pub use list::ShardedList;
 pub use map::ShardedMap;

@@ -3,21 +3,7 @@
 use super::protocol::{Done, Root};
 use super::scheme::Scheme;
 
-/// A change of shards that is under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ShardTransition {
-    /// From one record to companions.
-    Activating,
-    /// To twice as many companions.
-    Splitting,
-    /// To half as many companions.
-    Merging,
-    /// From one companion back to one record.
-    Deactivating,
-    /// To nothing.
-    Deleting,
-}
+pub use crate::record::ShardTransition;
 
 /// Where a collection is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +29,7 @@ impl ShardState {
 }
 
 /// How many shards there are, or were before the transition that is under way.
-const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
+pub(crate) const fn under_way(scheme: Scheme) -> (u64, Option<ShardTransition>) {
     match scheme {
         Scheme::Unsharded => (0, None),
         Scheme::Activating { .. } => (0, Some(ShardTransition::Activating)),

@@ -85,6 +85,16 @@ fn room<T>(count: u32, depth: u32, reader: &Reader<'_>) -> Result<Vec<T>, CodecE
 }
 
 impl Value {
+    /// Decodes a list without order of so many elements, which lie in `bytes` one behind the other.
+    pub(crate) fn decode_list(count: u32, bytes: &[u8]) -> Result<Self, CodecError> {
+        let mut reader = Reader::new(bytes);
+        let mut items = room(count, 0, &reader)?;
+        for _ in 0..count {
+            items.push(element(&mut reader, 1)?);
+        }
+        Ok(Self::List(List::new(items, ListOrder::Unordered)))
+    }
+
     /// Decodes the element at the front of `bytes` and moves behind it.
     pub(crate) fn decode_front(bytes: &mut &[u8]) -> Result<Self, CodecError> {
         let mut reader = Reader::new(bytes);

@@ -311,13 +311,48 @@ pub(crate) fn front_short_raw(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 pub(crate) fn write_int(out: &mut Vec<u8>, value: i64) {
-    match value {
-        0.. => write_uint(out, value.cast_unsigned()),
-        -0x20..=-1 => out.extend_from_slice(&(value as i8).to_be_bytes()),
-        -0x80..=-0x21 => prefixed(out, 0xd0, (value as i8).to_be_bytes()),
-        -0x8000..=-0x81 => prefixed(out, 0xd1, (value as i16).to_be_bytes()),
-        -0x8000_0000..=-0x8001 => prefixed(out, 0xd2, (value as i32).to_be_bytes()),
-        _ => prefixed(out, 0xd3, value.to_be_bytes()),
+    out.extend_from_slice(&EncodedInt::of(value));
+}
+
+/// An encoded integer.
+pub(crate) struct EncodedInt {
+    bytes: [u8; 9],
+    len: usize,
+}
+
+impl EncodedInt {
+    #[inline]
+    pub(crate) fn of(value: i64) -> Self {
+        let (prefix, width) = match value {
+            -0x20..=0x7f => {
+                return Self {
+                    bytes: [value as u8, 0, 0, 0, 0, 0, 0, 0, 0],
+                    len: 1,
+                };
+            }
+            0x80..=0xff => (0xcc, 1),
+            0x100..=0xffff => (0xcd, 2),
+            0x1_0000..=0xffff_ffff => (0xce, 4),
+            0x1_0000_0000.. => (0xcf, 8),
+            -0x80..=-0x21 => (0xd0, 1),
+            -0x8000..=-0x81 => (0xd1, 2),
+            -0x8000_0000..=-0x8001 => (0xd2, 4),
+            _ => (0xd3, 8),
+        };
+        let [a, b, c, d, e, f, g, h] = (value << (64 - 8 * width)).to_be_bytes();
+        Self {
+            bytes: [prefix, a, b, c, d, e, f, g, h],
+            len: 1 + width,
+        }
+    }
+}
+
+impl std::ops::Deref for EncodedInt {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&self.bytes)
     }
 }
 

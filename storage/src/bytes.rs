@@ -42,7 +42,19 @@ pub(crate) struct Varint {
 }
 
 impl Varint {
+    #[inline]
     pub(crate) fn new(value: usize) -> Self {
+        if value < 0x80 {
+            return Self {
+                bytes: [value as u8, 0, 0, 0, 0],
+                len: 1,
+            };
+        }
+        Self::of_many(value)
+    }
+
+    #[inline(never)]
+    fn of_many(value: usize) -> Self {
         let mut bytes = [0u8; 5];
         let mut rest = value as u32;
         let mut len = 0;

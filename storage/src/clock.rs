@@ -22,7 +22,8 @@ impl Clock for SystemClock {
         let unix = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        (unix.as_millis() as u64).saturating_sub(EPOCH_UNIX_SECONDS * 1000)
+        (unix.as_secs() * 1000 + u64::from(unix.subsec_millis()))
+            .saturating_sub(EPOCH_UNIX_SECONDS * 1000)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use crate::device::ForkGuard;
 use crate::digest::Digest;
-use crate::epoch::{self, Guard};
+use crate::epoch;
 use crate::error::{Error, Result};
-use crate::index::{Candidate, Index, Slot};
+use crate::index::{Index, Slot};
 use crate::location::UNIT_BYTES;
 use crate::lock::hot_keys::HotKeys;
 use crate::log::Log;
@@ -18,6 +18,7 @@ use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::transaction::removals::Removals;
 
 /// Number of copies of the metadata, so that one damaged entry does not cost every set its name.
 pub(crate) const METADATA_COPIES: usize = 2;
@@ -41,6 +42,10 @@ pub(crate) struct Core {
     /// 0 if no such bytes are lost.
     pub(crate) unknown_below_lsn: u64,
     pub(crate) hot_keys: HotKeys,
+    /// What disappears without a trace in the index.
+    pub(crate) removals: Removals,
+    /// The points of truncations in the log, while they are drawn.
+    pub(crate) truncation_points: Removals,
     pub(crate) counters: Counters,
     /// Where the copies of the metadata entry lie.
     pub(crate) metadata: Mutex<Vec<Appended>>,
@@ -82,18 +87,21 @@ impl Core {
         })
     }
 
+    #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {
-        if self.fork.is_child() {
-            return Err(Error::Forked {
-                namespace: self.name.clone(),
-            });
-        }
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(Error::Closed {
-                namespace: self.name.clone(),
-            });
+        if self.fork.is_child() || self.closed.load(Ordering::Relaxed) {
+            return Err(self.not_open());
         }
         Ok(())
+    }
+
+    #[cold]
+    fn not_open(&self) -> Error {
+        let namespace = self.name.clone();
+        match self.fork.is_child() {
+            true => Error::Forked { namespace },
+            false => Error::Closed { namespace },
+        }
     }
 
     /// Counts a wait for a record's lock, or a `KeyBusy`.
@@ -102,20 +110,12 @@ impl Core {
         self.hot_keys.note(digest, busy, now_ms);
     }
 
-    /// Has the entry fetched that is likely this record's, while the caller goes for the locks.
-    pub(crate) fn prefetch_entry(&self, digest: &Digest, guard: &Guard) {
-        let fetch = |candidate: Candidate| -> Option<()> {
-            self.log.prefetch_start(candidate.location);
-            None
-        };
-        self.index.lookup(digest, guard, fetch);
-    }
-
     pub(crate) fn slots_of(&self, partition: usize) -> Vec<(u32, Slot)> {
         self.index.lock_partition(partition).iter().collect()
     }
 
     /// Waits until what was published under this number is as durable as the namespace promises.
+    #[inline]
     pub(crate) fn settle(&self, lsn: Lsn) -> Result<()> {
         match self.options.durability {
             Durability::Commit => self.log.sync_to(lsn),

@@ -1,6 +1,8 @@
 //! What can go wrong in the storage engine.
 
 use crate::device::DeviceError;
+use crate::digest::Digest;
+use crate::transaction::cause::ConflictCause;
 
 /// An error of the storage engine. Nothing was changed, unless the text says otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,17 @@ pub enum Error {
     /// The record stayed locked until the deadline.
     #[error("timed out waiting for the record's lock; nothing was changed")]
     Timeout,
+
+    /// A transaction cannot be committed, since something of what it has read is not so any more.
+    #[error(
+        "the transaction conflicts with another writer in record {digest}: {cause}; run it again"
+    )]
+    Conflict {
+        /// The record.
+        digest: Digest,
+        /// What has happened to it.
+        cause: ConflictCause,
+    },
 
     /// An entry does not fit into a block.
     #[error("an entry of {bytes} bytes exceeds the {limit} bytes that a block can hold")]

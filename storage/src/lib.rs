@@ -29,6 +29,7 @@ mod retire;
 mod sets;
 mod stats;
 mod sync;
+mod transaction;
 mod visible;
 
 pub use clock::{Clock, EPOCH_UNIX_SECONDS, ManualClock, SystemClock};
@@ -52,3 +53,6 @@ pub use options::{
 pub use recovery::verify::{Damage, Verification};
 pub use sets::{CATALOG_BYTES_MAX, SET_NAME_BYTES_MAX, SETS_MAX, SetUsage, Truncate};
 pub use stats::{Stats, Traffic};
+pub use transaction::buffered::BufferedVersion;
+pub use transaction::cause::ConflictCause;
+pub use transaction::{RecordChange, RecordVersion, SeenRecord};

@@ -3,16 +3,15 @@
 //! Reading takes no lock. Writing goes through [`Namespace::lock`]: whoever holds a [`RecordLock`] sees the record as it
 //! is and may put a new version, or a tombstone, in its place.
 
-use crate::core::Core;
+use crate::core::{Core, Counters};
 use crate::digest::Digest;
 use crate::durable_wait::DurableWait;
-use crate::epoch::{self, WatchedBlock};
+use crate::epoch;
 use crate::error::Result;
 use crate::index::Slot;
 use crate::location::UNIT_BYTES;
 use crate::lock::hot_keys::HotKey;
 use crate::lock::record_lock::{Change, RecordLock};
-use crate::log::block::BlockId;
 use crate::log::block::Phase;
 use crate::log::entry::{EntryView, Lsn};
 use crate::log::space::Purpose;
@@ -21,7 +20,6 @@ use crate::options::Options;
 use crate::sets::{SetUsage, Truncate};
 use crate::stats::Stats;
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::visible::Visible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,24 +59,18 @@ impl Namespace {
         read: impl FnOnce(EntryView<'_>) -> R,
     ) -> Result<Option<R>> {
         let guard = epoch::pin();
-        match self.core.visible(digest, &guard)? {
-            Some(Visible::Lent(view, location)) => {
-                let id = BlockId::containing(location.device(), location.offset_bytes());
-                guard.narrow(self.core.log.watched(id));
-                Ok(Some(read(view)))
-            }
-            Some(Visible::Other(entry)) => {
-                guard.narrow(WatchedBlock::NONE);
-                Ok(Some(read(entry.view())))
-            }
-            None => Ok(None),
-        }
+        let Some(found) = self.core.visible(digest, &guard)? else {
+            return Ok(None);
+        };
+        guard.narrow(self.core.watched_by(&found));
+        Ok(Some(read(found.view())))
     }
 
     /// Has the memory fetched that a write of this digest will touch first: for a record that is about to be locked.
     /// [`Namespace::get_batch`] reads many.
+    #[inline]
     pub fn prefetch(&self, digest: &Digest) {
-        self.core.index.prefetch_to_write(digest, &epoch::pin());
+        self.core.index.prefetch_to_write(digest);
     }
 
     /// Locks a record, whether it exists or not, for a read-modify-write. Writers that find it locked queue in FIFO
@@ -345,15 +337,33 @@ impl Namespace {
         let _not_beside_a_close = self.core.close_done.lock();
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Delete)?;
-        let point = self.core.log.draw_number();
+        let removal = self.core.removals.begin();
+        let point = {
+            // No group has members on both sides of the point.
+            let _drawing = self.core.truncation_points.begin();
+            self.core.log.draw_number()
+        };
         self.core
             .sets
             .truncate(what, point, before_ms, |metadata| {
                 self.core.store_metadata(&metadata)
             })?;
+        drop(removal);
         let removed = self.core.remove_all_truncated();
         self.core.settle(self.last_lsn())?;
         Ok(removed)
+    }
+
+    /// Counts a wait for a record, or with `busy` a refusal, of somebody who queues writers in front of the record's lock.
+    pub fn note_contention(&self, digest: &Digest, busy: bool) {
+        let counters = &self.core.counters;
+        let counter = if busy {
+            &counters.key_busy
+        } else {
+            &counters.waits
+        };
+        Counters::add(counter, 1);
+        self.core.note_contention(digest, busy);
     }
 
     /// Keys on which writers have waited or were refused, the most contended first. An event counts half after 5 minutes.

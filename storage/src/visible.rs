@@ -2,10 +2,11 @@
 
 use crate::core::{Core, Counters};
 use crate::digest::Digest;
-use crate::epoch::Guard;
+use crate::epoch::{Guard, WatchedBlock};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::Location;
+use crate::log::block::BlockId;
 use crate::log::entry::{EntryView, Kind};
 use crate::log::volume::Entry;
 
@@ -55,6 +56,18 @@ impl Core {
                 Ok(Some(Visible::Lent(view, candidate.location)))
             }
             Some(found) => self.visible_unlent(digest, found, guard),
+        }
+    }
+
+    /// Returns the block that a reader of this record looks at.
+    #[inline]
+    pub(crate) fn watched_by(&self, found: &Visible<'_>) -> WatchedBlock {
+        match found {
+            Visible::Lent(_, location) => {
+                let id = BlockId::containing(location.device(), location.offset_bytes());
+                self.log.watched(id)
+            }
+            Visible::Other(_) => WatchedBlock::NONE,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Queries and builds while others write.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use spikelet::query::IndexDefinition;
 use spikelet::{Key, Store};
@@ -108,5 +109,38 @@ fn assert_exact(store: &Store) {
         ));
         let indexed = by_group.clone().eq(group);
         assert_eq!(indexed.count().unwrap(), scanned.count().unwrap());
+    }
+}
+
+#[test]
+fn several_threads_meet_each_record_once_and_end_early() {
+    let store = filled();
+    let things = store.set("things").unwrap();
+    things
+        .create_index(IndexDefinition::new("by_group", ["group"]))
+        .unwrap();
+    for query in [things.query_all(), things.query("by_group").unwrap().eq(1)] {
+        let met = std::sync::Mutex::new(Vec::new());
+        let all = query.for_each_parallel(3, |record| {
+            met.lock().unwrap().push(record.unwrap().digest);
+            ControlFlow::<()>::Continue(())
+        });
+        assert!(all.unwrap().is_continue());
+        let mut met = met.into_inner().unwrap();
+        assert_eq!(met.len(), RESTING as usize);
+        met.sort_unstable();
+        met.dedup();
+        assert_eq!(met.len(), RESTING as usize);
+        let seen = AtomicU64::new(0);
+        let ended = query.for_each_parallel(3, |_| {
+            seen.fetch_add(1, Ordering::Relaxed);
+            ControlFlow::Break("enough")
+        });
+        assert_eq!(ended.unwrap(), ControlFlow::Break("enough"));
+        assert!(seen.into_inner() <= 3);
+        let ordered = query
+            .limit(1)
+            .for_each_parallel(2, |_| ControlFlow::<()>::Continue(()));
+        assert!(ordered.is_err());
     }
 }

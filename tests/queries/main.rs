@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod background;
 mod beside_writers;
 mod indexes;
 mod model;

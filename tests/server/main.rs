@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod batches;
+mod held;
 mod info;
 mod lifecycle;
 mod lifetimes;

@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod browser;
+#[path = "../browser/mod.rs"]
+mod browser_support;
 mod golden;
 mod page;
 mod program;

@@ -8,8 +8,9 @@ use parking_lot::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::core::{Core, expired};
+use super::Indexes;
+use super::catalog::{Catalog, Declared};
 use super::index::{Index, IndexState};
-use super::{Indexes, catalog};
 use crate::index::{EntryList, IndexDefinition};
 use crate::record::RecordView;
 use crate::{Error, Result};
@@ -181,18 +182,18 @@ impl Core {
         let mut entries = EntryList::default();
         index.entries_of(RecordView::parse(live.payload())?, &facts, &mut entries)?;
         for entry in entries.iter() {
-            self.insert_entry(index, entry, &mut EntryList::default())?;
+            self.insert_entry(index, entry)?;
         }
         Ok(())
     }
 
     /// Builds the indexes that were declared before, at opening: nobody writes yet.
     pub(in crate::engine) fn restore_indexes(&self) -> Result<()> {
-        let declared = catalog::decode(&self.storage.catalog())?;
+        let declared = Catalog::decode(&self.storage.catalog())?.indexes;
         if declared.is_empty() {
             return Ok(());
         }
-        let restore = |declared: catalog::Declared| {
+        let restore = |declared: Declared| {
             let set = declared.set.as_deref();
             let set_id = set.and_then(|set| self.storage.set_id(set));
             Ok(Arc::new(Index::new(declared.definition, set, set_id)?))
@@ -267,9 +268,7 @@ impl Core {
         for index in all.iter().filter(|index| index.is_of(entry.set_id())) {
             let mut entries = EntryList::default();
             index.entries_of(record, &facts, &mut entries)?;
-            entries.iter().for_each(|entry| {
-                index.insert(entry);
-            });
+            entries.iter().for_each(|entry| index.insert(entry));
         }
         Ok(())
     }

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use spikelet_storage::{Digest, EntryView, Truncate};
+use spikelet_storage::{Change, Digest, NewVersion, RecordLock, Truncate};
 
 use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
 use crate::index::{EntryList, EntryRange};
-#[cfg(feature = "server")]
-use crate::record::Metadata;
-use crate::record::{Key, RecordView};
+use crate::record::{Key, Metadata, RecordView};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -29,17 +27,13 @@ pub(in crate::engine) struct IndexChanges {
 #[derive(Debug)]
 struct IndexChange {
     index: Arc<Index>,
-    /// Those that were not there before.
+    /// Those that the version before has not. Where they have to go again, one that was there already goes with them: it was
+    /// left over, since nobody else gives the record entries.
     added: EntryList,
     removed: EntryList,
 }
 
 impl IndexChanges {
-    /// Whether there is nothing to do once the version is published, or was not.
-    pub(in crate::engine) fn is_empty(&self) -> bool {
-        self.of_indexes.is_empty()
-    }
-
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in &self.of_indexes {
@@ -54,107 +48,70 @@ impl IndexChanges {
     }
 }
 
-/// A version of a record, and what expressions see of it.
-#[derive(Clone, Copy)]
-pub(in crate::engine) struct IndexedVersion<'a> {
-    pub(in crate::engine) set_id: u16,
-    pub(in crate::engine) record: RecordView<'a>,
-    pub(in crate::engine) facts: &'a RecordFacts<'a>,
-}
-
 impl Core {
-    /// Adds the entries of a version that is about to be published to the indexes, while the record is locked. `old`: the entry
-    /// that is there, expired or not; `new`: `None` for a deletion.
+    /// Adds the entries of versions that are about to be published to the indexes. Their records are locked, each with its
+    /// change.
     ///
     /// # Errors
     /// [`Error::NotUnique`], [`Error::IndexMemory`], a key that is too long: nothing was changed.
-    pub(in crate::engine) fn change_indexes(
+    pub(in crate::engine) fn change_indexes<'c, 'n: 'c, 'v: 'c>(
         &self,
-        old: Option<&EntryView<'_>>,
-        new: Option<IndexedVersion<'_>>,
+        locked: impl Iterator<Item = (&'c RecordLock<'n>, &'c Change<'v>)>,
     ) -> Result<IndexChanges> {
         let mut changes = IndexChanges::default();
-        if !self.indexes.any() {
-            return Ok(changes);
-        }
-        let now_ms = self.clock.now_ms();
-        let old_set = old.and_then(|old| self.storage.set_name(old.set_id()));
-        let old_facts =
-            old.map(|old| self.facts(old, old_set.as_deref().unwrap_or_default(), now_ms));
-        let old = match (old, &old_facts) {
-            (Some(entry), Some(facts)) => Some(IndexedVersion {
-                set_id: entry.set_id(),
-                record: RecordView::parse(entry.payload())?,
-                facts,
-            }),
-            _ => None,
-        };
-        for index in self.indexes.all().iter() {
-            if let Err(error) = self.change_index(index, old, new, &mut changes) {
-                changes.finish(false);
-                return Err(error);
+        let all = self.indexes.all();
+        for (lock, change) in locked {
+            for index in all.iter() {
+                if let Err(error) = self.change_index(index, lock, change, &mut changes) {
+                    changes.finish(false);
+                    return Err(error);
+                }
             }
         }
         Ok(changes)
     }
 
-    /// The same for a version with the bins of the one that is there, and other times.
-    #[cfg(feature = "server")]
-    pub(in crate::engine) fn change_by_times(
-        &self,
-        entry: &EntryView<'_>,
-        metadata: Metadata,
-    ) -> Result<IndexChanges> {
-        if !self.indexes.any() {
-            return Ok(IndexChanges::default());
-        }
-        let set_name = self.storage.set_name(entry.set_id()).unwrap_or_default();
-        let facts = RecordFacts {
-            metadata,
-            ..self.facts(entry, &set_name, self.clock.now_ms())
-        };
-        let version = IndexedVersion {
-            set_id: entry.set_id(),
-            record: RecordView::parse(entry.payload())?,
-            facts: &facts,
-        };
-        self.change_indexes(Some(entry), Some(version))
-    }
-
     fn change_index(
         &self,
         index: &Arc<Index>,
-        old: Option<IndexedVersion<'_>>,
-        new: Option<IndexedVersion<'_>>,
+        lock: &RecordLock<'_>,
+        change: &Change<'_>,
         changes: &mut IndexChanges,
     ) -> Result<()> {
-        let of_index = |version: &IndexedVersion<'_>| index.is_of(version.set_id);
-        let (old, new) = (old.filter(of_index), new.filter(of_index));
-        if let (Some(old), Some(new)) = (&old, &new)
-            && index.is_same_in(old.record, new.record)
+        // The entries of what is damaged are left over, and removed by the query that meets them.
+        let old = lock.entry().ok().flatten();
+        let old = old.filter(|entry| index.is_of(entry.set_id()));
+        let new = match change {
+            Change::Put(version) if index.is_of(version.set_id) => Some(version),
+            _ => None,
+        };
+        let parse = |payload| RecordView::parse(payload).ok();
+        let old_record = old.as_ref().and_then(|entry| parse(entry.payload()));
+        let new_record = match new {
+            Some(version) => Some(RecordView::parse(version.payload)?),
+            None => None,
+        };
+        if let (Some(old), Some(new)) = (old_record, new_record)
+            && index.is_same_in(old, new)
         {
             return Ok(());
         }
-        let entries = |version: Option<IndexedVersion<'_>>| {
-            let mut entries = EntryList::default();
-            if let Some(version) = version {
-                index.entries_of(version.record, version.facts, &mut entries)?;
-            }
-            Ok::<_, Error>(entries)
-        };
-        // What is there and has no entries for being malformed has none to remove.
-        let before = entries(old).unwrap_or_default();
-        let after = entries(new)?;
-        let (mut added, mut removed) = (EntryList::default(), EntryList::default());
-        let missing = before.iter().filter(|entry| !after.contains(entry));
-        missing.for_each(|entry| removed.push(entry));
-        let mut inserted = Ok(());
-        for entry in after.iter().filter(|entry| !before.contains(entry)) {
-            inserted = self.insert_entry(index, entry, &mut added);
-            if inserted.is_err() {
-                break;
-            }
+        let (mut before, mut after) = (EntryList::default(), EntryList::default());
+        if let (Some(entry), Some(record)) = (&old, old_record) {
+            let set_name = self.set_name_for(index, entry.set_id());
+            let facts = self.facts(entry, &set_name, 0);
+            // What has no entries now, for being too long, has none to remove.
+            let _ = index.entries_of(record, &facts, &mut before);
         }
+        if let (Some(version), Some(record)) = (new, new_record) {
+            let set_name = self.set_name_for(index, version.set_id);
+            let facts = self.facts_of_version(lock.digest(), version, &set_name);
+            index.entries_of(record, &facts, &mut after)?;
+        }
+        let (removed, added) = EntryList::differences(before, after);
+        let inserted = added
+            .iter()
+            .try_for_each(|entry| self.insert_entry(index, entry));
         if !(added.is_empty() && removed.is_empty()) {
             changes.of_indexes.push(IndexChange {
                 index: Arc::clone(index),
@@ -165,22 +122,36 @@ impl Core {
         inserted
     }
 
-    /// Adds an entry that a record is about to have.
-    pub(super) fn insert_entry(
+    /// What expressions see of a version that is not stored yet, as far as entries may depend on it.
+    fn facts_of_version<'a>(
         &self,
-        index: &Index,
-        entry: &[u8],
-        added: &mut EntryList,
-    ) -> Result<()> {
+        digest: &Digest,
+        version: &NewVersion<'a>,
+        set_name: &'a str,
+    ) -> RecordFacts<'a> {
+        RecordFacts {
+            digest: *digest,
+            set_name,
+            key: version.key,
+            metadata: Metadata {
+                generation: version.generation,
+                void_time: version.void_time,
+                last_update_ms: version.last_update_ms,
+            },
+            now_ms: 0,
+            stored_bytes: 0,
+            in_memory: self.in_memory,
+        }
+    }
+
+    /// Adds an entry that a record is about to have.
+    pub(super) fn insert_entry(&self, index: &Index, entry: &[u8]) -> Result<()> {
         self.indexes.check_memory(index)?;
-        let is_new = match index.definition.unique {
+        match index.definition.unique {
             false => index.insert(entry),
             true => {
-                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?
+                index.insert_unique(entry, |other, known| self.check_free(index, other, known))?;
             }
-        };
-        if is_new {
-            added.push(entry);
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::super::core::Core;
+use super::INDEXES_MAX;
+use super::catalog::Declared;
 use super::index::{Index, IndexState};
-use super::{INDEXES_MAX, catalog};
 use crate::index::IndexDefinition;
 use crate::{Error, Result};
 
@@ -31,9 +32,14 @@ impl Core {
         }
         let index = Arc::new(index);
         let list: Vec<_> = all.iter().cloned().chain([Arc::clone(&index)]).collect();
-        self.storage.set_catalog(&catalog::encode(&list)?)?;
+        self.keep(&list)?;
         self.indexes.replace(list);
         Ok(Some(index))
+    }
+
+    fn keep(&self, list: &[Arc<Index>]) -> Result<()> {
+        let indexes = list.iter().map(|index| Declared::of(index)).collect();
+        self.edit_catalog(|catalog| catalog.indexes = indexes)
     }
 
     /// Forgets an index.
@@ -48,7 +54,7 @@ impl Core {
             .filter(|known| !Arc::ptr_eq(known, &index))
             .cloned()
             .collect();
-        self.storage.set_catalog(&catalog::encode(&list)?)?;
+        self.keep(&list)?;
         index.set_state(IndexState::Dropped);
         self.indexes.replace(list);
         Ok(())

@@ -165,12 +165,10 @@ impl Index {
             .entries(&self.definition.name, record, facts, out)
     }
 
-    pub(super) fn insert(&self, entry: &[u8]) -> bool {
-        let inserted = self.entries.insert(entry);
-        if inserted {
+    pub(super) fn insert(&self, entry: &[u8]) {
+        if self.entries.insert(entry) {
             self.counters.added.fetch_add(1, Ordering::Relaxed);
         }
-        inserted
     }
 
     pub(in crate::engine) fn remove(&self, entry: &[u8]) {
@@ -179,12 +177,12 @@ impl Index {
         }
     }
 
-    /// Adds an entry to a unique index, if `check` agrees to each other entry with the same key, and returns whether it is new.
+    /// Adds an entry to a unique index, if `check` agrees to each other entry with the same key.
     pub(super) fn insert_unique(
         &self,
         entry: &[u8],
         check: impl Fn(&Digest, &[u8]) -> Result<()>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let (key, _) = split_entry(entry);
         let hash = xxhash_rust::xxh3::xxh3_64(key) as usize;
         let _adding = self.unique.get(hash % UNIQUE_LOCKS).map(Mutex::lock);
@@ -195,7 +193,8 @@ impl Index {
             let (_, digest) = split_entry(known);
             check(&digest, known)?;
         }
-        Ok(self.insert(entry))
+        self.insert(entry);
+        Ok(())
     }
 
     pub(in crate::engine) fn stats(&self) -> IndexStats {

@@ -28,7 +28,7 @@ use crate::record::RecordView;
 use crate::{Error, Result};
 
 pub use build::IndexBuild;
-pub(super) use changes::{IndexChanges, IndexedVersion};
+pub(super) use changes::IndexChanges;
 pub use index::IndexStats;
 pub(super) use index::{Index, split_entry};
 

@@ -2,11 +2,15 @@
 //!
 //! * `conditions`: what is asked of an index, as a range of entries.
 //! * `run`: entries are copied out a few at a time, and their records looked at without a lock.
+//! * `background`: operations on all records that a query finds.
+//! * `parallel`: a query by several threads.
 //! * `page`: what a query returns; `cursor`: where a page has ended, as text.
 
+mod background;
 mod conditions;
 mod cursor;
 mod page;
+mod parallel;
 mod run;
 
 use std::ops::{ControlFlow, RangeBounds};
@@ -18,6 +22,7 @@ use crate::expression::Expression;
 use crate::record::{Key, Record};
 use crate::value::Value;
 use crate::{Error, Result};
+pub use background::{BackgroundOperation, BackgroundPolicy, BackgroundProgress, FailedRecord};
 use conditions::Conditions;
 pub use cursor::Cursor;
 pub use page::{Explanation, Page, QueriedKey, QueriedRecord};
@@ -296,9 +301,7 @@ impl Query {
         let (index, entries, components) = match &self.source {
             Source::Index(index) => {
                 let range = self.conditions.entry_range(&index.definition)?;
-                let entries = index
-                    .entries
-                    .count(&self.rest_of(range, &index.definition)?);
+                let entries = index.entries.count(&self.rest_of(range)?);
                 let name = index.definition.name.clone();
                 (
                     Some(name),

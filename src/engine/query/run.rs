@@ -8,8 +8,8 @@ use spikelet_storage::{Digest, EntryView, PARTITIONS};
 use super::super::core::{ScannedRecord, expired, scanned};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
-use crate::index::{EntryList, EntryRange, IndexDefinition};
-use crate::record::RecordView;
+use crate::index::{EntryList, EntryRange};
+use crate::record::{Key, RecordView};
 use crate::{Error, Result};
 
 /// How many entries are copied out at first: about what a page has.
@@ -18,7 +18,27 @@ const ENTRIES_AT_FIRST: usize = 64;
 const ENTRIES_AT_ONCE: usize = 1024;
 
 /// Where a record was found, and the record. A damaged one whose digest is lost has no place.
-type Each<'e, B> = &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
+pub(super) type Each<'e, B> =
+    &'e mut dyn FnMut(Option<&[u8]>, Result<ScannedRecord<'_>>) -> ControlFlow<B>;
+
+/// What of an index is still to be looked at.
+#[derive(Debug)]
+pub(super) struct EntriesAhead {
+    /// What the query asks for.
+    pub(super) whole: EntryRange,
+    rest: EntryRange,
+    at_once: usize,
+    is_over: bool,
+}
+
+/// Entries that were copied out, and what is needed to look at their records.
+#[derive(Debug, Default)]
+pub(super) struct TakenEntries {
+    entries: EntryList,
+    digests: Vec<Digest>,
+    stale: Vec<usize>,
+    scratch: EntryList,
+}
 
 /// What an entry is to the record that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +98,7 @@ impl Query {
                 ..self.clone()
             };
             let range = self.conditions.entry_range(&index.definition)?;
-            let rest = query.rest_of(range, &index.definition)?;
+            let rest = query.rest_of(range)?;
             let mut next = EntryList::default();
             index.entries.copy(&rest, self.descending, 1, &mut next);
             if next.is_empty() {
@@ -89,7 +109,7 @@ impl Query {
     }
 
     /// What tells cursors of this query from others: index and order.
-    fn identity(&self) -> String {
+    pub(super) fn identity(&self) -> String {
         let order = if self.descending {
             "descending"
         } else {
@@ -102,7 +122,7 @@ impl Query {
     }
 
     /// What is left of a range behind the cursor.
-    pub(super) fn rest_of(&self, mut range: EntryRange, _: &IndexDefinition) -> Result<EntryRange> {
+    pub(super) fn rest_of(&self, mut range: EntryRange) -> Result<EntryRange> {
         if let Some(cursor) = &self.after {
             let place = cursor.place(&self.identity())?;
             match self.descending {
@@ -117,11 +137,16 @@ impl Query {
         Ok(range)
     }
 
-    /// Shows the records in order, and where each was found, until `each` breaks off.
-    pub(super) fn run<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
+    /// Refuses a filter that is malformed, or no truth value.
+    pub(super) fn check_filter(&self) -> Result<()> {
         self.filter
             .as_ref()
-            .map_or(Ok(()), |filter| filter.filter().map(drop))?;
+            .map_or(Ok(()), |filter| filter.filter().map(drop))
+    }
+
+    /// Shows the records in order, and where each was found, until `each` breaks off.
+    pub(super) fn run<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
+        self.check_filter()?;
         match &self.source {
             Source::Index(index) => self.run_by_index(index, each),
             Source::Primary => self.run_over_all(each),
@@ -130,51 +155,126 @@ impl Query {
     }
 
     fn run_by_index<B>(&self, index: &Index, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        let whole = self.conditions.entry_range(&index.definition)?;
-        let mut rest = self.rest_of(whole.clone(), &index.definition)?;
-        index.counters.queries.fetch_add(1, Ordering::Relaxed);
-        let mut at_once = self.limit.clamp(1, ENTRIES_AT_FIRST);
-        let (mut entries, mut digests, mut stale) = (EntryList::default(), Vec::new(), Vec::new());
-        loop {
-            entries.clear();
-            index
-                .entries
-                .copy(&rest, self.descending, at_once, &mut entries);
-            let Some(last) = entries.last() else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            match self.descending {
-                false => rest.start = Bound::Excluded(last.into()),
-                true => rest.end = Bound::Excluded(last.into()),
-            }
-            digests.clear();
-            digests.extend(entries.iter().map(|entry| split_entry(entry).1));
-            let mut ended = ControlFlow::Continue(());
-            let now_ms = self.core.clock.now_ms();
-            self.core.storage.get_batch(&digests, |at, found| {
-                let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
-                    return;
-                };
-                let found = match found {
-                    Ok(None) => Judged::Stale,
-                    Ok(Some(stored)) => self.judge(index, &whole, entry, &stored, now_ms),
-                    Err(error) => Judged::Found(Err(error.into())),
-                };
-                match found {
-                    Judged::Found(record) => ended = each(Some(entry), record),
-                    Judged::PassedOver => {}
-                    Judged::Stale => stale.push(at),
-                }
-            });
-            // After the readers' section, since it locks records.
-            for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
-                self.core.clean_entry(index, entry);
-            }
-            if ended.is_break() || entries.len() < at_once {
+        let mut entries = self.entries_of(index)?;
+        let mut taken = TakenEntries::default();
+        while self.take_entries(index, &mut entries, &mut taken) {
+            let ended = self.visit_entries(index, &entries.whole, &mut taken, each);
+            if ended.is_break() {
                 return Ok(ended);
             }
-            at_once = (at_once * 2).min(ENTRIES_AT_ONCE);
         }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// All entries of the index that the query asks for.
+    pub(super) fn entries_of(&self, index: &Index) -> Result<EntriesAhead> {
+        let whole = self.conditions.entry_range(&index.definition)?;
+        index.counters.queries.fetch_add(1, Ordering::Relaxed);
+        Ok(EntriesAhead {
+            rest: self.rest_of(whole.clone())?,
+            whole,
+            at_once: self.limit.clamp(1, ENTRIES_AT_FIRST),
+            is_over: false,
+        })
+    }
+
+    /// Takes the next entries. False: there are none.
+    pub(super) fn take_entries(
+        &self,
+        index: &Index,
+        ahead: &mut EntriesAhead,
+        taken: &mut TakenEntries,
+    ) -> bool {
+        let entries = &mut taken.entries;
+        entries.clear();
+        if !ahead.is_over {
+            let (rest, at_once) = (&ahead.rest, ahead.at_once);
+            index.entries.copy(rest, self.descending, at_once, entries);
+        }
+        let Some(last) = entries.last() else {
+            return false;
+        };
+        match self.descending {
+            false => ahead.rest.start = Bound::Excluded(last.into()),
+            true => ahead.rest.end = Bound::Excluded(last.into()),
+        }
+        ahead.is_over = entries.len() < ahead.at_once;
+        ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
+        true
+    }
+
+    /// Shows the records of entries, as far as they fit.
+    pub(super) fn visit_entries<B>(
+        &self,
+        index: &Index,
+        whole: &EntryRange,
+        taken: &mut TakenEntries,
+        each: Each<'_, B>,
+    ) -> ControlFlow<B> {
+        let TakenEntries {
+            entries,
+            digests,
+            stale,
+            scratch,
+        } = taken;
+        digests.clear();
+        digests.extend(entries.iter().map(|entry| split_entry(entry).1));
+        let mut ended = ControlFlow::Continue(());
+        let now_ms = self.core.clock.now_ms();
+        self.core.storage.get_batch(digests, |at, found| {
+            let (Some(entry), ControlFlow::Continue(())) = (entries.get(at), &ended) else {
+                return;
+            };
+            let found = match found {
+                Ok(None) => Judged::Stale,
+                Ok(Some(stored)) => {
+                    scratch.clear();
+                    self.judge(index, whole, entry, &stored, now_ms, scratch)
+                }
+                Err(error) => Judged::Found(Err(error.into())),
+            };
+            match found {
+                Judged::Found(record) => ended = each(Some(entry), record),
+                Judged::PassedOver => {}
+                Judged::Stale => stale.push(at),
+            }
+        });
+        // After the readers' section, since it locks records.
+        for entry in stale.drain(..).filter_map(|at| entries.get(at)) {
+            self.core.clean_entry(index, entry);
+        }
+        ended
+    }
+
+    /// The set and the key of a record, if it fits the query still, whatever the filter says.
+    pub(super) fn fits_still(
+        &self,
+        digest: &Digest,
+    ) -> Result<Option<(u16, Option<Key<'static>>)>> {
+        let range = match &self.source {
+            Source::Index(index) => Some((index, self.conditions.entry_range(&index.definition)?)),
+            Source::Primary | Source::Nothing => None,
+        };
+        let now_ms = self.core.clock.now_ms();
+        let found = self.core.storage.get(digest, |stored| {
+            let is_of_set = self.set_id.is_none_or(|id| id == stored.set_id());
+            if expired(&stored, now_ms) || !is_of_set {
+                return Ok(None);
+            }
+            if let Some((index, range)) = &range {
+                let set_name = self.core.set_name_for(index, stored.set_id());
+                let facts = self.core.facts(&stored, &set_name, 0);
+                let mut entries = EntryList::default();
+                let record = RecordView::parse(stored.payload())?;
+                index.entries_of(record, &facts, &mut entries)?;
+                if !entries.iter().any(|entry| range.contains(entry)) {
+                    return Ok(None);
+                }
+            }
+            let key = stored.key().and_then(|key| Key::from_stored(key).ok());
+            Ok(Some((stored.set_id(), key.map(Key::into_owned))))
+        })?;
+        found.unwrap_or(Ok(None))
     }
 
     /// Looks at the record of an entry.
@@ -185,6 +285,7 @@ impl Query {
         entry: &[u8],
         stored: &EntryView<'a>,
         now_ms: u64,
+        scratch: &mut EntryList,
     ) -> Judged<'a> {
         if expired(stored, now_ms) {
             return Judged::PassedOver;
@@ -192,7 +293,7 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        match self.standing(index, range, entry, stored, now_ms) {
+        match self.standing(index, range, entry, stored, scratch) {
             Ok(Standing::Shown) => {}
             Ok(Standing::Elsewhere) => return Judged::PassedOver,
             Ok(Standing::Absent) => return Judged::Stale,
@@ -221,12 +322,11 @@ impl Query {
         range: &EntryRange,
         entry: &[u8],
         stored: &EntryView<'_>,
-        now_ms: u64,
+        entries: &mut EntryList,
     ) -> Result<Standing> {
         let set_name = self.core.set_name_for(index, stored.set_id());
-        let facts = self.core.facts(stored, &set_name, now_ms);
-        let mut entries = EntryList::default();
-        index.entries_of(RecordView::parse(stored.payload())?, &facts, &mut entries)?;
+        let facts = self.core.facts(stored, &set_name, 0);
+        index.entries_of(RecordView::parse(stored.payload())?, &facts, entries)?;
         if !entries.contains(entry) {
             return Ok(Standing::Absent);
         }
@@ -243,51 +343,65 @@ impl Query {
 
     /// All records of the set, in the order of their digests.
     fn run_over_all<B>(&self, each: Each<'_, B>) -> Result<ControlFlow<B>> {
-        self.conditions.check_none()?;
-        if self.descending {
-            return Err(Error::parameter(
-                "a query over all records goes in the order of digests only: leave out descending, or query by an index",
-            ));
-        }
+        self.check_over_all()?;
         let after = self.digest_after()?;
         let first = after.map_or(0, |after| after.partition());
         for partition in first..PARTITIONS {
-            let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
-            let mut damaged = Vec::new();
-            let mut digests = self
-                .core
-                .digests_in(partition, is_wanted, |error| damaged.push(error));
-            match after.filter(|after| after.partition() == partition) {
-                // Damaged ones were on the page that has begun the partition.
-                Some(after) => digests.retain(|digest| after < *digest),
-                None => {
-                    for error in damaged {
-                        if let ControlFlow::Break(broken) = each(None, Err(error)) {
-                            return Ok(ControlFlow::Break(broken));
-                        }
-                    }
-                }
-            }
-            let mut ended = ControlFlow::Continue(());
-            let now_ms = self.core.clock.now_ms();
-            self.core.storage.get_batch(&digests, |at, found| {
-                let (Some(digest), ControlFlow::Continue(())) = (digests.get(at), &ended) else {
-                    return;
-                };
-                let judged = match found {
-                    Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
-                    Ok(_) => Judged::PassedOver,
-                    Err(error) => Judged::Found(Err(error.into())),
-                };
-                if let Judged::Found(record) = judged {
-                    ended = each(Some(digest.as_bytes()), record);
-                }
-            });
+            let ended = self.visit_partition(partition, after.as_ref(), each);
             if ended.is_break() {
                 return Ok(ended);
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    pub(super) fn check_over_all(&self) -> Result<()> {
+        self.conditions.check_none()?;
+        match self.descending {
+            false => Ok(()),
+            true => Err(Error::parameter(
+                "a query over all records goes in the order of digests only: leave out descending, or query by an index",
+            )),
+        }
+    }
+
+    /// Shows the records of a partition, behind a digest if it is of this partition.
+    pub(super) fn visit_partition<B>(
+        &self,
+        partition: usize,
+        after: Option<&Digest>,
+        each: Each<'_, B>,
+    ) -> ControlFlow<B> {
+        let is_wanted = |id| self.set_id.is_none_or(|wanted| wanted == id);
+        let mut damaged = Vec::new();
+        let mut digests = self
+            .core
+            .digests_in(partition, is_wanted, |error| damaged.push(error));
+        match after.filter(|after| after.partition() == partition) {
+            // Damaged ones were on the page that has begun the partition.
+            Some(after) => digests.retain(|digest| after < digest),
+            None => {
+                for error in damaged {
+                    each(None, Err(error))?;
+                }
+            }
+        }
+        let mut ended = ControlFlow::Continue(());
+        let now_ms = self.core.clock.now_ms();
+        self.core.storage.get_batch(&digests, |at, found| {
+            let (Some(digest), ControlFlow::Continue(())) = (digests.get(at), &ended) else {
+                return;
+            };
+            let judged = match found {
+                Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
+                Ok(_) => Judged::PassedOver,
+                Err(error) => Judged::Found(Err(error.into())),
+            };
+            if let Judged::Found(record) = judged {
+                ended = each(Some(digest.as_bytes()), record);
+            }
+        });
+        ended
     }
 
     fn digest_after(&self) -> Result<Option<Digest>> {

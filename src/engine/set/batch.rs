@@ -3,6 +3,7 @@
 
 use spikelet_storage::EntryView;
 
+use super::access::RecordAccess;
 use super::{OperateResult, Set};
 use crate::Result;
 use crate::engine::core::{metadata_of, record_of};

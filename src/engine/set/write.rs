@@ -3,16 +3,13 @@
 use serde::Serialize;
 use spikelet_storage::{Digest, EntryView, Lsn};
 
+use super::access::RecordAccess;
 use super::{OperateResult, Set};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
-use crate::engine::write::{
-    EditOutcome, Target, WriteOutcome, record_bytes, with_scratch, with_stored_key,
-};
-use crate::expression::RecordFacts;
-use crate::operation::{
-    Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge, operations,
-};
-use crate::record::{Bins, Key, RecordView, to_bins};
+use crate::engine::write::{EditOutcome, Target, WriteOutcome, with_scratch, with_stored_key};
+use crate::expression::{Expression, RecordFacts};
+use crate::operation::{Operation, operations};
+use crate::record::{Bins, Key, MAX_BINS, RecordView, to_bins};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -65,18 +62,7 @@ impl Set {
     ) -> Result<Lsn> {
         let key = key.into();
         let digest = self.target(&key);
-        let bins = named(bins)?;
-        if bins.is_empty() {
-            return Err(Error::parameter(
-                "a put without bins: name at least one, or use touch or delete",
-            ));
-        }
-        if policy.replaces() && bins.iter().any(|(_, value)| *value == Value::Nil) {
-            return Err(Error::parameter(
-                "a bin cannot be removed from a record that is replaced: leave it out, or update",
-            ));
-        }
-        self.merge(policy, &key, digest, &bins)
+        self.merge(policy, &key, digest, &bins_to_put(policy, bins)?)
     }
 
     fn merge(
@@ -86,10 +72,7 @@ impl Set {
         digest: Digest,
         bins: &Bins,
     ) -> Result<Lsn> {
-        self.write(policy, key, digest, false, |old, _, body| {
-            Ok((EditOutcome::Body(merge(old, bins, body)?), ()))
-        })
-        .and_then(|wrote| written(wrote.lsn))
+        written(self.merge_at(policy, key, digest, bins)?.lsn)
     }
 
     /// Hashes a key that is to be written, and has the index's memory fetched for it: what is to be written is put
@@ -100,45 +83,41 @@ impl Set {
         digest
     }
 
-    fn write<R>(
+    /// The number of the set for a write: a write that creates nothing makes no set, either.
+    pub(in crate::engine) fn id_for(
         &self,
         policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
         must_exist: bool,
-        edit: impl FnOnce(
-            Option<RecordView<'_>>,
-            &RecordFacts<'_>,
-            &mut Vec<u8>,
-        ) -> Result<(EditOutcome, R)>,
-    ) -> Result<WriteOutcome<R>> {
-        // A write that creates nothing makes no set, either.
+    ) -> Result<Option<u16>> {
         let only_existing = matches!(
             policy.record_exists_action,
             RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly
         );
-        let set_id = if must_exist || only_existing {
-            self.core.id()
+        if must_exist || only_existing {
+            Ok(self.core.id())
         } else {
-            Some(self.core.id_to_write()?)
-        };
-        with_stored_key(key, |stored| {
-            let target = Target {
-                digest,
-                set_name: &self.core.name,
-                set_id,
-                key: Some(stored),
-                store_key: policy.send_key,
-                filter: policy.filter.as_ref().or(self.filter.as_ref()),
-                shards: policy.shard_access(),
-            };
-            with_scratch(|body| {
-                self.core
-                    .namespace
-                    .write(body, &target, policy, must_exist, edit)
-            })
-        })
-        .map_err(|refused| self.about(key, refused.error))
+            self.core.id_to_write().map(Some)
+        }
+    }
+
+    /// What a write or delete of the record with this stored key is about.
+    #[inline]
+    pub(in crate::engine) fn target_of<'a>(
+        &'a self,
+        policy: &'a WritePolicy,
+        digest: Digest,
+        set_id: Option<u16>,
+        stored_key: &'a [u8],
+    ) -> Target<'a> {
+        Target {
+            digest,
+            set_name: &self.core.name,
+            set_id,
+            key: Some(stored_key),
+            store_key: policy.send_key,
+            filter: policy.filter.as_ref().or(self.filter.as_ref()),
+            shards: policy.shard_access(),
+        }
     }
 
     /// Stores a struct, its fields being the bins, in the place of whatever the record had. Sets the time to live as
@@ -215,11 +194,7 @@ impl Set {
         bins: impl IntoIterator<Item = (N, V)>,
         operation: fn(&str, Value) -> Operation,
     ) -> Result<Lsn> {
-        let operations: Vec<_> = bins
-            .into_iter()
-            .map(|(name, value)| operation(name.as_ref(), value.into()))
-            .collect();
-        written(self.operate(key, &operations)?.lsn)
+        written(self.operate(key, &one_each(bins, operation))?.lsn)
     }
 
     /// Gives a record the namespace's default time to live from now on, and a new generation; its bins stay.
@@ -260,15 +235,7 @@ impl Set {
         let key = key.into();
         let digest = self.target(&key);
         let deleted = with_stored_key(&key, |stored| {
-            let target = Target {
-                digest,
-                set_name: &self.core.name,
-                set_id: self.core.id(),
-                key: Some(stored),
-                store_key: false,
-                filter: policy.filter.as_ref().or(self.filter.as_ref()),
-                shards: policy.shard_access(),
-            };
+            let target = self.target_of(policy, digest, self.core.id(), stored);
             self.core.namespace.delete(&target, policy)
         });
         match deleted.map_err(|refused| refused.error) {
@@ -306,75 +273,6 @@ impl Set {
         self.operate_at(policy, &key, self.digest_of(&key), operations)
     }
 
-    /// [`Set::operate_with`] on the record with this key, whose digest is known.
-    pub(super) fn operate_at(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: Digest,
-        operations: &[Operation],
-    ) -> Result<OperateResult> {
-        if let Some(operation) = SingleRead::of(operations) {
-            return self.read_results(policy, key, &digest, |entry| {
-                operation.read(entry.payload())
-            });
-        }
-        let mode = if policy.replaces() {
-            Mode::REPLACE
-        } else {
-            Mode::empty()
-        };
-        let checked = Checked::new(operations, mode)?;
-        if !checked.is_write() {
-            return self.read_results(policy, key, &digest, |entry| {
-                let record = RecordView::parse(entry.payload())?;
-                if !checked.evaluates() {
-                    return checked.read(record);
-                }
-                let now_ms = self.core.namespace.clock.now_ms();
-                let facts = self.core.namespace.facts(entry, &self.core.name, now_ms);
-                checked.seeing(&facts).read(record)
-            });
-        }
-        self.core.namespace.storage.prefetch(&digest);
-        let must_exist = checked.must_exist();
-        let wrote = self.write(policy, key, digest, must_exist, |old, facts, body| {
-            let outcome = checked.seeing(facts).execute(old, body)?;
-            Ok((EditOutcome::Body(outcome.bin_count), outcome.results))
-        })?;
-        Ok(OperateResult {
-            generation: wrote.generation,
-            record_bytes: wrote.record_bytes,
-            void_time: wrote.void_time,
-            queued_behind: Some(wrote.queued_behind),
-            lsn: wrote.lsn,
-            results: wrote.results,
-        })
-    }
-
-    /// What operations that only read return of the record with this key.
-    #[inline]
-    fn read_results(
-        &self,
-        policy: &WritePolicy,
-        key: &Key<'_>,
-        digest: &Digest,
-        read: impl FnOnce(&EntryView<'_>) -> Result<OperationResults>,
-    ) -> Result<OperateResult> {
-        let filter = policy.filter.as_ref().or(self.filter.as_ref());
-        let found = self.read_at(filter, key, digest, |entry| {
-            Ok(OperateResult {
-                generation: entry.generation(),
-                record_bytes: record_bytes(entry.key(), entry.payload()),
-                void_time: entry.void_time(),
-                queued_behind: None,
-                lsn: None,
-                results: read(&entry)?,
-            })
-        })?;
-        found.ok_or_else(|| self.about(key, Error::not_found()))
-    }
-
     /// Changes a record by a closure while it is locked. `edit` gets its bins, none if there is no record, and what it
     /// leaves in them is stored; if it leaves none, the record is deleted. An error of `edit` changes nothing. Sets the time to
     /// live as [`Set::put`] does.
@@ -407,18 +305,51 @@ impl Set {
     ) -> Result<R> {
         let key = key.into();
         let digest = self.target(&key);
-        let wrote = self.write(policy, &key, digest, false, |old, _, body| {
-            let mut bins = old.map_or_else(|| Ok(Bins::new()), |view| view.to_bins())?;
-            let result = edit(&mut bins)?;
-            bins.iter()
-                .try_for_each(|(_, value)| check_bin_value(value))?;
-            let edited = match bins.write_body(body)? {
-                0 => EditOutcome::Emptied,
-                count => EditOutcome::Body(count as u32),
-            };
-            Ok((edited, result))
-        })?;
-        Ok(wrote.results)
+        Ok(self.update_at(policy, &key, digest, edit)?.results)
+    }
+}
+
+impl RecordAccess for Set {
+    fn base(&self) -> &Set {
+        self
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.core.namespace.clock.now_ms()
+    }
+
+    #[inline]
+    fn read_at<R>(
+        &self,
+        filter: Option<&Expression>,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(EntryView<'_>) -> Result<R>,
+    ) -> Result<Option<R>> {
+        Set::read_at(self, filter, key, digest, read)
+    }
+
+    fn write<R>(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        digest: Digest,
+        must_exist: bool,
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> Result<WriteOutcome<R>> {
+        let set_id = self.id_for(policy, must_exist)?;
+        with_stored_key(key, |stored| {
+            let target = self.target_of(policy, digest, set_id, stored);
+            with_scratch(|body| {
+                let namespace = &self.core.namespace;
+                namespace.write(body, &target, policy, must_exist, edit)
+            })
+        })
+        .map_err(|refused| self.about(key, refused.error))
     }
 }
 
@@ -428,9 +359,39 @@ fn written(lsn: Option<Lsn>) -> Result<Lsn> {
     lsn.ok_or_else(Error::not_found)
 }
 
+/// One operation for each of these bins.
+pub(in crate::engine) fn one_each<N: AsRef<str>, V: Into<Value>>(
+    bins: impl IntoIterator<Item = (N, V)>,
+    operation: fn(&str, Value) -> Operation,
+) -> Vec<Operation> {
+    bins.into_iter()
+        .map(|(name, value)| operation(name.as_ref(), value.into()))
+        .collect()
+}
+
+/// Checks what a put is to set.
+pub(in crate::engine) fn bins_to_put<N: AsRef<str>, V: Into<Value>>(
+    policy: &WritePolicy,
+    bins: impl IntoIterator<Item = (N, V)>,
+) -> Result<Bins> {
+    let bins = named(bins)?;
+    if bins.is_empty() {
+        return Err(Error::parameter(
+            "a put without bins: name at least one, or use touch or delete",
+        ));
+    }
+    if policy.replaces() && bins.iter().any(|(_, value)| *value == Value::Nil) {
+        return Err(Error::parameter(
+            "a bin cannot be removed from a record that is replaced: leave it out, or update",
+        ));
+    }
+    Ok(bins)
+}
+
 /// Bins by checked names; a name that comes twice takes its last value.
 fn named<N: AsRef<str>, V: Into<Value>>(bins: impl IntoIterator<Item = (N, V)>) -> Result<Bins> {
-    let mut named = Bins::new();
+    let bins = bins.into_iter();
+    let mut named = Bins::with_capacity(bins.size_hint().0.min(MAX_BINS));
     for (name, value) in bins {
         named.set(name.as_ref(), value)?;
     }

@@ -9,6 +9,7 @@ use crate::call::{CallError, CallSystem, CallWriter, MAX_ARGUMENT_ITEMS};
 use crate::cdt::{
     Action, Items, MapPolicy, Number, PreparedCall, ReturnKind, Returns, Selector, Sought,
 };
+use crate::value::msgpack::EncodedInt;
 use crate::value::{Container, Map, MapOrder, Purpose, Value, encode};
 
 /// No limit to the items of a range.
@@ -67,6 +68,9 @@ pub(super) fn fixed_inverted(
 }
 
 fn encoded(value: &Value, purpose: Purpose) -> Argument<Vec<u8>> {
+    if let Value::Int(value) = value {
+        return Ok(EncodedInt::of(*value).to_vec());
+    }
     let mut out = Vec::with_capacity(16);
     encode(value, purpose, &mut out).map_err(CallError::Argument)?;
     Ok(out)
@@ -92,6 +96,9 @@ fn too_many(items: usize) -> CallError {
 /// A value that is looked for.
 pub(super) fn sought(value: impl Into<Value>) -> Argument<Sought<'static>> {
     let value = value.into();
+    if let Value::Int(value) = value {
+        return Ok(Sought::copy(&EncodedInt::of(value)));
+    }
     // A thread that is ending has no buffer any more.
     let mut out = ENCODED.try_with(RefCell::take).unwrap_or_default();
     out.clear();

@@ -208,6 +208,13 @@ impl PageSet {
     }
 
     fn insert(&self, first: u64, end: u64) {
+        // Most writes lie in one page, which is in the set already.
+        if first + 1 == end
+            && let Some(word) = self.words().get((first / 64) as usize)
+            && word.load(Ordering::Relaxed) & (1 << (first % 64)) != 0
+        {
+            return;
+        }
         for (word, mask) in self.masks(first, end) {
             if word.load(Ordering::Relaxed) & mask != mask {
                 let before = word.fetch_or(mask, Ordering::Relaxed);

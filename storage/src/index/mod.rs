@@ -75,11 +75,11 @@ impl Index {
             .prefetch(digest.tag(), guard);
     }
 
-    /// As [`Index::prefetch`], with what a write changes.
+    /// As [`Index::prefetch`], with what a write changes; needs no guard.
     #[inline]
-    pub(crate) fn prefetch_to_write(&self, digest: &Digest, guard: &Guard) {
+    pub(crate) fn prefetch_to_write(&self, digest: &Digest) {
         self.partition(digest.partition())
-            .prefetch_to_write(digest.tag(), guard);
+            .prefetch_to_write(digest.tag());
     }
 
     /// Asks the processor for the partition of a digest: a step ahead of [`Index::prefetch`], which reads it.

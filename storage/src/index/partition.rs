@@ -106,7 +106,7 @@ impl Partition {
 
     /// Asks the processor to load the partition itself.
     pub(super) fn prefetch_self(&self) {
-        prefetch(&self.shape);
+        prefetch(std::ptr::from_ref(&self.shape));
     }
 
     /// Asks the processor to load what `lookup` will look at.
@@ -117,13 +117,15 @@ impl Partition {
         }
     }
 
-    /// The same with what a writer will change.
+    /// The same with what a writer will change. Without a guard block and shape may not belong together: then something
+    /// else is loaded, at worst nothing.
     #[inline]
-    pub(super) fn prefetch_to_write(&self, tag: u32, guard: &Guard) {
-        if let Some(table) = self.table(guard) {
-            table.prefetch_head(tag);
-            table.prefetch_tail(tag);
-        }
+    pub(super) fn prefetch_to_write(&self, tag: u32) {
+        let words = self.words.load(Ordering::Acquire);
+        let shape = Shape::unpack(self.shape.load(Ordering::Acquire));
+        let head = words.wrapping_add(shape.home(tag));
+        prefetch(head);
+        prefetch(head.wrapping_add(shape.places as usize));
     }
 
     pub(super) fn lock<'a>(&'a self, memory: &'a Arc<Memory>) -> PartitionGuard<'a> {

@@ -98,6 +98,11 @@ impl Shape {
         Self::plain((records * 8).div_ceil(7 * LINE))
     }
 
+    /// The first place of a tag's home.
+    pub(super) const fn home(self, tag: u32) -> usize {
+        home(tag, self.lines)
+    }
+
     /// The next larger shape: four places, or a quarter more home lines.
     pub(super) const fn next(self) -> Self {
         let lines = self.lines as usize;
@@ -340,11 +345,11 @@ impl<'a> Table<'a> {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(super) fn prefetch(word: &AtomicU64) {
+pub(super) fn prefetch(word: *const AtomicU64) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch is a hint; it changes nothing and faults on no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(word).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(word.cast()) };
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn prefetch(_word: &AtomicU64) {}
+pub(super) fn prefetch(_word: *const AtomicU64) {}

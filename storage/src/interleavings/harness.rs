@@ -14,18 +14,18 @@ use crate::options::{Options, Storage};
 use crate::sync::{Arc, Mutex, thread};
 use std::ptr::NonNull;
 
-pub(super) const BLOCKS: u64 = 10;
+pub(crate) const BLOCKS: u64 = 10;
 /// Enough for the entries of a test at the start of a block.
-pub(super) const WATCHED_BYTES: u64 = 4096;
+pub(crate) const WATCHED_BYTES: u64 = 4096;
 /// Small payloads are staged.
-pub(super) const SMALL: usize = 40;
+pub(crate) const SMALL: usize = 40;
 /// A payload that goes straight to the device: what is staged is flushed before, and the buffer begun anew behind.
-pub(super) const LARGE: usize = 20 << 10;
+pub(crate) const LARGE: usize = 20 << 10;
 /// Written whole and edited by deltas.
-pub(super) const EDITED: usize = 4 << 10;
+pub(crate) const EDITED: usize = 4 << 10;
 
 /// Random schedules, and ones with few but well-placed switches.
-pub(super) fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
+pub(crate) fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + 'static) {
     let config = || {
         let mut config = shuttle::Config::default();
         // Opening a namespace takes more stack than the model's threads have by default.
@@ -39,11 +39,11 @@ pub(super) fn explore(runs: usize, scenario: impl Fn() + Send + Sync + Clone + '
 }
 
 /// What a device held when a sync of it began: of each block, where it lies and how its entries begin.
-pub(super) type Seen = Vec<(u64, Vec<u8>)>;
+pub(crate) type Seen = Vec<(u64, Vec<u8>)>;
 
 /// A disk that keeps what its blocks began with when a sync began, and lets others run during it.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     pub(super) disk: SimulatedDevice,
     pub(super) at_sync: Mutex<Seen>,
 }
@@ -122,7 +122,7 @@ unsafe impl Device for Watched {
 }
 
 /// Returns an empty namespace with this number of lanes, and the device under it.
-pub(super) fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
+pub(crate) fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
     let member = Member {
         namespace: "test".into(),
         index: 0,
@@ -150,17 +150,17 @@ pub(super) fn open_with(write_lanes: usize) -> (Namespace, Arc<Watched>) {
     (Namespace::open(options).unwrap().0, device)
 }
 
-pub(super) fn open() -> Namespace {
+pub(crate) fn open() -> Namespace {
     open_with(1).0
 }
 
 /// Records 0 and 2 share a partition.
-pub(super) fn digest(record: u8) -> Digest {
+pub(crate) fn digest(record: u8) -> Digest {
     Digest::new([record; Digest::LEN])
 }
 
 /// A version of a record: its number fills the payload.
-pub(super) fn version(payload: &[u8]) -> NewVersion<'_> {
+pub(crate) fn version(payload: &[u8]) -> NewVersion<'_> {
     NewVersion {
         generation: u16::from(payload[0]),
         void_time: 0,
@@ -171,7 +171,7 @@ pub(super) fn version(payload: &[u8]) -> NewVersion<'_> {
     }
 }
 
-pub(super) fn put(namespace: &Namespace, record: u8, number: u8) {
+pub(crate) fn put(namespace: &Namespace, record: u8, number: u8) {
     namespace
         .lock(&digest(record), None)
         .unwrap()
@@ -179,20 +179,20 @@ pub(super) fn put(namespace: &Namespace, record: u8, number: u8) {
         .unwrap();
 }
 
-pub(super) fn delete(namespace: &Namespace, record: u8, now_ms: u64) -> bool {
+pub(crate) fn delete(namespace: &Namespace, record: u8, now_ms: u64) -> bool {
     let lock = namespace.lock(&digest(record), None).unwrap();
     lock.delete(now_ms).unwrap().is_some()
 }
 
 /// Puts the version after the one that is there.
-pub(super) fn increment(namespace: &Namespace, record: u8) {
+pub(crate) fn increment(namespace: &Namespace, record: u8) {
     let lock = namespace.lock(&digest(record), None).unwrap();
     let old = lock.entry().unwrap().map_or(0, |entry| number_of(&entry));
     lock.put(&version(&[old + 1; SMALL])).unwrap();
 }
 
 /// The number of a version, which must be whole, be it looked at late.
-pub(super) fn number_of(entry: &EntryView<'_>) -> u8 {
+pub(crate) fn number_of(entry: &EntryView<'_>) -> u8 {
     let number = entry.payload()[0];
     for _ in 0..4 {
         assert!(
@@ -206,7 +206,7 @@ pub(super) fn number_of(entry: &EntryView<'_>) -> u8 {
     number
 }
 
-pub(super) fn read(namespace: &Namespace, record: u8) -> Option<u8> {
+pub(crate) fn read(namespace: &Namespace, record: u8) -> Option<u8> {
     namespace
         .get(&digest(record), |entry| {
             assert_eq!(entry.digest(), digest(record), "another record's bytes");
@@ -215,7 +215,7 @@ pub(super) fn read(namespace: &Namespace, record: u8) -> Option<u8> {
         .unwrap()
 }
 
-pub(super) fn spawn(
+pub(crate) fn spawn(
     namespace: &Namespace,
     run: impl FnOnce(&Namespace) + Send + 'static,
 ) -> thread::JoinHandle<()> {
@@ -224,7 +224,7 @@ pub(super) fn spawn(
 }
 
 /// The index, the counts of blocks, and the sets tell the same.
-pub(super) fn assert_consistent(namespace: &Namespace) {
+pub(crate) fn assert_consistent(namespace: &Namespace) {
     let core = &namespace.core;
     let slots: Vec<_> = (0..crate::PARTITIONS)
         .flat_map(|partition| core.slots_of(partition))

@@ -16,7 +16,7 @@ use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
 use crate::image::delta::{Splice, diff, edit, encode};
-use crate::image::{Content, HeldImage, Image, Images, Part};
+use crate::image::{Content, Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
 use crate::location::Location;
 use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
@@ -25,7 +25,7 @@ use crate::log::entry::{
     EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
 };
 use crate::log::space::Purpose;
-use crate::log::volume::{Entry, OwnedEntry};
+use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
@@ -68,13 +68,13 @@ pub enum Change<'a> {
 /// A record that nobody else can write. Dropping it unlocks the record and changes nothing.
 #[derive(Debug)]
 pub struct RecordLock<'n> {
-    core: &'n Core,
+    pub(crate) core: &'n Core,
     digest: Digest,
-    /// The record, if it is a copy of this lock's own, or an image. Before the guard, which keeps the image.
-    copy: OnceCell<OwnedEntry>,
-    guard: Guard,
+    /// The record, once it was looked at. Before the guard, which keeps it where it is.
+    entry: OnceCell<OwnedEntry>,
+    pub(crate) guard: Guard,
     /// What the index held when the lock was granted. Only defragmentation can move it meanwhile.
-    seen: Option<Slot>,
+    pub(crate) seen: Option<Slot>,
     held: bool,
     /// Whether the lock outlives a change that is published.
     keeps: bool,
@@ -108,25 +108,28 @@ impl<'n> RecordLock<'n> {
         if slot.tombstone {
             return Ok(None);
         }
-        let entry = match self.copy.get() {
-            Some(copy) => Some(copy.view()),
-            None => match self
-                .core
-                .checked_entry(slot.location, slot.unverified, &self.guard)?
-            {
-                Some(Entry::Lent(view)) => Some(view),
-                Some(Entry::Image(image)) => {
-                    // SAFETY: the lock's guard lives as long as the lock, and is dropped after the copy; where it is let
-                    // go in between, the copy is dropped first.
-                    let held = unsafe { HeldImage::new(image) };
-                    Some(self.copy.get_or_init(|| OwnedEntry::Held(held)).view())
-                }
-                Some(Entry::Owned(own)) => Some(self.copy.get_or_init(|| own).view()),
-                None => None,
+        let entry = match self.entry.get() {
+            Some(entry) => entry.view(),
+            None => match self.checked_entry(&slot)? {
+                Some(entry) => entry,
+                None => return Ok(None),
             },
         };
-        let entry = entry.map(|entry| self.core.current(entry)).transpose()?;
-        Ok(entry.filter(|entry| !self.core.hides(entry)))
+        let entry = self.core.current(entry)?;
+        Ok((!self.core.hides(&entry)).then_some(entry))
+    }
+
+    /// The entry of the slot that was seen, checked if nobody has done so yet, and kept from here on.
+    #[inline(never)]
+    fn checked_entry(&self, slot: &Slot) -> Result<Option<EntryView<'_>>> {
+        let core = self.core;
+        let checked = core.checked_entry(slot.location, slot.unverified, &self.guard)?;
+        Ok(checked.map(|entry| {
+            // SAFETY: the lock's guard lives as long as the lock, and is dropped after the entry; where it is let go in
+            // between, the entry is dropped first.
+            let own = unsafe { entry.kept() };
+            self.entry.get_or_init(|| own).view()
+        }))
     }
 
     /// Puts a new version in the record's place and unlocks it. Returns its number when it is as durable as the namespace
@@ -134,9 +137,11 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// Nothing was changed, except for [`Error::InDoubt`]: the version is in place, but its sync failed.
+    #[inline]
     pub fn put(mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         let core = self.core;
         let lsn = self.apply_put(version)?;
+        drop(self);
         core.settle(lsn)?;
         Ok(lsn)
     }
@@ -150,6 +155,7 @@ impl<'n> RecordLock<'n> {
     ///
     /// # Errors
     /// As for [`RecordLock::put`] and [`RecordLock::delete`]. Nothing was changed.
+    #[inline]
     pub fn apply(mut self, change: &Change<'_>) -> Result<Option<Lsn>> {
         self.apply_change(change)
     }
@@ -180,11 +186,16 @@ impl<'n> RecordLock<'n> {
     fn try_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Write)?;
-        if let Some(lsn) = self.put_delta(version)? {
+        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
+        if !is_small
+            && self.core.log.images().are_wanted()
+            && let Some(lsn) = self.put_delta(version)?
+        {
             return Ok(lsn);
         }
-        let appended = self.append(&Change::Put(*version), None)?;
-        self.publish(&Change::Put(*version), &appended);
+        let change = Change::Put(*version);
+        let appended = self.append(&change, None)?;
+        self.publish(&change, &appended);
         Ok(appended.lsn)
     }
 
@@ -196,6 +207,7 @@ impl<'n> RecordLock<'n> {
     pub fn delete(mut self, now_ms: u64) -> Result<Option<Lsn>> {
         let core = self.core;
         let lsn = self.apply_delete(now_ms)?;
+        drop(self);
         lsn.map_or(Ok(()), |lsn| core.settle(lsn))?;
         Ok(lsn)
     }
@@ -229,19 +241,23 @@ impl<'n> RecordLock<'n> {
     /// When the version before was made, deleted ones included, and its flags. A record never goes back in time: a
     /// truncation by time hides the older versions with the newest one.
     fn last_update(&self) -> (u64, u8) {
-        let entry = self
+        if let Some(OwnedEntry::Lent(_) | OwnedEntry::Copied(_)) = self.entry.get()
+            && let Some(entry) = self.entry.get().map(OwnedEntry::view)
+        {
+            return (entry.last_update_ms(), entry.flags());
+        }
+        let header = self
             .seen
             .and_then(|slot| self.core.believed_header(&slot, &self.guard));
-        entry.unwrap_or_default()
+        header.unwrap_or_default()
     }
 
     /// Appends without publishing.
     fn append(&self, change: &Change<'_>, group: Option<u64>) -> Result<Appended> {
         let number = group.unwrap_or_default().to_le_bytes();
-        let (mut flags, number): (u8, &[u8]) = if group.is_some() {
-            (FLAG_GROUPED, &number)
-        } else {
-            (0, &[])
+        let (mut flags, number): (u8, &[u8]) = match group {
+            Some(_) => (FLAG_GROUPED, &number),
+            None => (0, &[]),
         };
         let (least_ms, seen_flags) = self.last_update();
         let header = Header {
@@ -264,11 +280,7 @@ impl<'n> RecordLock<'n> {
             }
             Change::Put(version) => {
                 if version.set_id > self.core.sets.last_number() {
-                    return Err(Error::BadOption {
-                        option: "set_id",
-                        value: version.set_id.to_string(),
-                        rule: "0, or a number that create_set of this namespace has returned",
-                    });
+                    return Err(no_such_set(version.set_id));
                 }
                 let key = version.key.unwrap_or_default();
                 let length = Varint::new(key.len());
@@ -289,23 +301,21 @@ impl<'n> RecordLock<'n> {
                     set_id: version.set_id,
                     ..header
                 };
-                self.core.log.append(
-                    Purpose::Write,
-                    header,
-                    &[number, length, key, version.payload],
-                    None,
-                )
+                let parts = [number, length, key, version.payload];
+                let (_, without_group) = parts.split_at(1);
+                let parts = match group {
+                    Some(_) => &parts,
+                    None => without_group,
+                };
+                self.core.log.append(Purpose::Write, header, parts, None)
             }
         }
     }
 
     /// Puts a version by what it changes in the one before. None: it is to be written whole.
+    #[inline(never)]
     fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
         let core = self.core;
-        let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
-        if is_small || !core.log.images().are_wanted() {
-            return Ok(None);
-        }
         let Some(EditedRecord {
             delta,
             mut header,
@@ -319,7 +329,7 @@ impl<'n> RecordLock<'n> {
         header.lsn = appended.lsn;
         core.evict(&self.guard);
         // The image is edited where it is, if nobody else looks at it: this lock no longer does.
-        self.copy = OnceCell::new();
+        self.entry = OnceCell::new();
         let mut partition = core.index.lock(&self.digest);
         let hidden = core
             .sets
@@ -414,7 +424,7 @@ impl<'n> RecordLock<'n> {
         if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
             return None;
         }
-        let held = self.copy.get();
+        let held = self.entry.get();
         let newest = match (Images::number_of(seen.location), held) {
             (Some(_), Some(OwnedEntry::Held(image))) => {
                 let content = image.content();
@@ -542,6 +552,15 @@ impl<'n> RecordLock<'n> {
         if let Some(waiter) = next {
             waiter.notify();
         }
+    }
+}
+
+#[cold]
+fn no_such_set(set_id: u16) -> Error {
+    Error::BadOption {
+        option: "set_id",
+        value: set_id.to_string(),
+        rule: "0, or a number that create_set of this namespace has returned",
     }
 }
 

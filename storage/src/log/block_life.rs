@@ -52,7 +52,26 @@ impl Log {
     }
 
     /// Opens a block for the lane unless its open block has room for `bytes` more. Returns the block's volume.
+    #[inline]
     pub(super) fn open_block_for(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        bytes: u64,
+        purpose: Purpose,
+    ) -> Result<&Volume> {
+        if let Some(open) = &state.open
+            && open.fits(bytes)
+            && let Some(volume) = self.volumes.get(open.id.device)
+        {
+            return Ok(volume);
+        }
+        self.next_block_for(number, state, bytes, purpose)
+    }
+
+    /// Completes [`Log::open_block_for`] where there is no open block with room.
+    #[inline(never)]
+    fn next_block_for(
         &self,
         number: usize,
         state: &mut LaneState,

@@ -191,15 +191,20 @@ impl Syncer {
     }
 
     /// Refuses once a sync has failed.
+    #[inline]
     pub(crate) fn check(&self, namespace: &str) -> Result<()> {
-        if !self.failed.load(Ordering::Relaxed) {
-            return Ok(());
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(self.read_only(namespace));
         }
-        let reason = self.progress.lock().failure.clone().unwrap_or_default();
-        Err(Error::ReadOnly {
+        Ok(())
+    }
+
+    #[cold]
+    fn read_only(&self, namespace: &str) -> Error {
+        Error::ReadOnly {
             namespace: namespace.to_owned(),
-            reason,
-        })
+            reason: self.failure().unwrap_or_default(),
+        }
     }
 
     pub(crate) fn failure(&self) -> Option<String> {

@@ -345,6 +345,7 @@ impl<'a> EntryView<'a> {
     }
 
     /// Returns the digest of the record.
+    #[inline]
     #[must_use]
     pub fn digest(&self) -> Digest {
         digest_of(self.raw)
@@ -362,6 +363,7 @@ impl<'a> EntryView<'a> {
     }
 
     /// The generation, 1..=65535.
+    #[inline]
     #[must_use]
     pub fn generation(&self) -> u16 {
         (u64_at(self.raw, 8) >> LSN_BITS) as u16
@@ -372,24 +374,28 @@ impl<'a> EntryView<'a> {
     }
 
     /// When the record was last written, in milliseconds since 2010-01-01 UTC.
+    #[inline]
     #[must_use]
     pub fn last_update_ms(&self) -> u64 {
         u64_at(self.raw, 16) & LUT_MASK
     }
 
     /// When the record expires, in seconds since 2010-01-01 UTC; 0 = never.
+    #[inline]
     #[must_use]
     pub fn void_time(&self) -> u32 {
         u32_at(self.raw, 44)
     }
 
     /// The number of the record's set, 0 = none.
+    #[inline]
     #[must_use]
     pub fn set_id(&self) -> u16 {
         u16_at(self.raw, 52)
     }
 
     /// What the entry takes on the device, in bytes.
+    #[inline]
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         u64::from(self.span_units()) * UNIT_BYTES
@@ -441,6 +447,7 @@ impl<'a> EntryView<'a> {
         self.body.get(skip..).unwrap_or_default()
     }
 
+    #[inline]
     fn split(&self) -> (&'a [u8], &'a [u8]) {
         let rest = self.record_body();
         if self.flags() & FLAG_KEYED == 0 {

@@ -47,18 +47,25 @@ thread_local! {
 const KEPT_WORDS_MAX: usize = 8 << 10;
 
 impl Assembled {
-    /// Room for the header, then the body from its parts.
-    pub(crate) fn new(parts: &[&[u8]]) -> Self {
-        let body_bytes = parts.iter().map(|part| part.len()).sum();
+    /// Room for the header, then the body from its parts, which have so many bytes together.
+    #[inline]
+    pub(crate) fn new(parts: &[&[u8]], body_bytes: usize) -> Self {
+        debug_assert_eq!(body_bytes, parts.iter().map(|part| part.len()).sum());
         let mut words = ASSEMBLED.take();
         let units = Header::span_for(body_bytes) as usize;
-        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
-        words.clear();
         words.resize(units * (UNIT_BYTES as usize / 8), [0; 8]);
+        // What an earlier entry has left would be written as padding, and nobody's secret is: but zeros compress.
+        if let Some(padded) = words.last_chunk_mut() {
+            *padded = [[0; 8]; UNIT_BYTES as usize / 8];
+        }
         let (_, mut rest) = words.as_flattened_mut().split_at_mut(ENTRY_HEADER_BYTES);
         for part in parts {
             let (target, behind) = rest.split_at_mut(part.len());
-            target.copy_from_slice(part);
+            match (target, part) {
+                // The length of a key: not worth a call.
+                ([target], [byte]) => *target = *byte,
+                (target, part) => target.copy_from_slice(part),
+            }
             rest = behind;
         }
         Self { words, body_bytes }
@@ -131,35 +138,48 @@ impl OpenBlock {
         self.back_directory(volume, self.directory.bytes_when_ended())
     }
 
+    #[inline]
     fn back_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
         let to = to.min(BLOCK_BYTES);
-        if to > self.backed_to {
-            let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
-            let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
-            let wanted = wanted.next_multiple_of(PAGE_BYTES);
-            let from = self.backed_to;
-            let backed = match volume.device().reserve(offset + from, wanted - from) {
-                Ok(()) => wanted,
-                // The last pages of a disk: no more than is needed.
-                Err(DeviceError::Full { .. }) => {
-                    let least = to.next_multiple_of(PAGE_BYTES);
-                    volume.device().reserve(offset + from, least - from)?;
-                    least
-                }
-                Err(other) => return Err(other),
-            };
-            self.backed_to = backed;
+        if to <= self.backed_to {
+            return Ok(());
         }
+        self.extend_entries(volume, to)
+    }
+
+    #[cold]
+    fn extend_entries(&mut self, volume: &Volume, to: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
+        let step = (self.backed_to / 2).clamp(CHUNK_BYTES, CHUNK_BYTES_MAX);
+        let wanted = to.max(self.backed_to + step).min(BLOCK_BYTES);
+        let wanted = wanted.next_multiple_of(PAGE_BYTES);
+        let from = self.backed_to;
+        let backed = match volume.device().reserve(offset + from, wanted - from) {
+            Ok(()) => wanted,
+            // The last pages of a disk: no more than is needed.
+            Err(DeviceError::Full { .. }) => {
+                let least = to.next_multiple_of(PAGE_BYTES);
+                volume.device().reserve(offset + from, least - from)?;
+                least
+            }
+            Err(other) => return Err(other),
+        };
+        self.backed_to = backed;
         Ok(())
     }
 
+    #[inline]
     fn back_directory(&mut self, volume: &Volume, bytes: u64) -> Result<(), DeviceError> {
-        let offset = self.id.offset_bytes();
         let least = BLOCK_BYTES - bytes;
         if least >= self.backed_from {
             return Ok(());
         }
+        self.extend_directory(volume, least)
+    }
+
+    #[cold]
+    fn extend_directory(&mut self, volume: &Volume, least: u64) -> Result<(), DeviceError> {
+        let offset = self.id.offset_bytes();
         let has = BLOCK_BYTES - self.backed_from;
         let least = least / PAGE_BYTES * PAGE_BYTES;
         let wanted = least.min(BLOCK_BYTES.saturating_sub(2 * has) / PAGE_BYTES * PAGE_BYTES);
@@ -288,12 +308,9 @@ impl LockedLane<'_> {
         };
         open.back(self.volume, open.tail + bytes + slack)?;
         if is_staged {
-            if open.tail + bytes - open.start > self.state.buffer_bytes {
-                self.flush()?;
-                self.count_full_buffer();
-                self.restart()?;
-            } else if self.state.reserved_bytes < self.state.buffer_bytes {
-                self.restart()?;
+            let is_full = open.tail + bytes - open.start > self.state.buffer_bytes;
+            if is_full || self.state.reserved_bytes < self.state.buffer_bytes {
+                self.make_room(is_full)?;
             }
         } else if self.staging.is_some() {
             self.flush()?;
@@ -301,7 +318,8 @@ impl LockedLane<'_> {
         let Some(open) = self.state.open.as_mut() else {
             return Ok(None);
         };
-        let offset = open.id.offset_bytes() + open.tail;
+        let id = open.id;
+        let offset = id.offset_bytes() + open.tail;
         draw_lsn(header);
         header.span_units = (bytes / UNIT_BYTES) as u32;
         header.body_bytes = entry.body_bytes as u32;
@@ -309,7 +327,7 @@ impl LockedLane<'_> {
         if let Some(target) = entry.words.as_flattened_mut().first_chunk_mut() {
             *target = raw;
         }
-        let location = Location::new(open.id.device, offset);
+        let location = Location::new(id.device, offset);
         let line = Line::of(header, group);
         let at_units = unit_of(open.tail);
         match self.staging.filter(|_| is_staged) {
@@ -332,10 +350,27 @@ impl LockedLane<'_> {
                 }
             }
         }
+        // Counted before the lane is unlocked: a block that is closed next has its count.
+        let block = self.volume.block(id.index);
+        debug_assert!(block.is_some(), "{location:?} is in no block");
+        if let Some(block) = block {
+            block.add_live(header.span_units);
+        }
         let counters = &mut self.state.counters;
         counters.entries += 1;
-        counters.appended_units += bytes / UNIT_BYTES;
+        counters.appended_units += u64::from(header.span_units);
+        counters.requested_bytes += (ENTRY_HEADER_BYTES + entry.body_bytes) as u64;
         Ok(Some(location))
+    }
+
+    /// Puts disk space behind the buffer, and begins it anew if it is full.
+    #[cold]
+    fn make_room(&mut self, is_full: bool) -> Result<(), DeviceError> {
+        if is_full {
+            self.flush()?;
+            self.count_full_buffer();
+        }
+        self.restart()
     }
 
     fn count_full_buffer(&mut self) {

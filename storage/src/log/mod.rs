@@ -281,6 +281,7 @@ impl Log {
     }
 
     /// Refuses new versions while space is down to the reserve, and everything after a failed sync.
+    #[inline]
     pub(crate) fn check_writable(&self, purpose: Purpose) -> Result<()> {
         self.syncer.check(&self.namespace)?;
         if purpose == Purpose::Write && self.space.writes_are_stopped() {
@@ -313,35 +314,53 @@ impl Log {
                 limit,
             });
         }
-        let mut entry = Assembled::new(parts);
+        let mut entry = Assembled::new(parts, body_bytes);
         let (number, mut state) = self.lane(purpose)?;
-        let mut tries = 0;
-        let location = loop {
-            match self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group) {
-                Err(Error::Device(DeviceError::Full { .. }))
-                    if tries < BACKED_TRIES
-                        && purpose != Purpose::Write
-                        && self.space.has_backed() =>
-                {
-                    tries += 1;
-                    self.use_backed_block(number, &mut state, purpose)?;
-                }
-                Err(Error::Device(error)) => return Err(self.refused(purpose, error)),
-                appended => break appended?,
+        let appended =
+            self.append_to_lane(number, &mut state, purpose, &mut header, &mut entry, group);
+        let location = match appended {
+            Ok(location) => location,
+            Err(error) => {
+                let mut again = |state: &mut LaneState| {
+                    self.append_to_lane(number, state, purpose, &mut header, &mut entry, group)
+                };
+                self.append_backed(number, &mut state, purpose, error, &mut again)?
             }
         };
-        // Counted before the lane is unlocked: a block that is closed next has its count.
-        let block = self.block_of(location);
-        debug_assert!(block.is_some(), "{location:?} is in no block");
-        if let Some(block) = block {
-            block.add_live(header.span_units);
-        }
-        state.counters.requested_bytes += wanted;
         Ok(Appended {
             location,
             units: header.span_units,
             lsn: header.lsn,
         })
+    }
+
+    /// Appends again after an error, where that was a full disk and there are blocks that were kept backed.
+    #[cold]
+    fn append_backed(
+        &self,
+        number: usize,
+        state: &mut LaneState,
+        purpose: Purpose,
+        mut error: Error,
+        append: &mut dyn FnMut(&mut LaneState) -> Result<Location>,
+    ) -> Result<Location> {
+        let mut tries = 0;
+        loop {
+            match error {
+                Error::Device(DeviceError::Full { .. })
+                    if tries < BACKED_TRIES
+                        && purpose != Purpose::Write
+                        && self.space.has_backed() => {}
+                Error::Device(error) => return Err(self.refused(purpose, error)),
+                other => return Err(other),
+            }
+            tries += 1;
+            self.use_backed_block(number, state, purpose)?;
+            match append(state) {
+                Err(again) => error = again,
+                appended => return appended,
+            }
+        }
     }
 
     /// Has a lane go on in a block that was kept backed, since the disk has no room behind its open one.
@@ -361,7 +380,7 @@ impl Log {
     }
 
     /// Appends an entry to the open block of a lane, or to a new one if that is full.
-    #[inline(always)]
+    #[inline]
     fn append_to_lane(
         &self,
         number: usize,
@@ -420,20 +439,17 @@ impl Log {
         if purpose == Purpose::Defrag {
             return Ok((others.len(), own.state.lock()));
         }
-        let hint = LANE_HINT.get() % others.len();
-        for step in 0..others.len() {
-            let number = (hint + step) % others.len();
-            if let Some(lane) = others.get(number)
-                && let Some(state) = lane.state.try_lock()
-            {
-                if step > 0 {
-                    LANE_HINT.set(number);
-                }
-                return Ok((number, state));
-            }
-        }
+        let hint = LANE_HINT.get();
+        let hint = if hint < others.len() {
+            hint
+        } else {
+            hint % others.len()
+        };
         let lane = others.get(hint).ok_or_else(|| self.no_space())?;
-        Ok((hint, lane.state.lock()))
+        Ok(match lane.state.try_lock() {
+            Some(state) => (hint, state),
+            None => free_lane(others, hint).unwrap_or_else(|| (hint, lane.state.lock())),
+        })
     }
 
     pub(crate) fn block(&self, id: BlockId) -> Option<&BlockState> {
@@ -520,6 +536,7 @@ impl Log {
         (sum(writers), sum(defrag))
     }
 
+    #[cold]
     pub(crate) fn stop_writes(&self) -> Error {
         Error::StopWrites {
             namespace: self.namespace.clone(),
@@ -527,11 +544,26 @@ impl Log {
         }
     }
 
+    #[cold]
     fn no_space(&self) -> Error {
         Error::NoSpace {
             namespace: self.namespace.clone(),
         }
     }
+}
+
+/// A lane that nobody holds, sought from the one behind `hint` on, locked: the thread's from here on.
+#[cold]
+fn free_lane(
+    lanes: &[CachePadded<Lane>],
+    hint: usize,
+) -> Option<(usize, crate::sync::MutexGuard<'_, LaneState>)> {
+    (1..lanes.len()).find_map(|step| {
+        let number = (hint + step) % lanes.len();
+        let state = lanes.get(number)?.state.try_lock()?;
+        LANE_HINT.set(number);
+        Some((number, state))
+    })
 }
 
 /// The staging memory of these devices: that of the first.

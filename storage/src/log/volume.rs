@@ -66,6 +66,8 @@ pub(crate) enum Entry<'a> {
 /// An entry of the reader's own.
 #[derive(Debug)]
 pub(crate) enum OwnedEntry {
+    /// In the memory of a device, for whoever keeps a guard besides.
+    Lent(LentEntry),
     /// A copy from staging memory.
     Copied(CopiedEntry),
     /// Put together from a chain.
@@ -75,6 +77,20 @@ pub(crate) enum OwnedEntry {
 }
 
 impl Entry<'_> {
+    /// The entry, for whoever keeps the guard under which it was found.
+    ///
+    /// # Safety
+    /// The guard outlives what is returned.
+    pub(crate) unsafe fn kept(self) -> OwnedEntry {
+        match self {
+            // SAFETY: as above.
+            Self::Lent(view) => OwnedEntry::Lent(unsafe { LentEntry::new(view) }),
+            // SAFETY: as above.
+            Self::Image(image) => OwnedEntry::Held(unsafe { HeldImage::new(image) }),
+            Self::Owned(own) => own,
+        }
+    }
+
     #[inline]
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
@@ -86,12 +102,38 @@ impl Entry<'_> {
 }
 
 impl OwnedEntry {
+    #[inline]
     pub(crate) fn view(&self) -> EntryView<'_> {
         match self {
+            Self::Lent(entry) => entry.view(),
             Self::Copied(copy) => copy.view(),
             Self::Built(content) => content.view(),
             Self::Held(image) => image.content().view(),
         }
+    }
+}
+
+/// An entry in the memory of a device, kept beside the guard under which it was found.
+#[derive(Debug)]
+pub(crate) struct LentEntry {
+    raw: NonNull<RawHeader>,
+    body: NonNull<[u8]>,
+}
+
+impl LentEntry {
+    /// # Safety
+    /// The guard under which the entry was found outlives what is returned.
+    pub(crate) unsafe fn new(entry: EntryView<'_>) -> Self {
+        Self {
+            raw: NonNull::from(entry.raw()),
+            body: NonNull::from(entry.body()),
+        }
+    }
+
+    #[inline]
+    fn view(&self) -> EntryView<'_> {
+        // SAFETY: the guard keeps the entry where it is and as it is.
+        unsafe { EntryView::new(self.raw.as_ref(), self.body.as_ref()) }
     }
 }
 

@@ -142,8 +142,10 @@ impl Core {
             return false;
         };
         let slot = partition.get(at);
+        let removal = self.removals.begin();
         partition.remove(at);
         drop(partition);
+        drop(removal);
         self.retire(&slot, &guard);
         true
     }

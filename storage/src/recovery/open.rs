@@ -23,6 +23,7 @@ use crate::sets::Sets;
 use crate::stats::Traffic;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::transaction::removals::Removals;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -199,6 +200,8 @@ impl Core {
             groups: Mutex::new(groups),
             unknown_below_lsn,
             hot_keys,
+            removals: Removals::default(),
+            truncation_points: Removals::default(),
             counters: Counters::default(),
             metadata: Mutex::new(metadata),
             defrag: Mutex::default(),

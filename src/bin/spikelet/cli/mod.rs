@@ -11,6 +11,8 @@
 //! * `shards`: which collections are sharded, and their companions.
 //! * `sizing`: what records take, and which collections to shard.
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
+//! * `top`: which records are hot, as it happens (`monitor_client` asks a program for it).
+//! * `host`: the cluster that `--host` names (feature `cluster`).
 //! * `size`: sizes as people write them.
 //! * `page`: the page that `--html` asks for, and where it may go.
 //! * `print`: standard output, notes, progress. `interrupt`: Ctrl-C.
@@ -26,8 +28,11 @@ mod demo;
 mod edges;
 mod generate;
 mod graph;
+#[cfg(feature = "cluster")]
+mod host;
 mod interrupt;
 mod load;
+mod monitor_client;
 mod page;
 mod parallel;
 mod print;
@@ -39,6 +44,7 @@ mod size;
 mod sizing;
 mod stat;
 mod store_dir;
+mod top;
 mod verify;
 
 use std::path::PathBuf;
@@ -75,14 +81,29 @@ enum Command {
     /// Serve a store to Aerospike clients.
     #[cfg(feature = "server")]
     Serve(serve::ServeArguments),
+    /// Serve a store to Aerospike clients (not in this build: it needs `--features cli,server`).
+    #[cfg(not(feature = "server"))]
+    Serve(NotBuilt),
     /// Show which collections are sharded, or one of them record by record. Exit code 1: a shard is
     /// missing.
     Shards(shards::ShardsArguments),
     /// Say what records take, which sets are to be sharded, and how: of a store, a backup or JSON
     /// lines. Changes nothing. Exit code 1: a store has damaged records.
     Sizing(sizing::SizingArguments),
+    /// Show which records are hot and how collections are sharded, as it happens in a running program, or as a closed store
+    /// has kept it. Changes nothing.
+    Top(top::TopArguments),
     /// Check every block and every entry of a store that no process has open. Changes nothing.
     Verify(StoreArguments),
+}
+
+/// What a command takes that is not in this build: anything.
+#[cfg(not(feature = "server"))]
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+struct NotBuilt {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<std::ffi::OsString>,
 }
 
 /// What `stat` and `verify` take.
@@ -143,8 +164,14 @@ pub(crate) fn run() -> ExitCode {
         Command::Stat(arguments) => stat::run(&arguments),
         #[cfg(feature = "server")]
         Command::Serve(arguments) => serve::run(&arguments),
+        #[cfg(not(feature = "server"))]
+        Command::Serve(_) => Err(Failure::Input(
+            "this program was built without `serve`: build it with `--features cli,server`"
+                .to_owned(),
+        )),
         Command::Sizing(arguments) => sizing::run(&arguments),
         Command::Shards(arguments) => shards::run(&arguments),
+        Command::Top(arguments) => top::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
     };
     done.map_or_else(

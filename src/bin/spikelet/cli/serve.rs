@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use clap::Args;
+use spikelet::monitor::Monitor;
 use spikelet::server::{Server, ServerConfig};
 use spikelet::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 
@@ -41,6 +42,17 @@ pub(crate) struct ServeArguments {
     /// Serve metrics in Prometheus' form over HTTP on this address.
     #[arg(long)]
     metrics: Option<String>,
+    /// Serve hot records, shards and metrics over HTTP on this address, for a browser and for `spikelet top --host`. Port 0
+    /// takes a free one; the address is logged.
+    #[arg(long, value_name = "HOST:PORT")]
+    monitor: Option<String>,
+    /// Rehearse contention: keep the record of every write for so many milliseconds before it is executed, so that clients that
+    /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    hold_ms: Option<u64>,
+    /// Keep the records of this set only.
+    #[arg(long, value_name = "SET", requires = "hold_ms")]
+    hot_set: Option<String>,
     /// The most connections at once. [default: 15000]
     #[arg(long)]
     max_connections: Option<usize>,
@@ -100,6 +112,19 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     if let Some(seconds) = arguments.idle_seconds {
         server = server.idle_timeout((seconds > 0).then(|| Duration::from_secs(seconds)));
     }
+    if let Some(time) = arguments.hold_ms.map(Duration::from_millis) {
+        server = server.hold_writes(time, arguments.hot_set.as_deref());
+        let set = arguments.hot_set.as_deref().unwrap_or("every set");
+        tracing::info!(?time, set, "a rehearsal: writes keep their records");
+    }
+    let monitor = arguments.monitor.as_ref().map(|addr| {
+        let monitor = Monitor::builder(&store).listen(addr)?;
+        monitor.start()
+    });
+    let monitor = monitor.transpose()?;
+    if let Some(monitor) = &monitor {
+        tracing::info!(addr = %monitor.addr(), "monitor");
+    }
     let handle = server.start()?;
     if let Some(addr) = handle.metrics_addr() {
         tracing::info!(%addr, "metrics");
@@ -108,6 +133,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     // An error is no more senders, which is a signal, too.
     let _ = ends.recv();
     tracing::info!("stopping");
+    drop(monitor);
     handle.stop();
     store.close()?;
     Ok(Outcome::Sound)

@@ -1,9 +1,13 @@
 //! `spikelet shards`: the sharded collections of a store, or one of them record by record.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+#[cfg(feature = "cluster")]
+use spikelet::RecordStore;
+#[cfg(feature = "cluster")]
+use spikelet::shard::sharded_records;
 use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
 use spikelet::{Key, Store};
 
@@ -14,8 +18,10 @@ use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 /// What `shards` takes.
 #[derive(Debug, Args)]
 pub(crate) struct ShardsArguments {
-    /// The directory of the store.
-    dir: PathBuf,
+    /// The directory of the store; left out with --host.
+    #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
+    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
+    dir: Option<PathBuf>,
     /// Show the collections of this key, record by record [default: all collections, a line each].
     key: Option<String>,
     /// Look into this namespace only.
@@ -27,6 +33,9 @@ pub(crate) struct ShardsArguments {
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    cluster: super::host::HostArguments,
 }
 
 /// The object that `--json` prints.
@@ -149,58 +158,128 @@ impl Collection {
     }
 }
 
+/// The collections that are asked for, and where they are.
+struct Search<'a> {
+    namespace: Option<&'a str>,
+    set: Option<&'a str>,
+    key: Option<&'a str>,
+    source: String,
+    collections: Vec<Collection>,
+}
+
+impl Search<'_> {
+    /// Adds the collections of a set.
+    fn add(&mut self, namespace: &str, set: &str, found: &[ShardedCollection]) {
+        let place = format!("{namespace}/{set}/");
+        let is_asked_for = |found: &&ShardedCollection| {
+            self.key.is_none_or(|asked| {
+                // As they are listed, or the key alone.
+                let key = asked.strip_prefix(&place).unwrap_or(asked);
+                is_called(&found.key, key) || is_called(&found.key, asked)
+            })
+        };
+        let found = found.iter().filter(is_asked_for);
+        let found: Vec<Collection> = found
+            .map(|found| Collection::new(namespace, set, found))
+            .collect();
+        self.collections.extend(found);
+    }
+
+    /// Looks into a store on disk.
+    fn store(&mut self, dir: &Path) -> Result<(), Failure> {
+        let store = Store::builder().path(dir).read_only(true).open()?;
+        let wanted = |given: Option<&str>, name: &str| given.is_none_or(|it| it == name);
+        for namespace in store.namespaces() {
+            if !wanted(self.namespace, namespace.name()) {
+                continue;
+            }
+            for set in namespace.sets() {
+                if wanted(self.set, &set.name) {
+                    let found = sharded_collections(&namespace.set(&set.name)?)?;
+                    self.add(namespace.name(), &set.name, &found);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks into a cluster. Only roots and companions are read.
+    #[cfg(feature = "cluster")]
+    fn cluster(&mut self, cluster: &spikelet::cluster::Cluster) -> Result<(), Failure> {
+        let sets = match self.set {
+            Some(set) => vec![set.to_owned()],
+            None => cluster.set_names()?,
+        };
+        for set in sets {
+            let records = cluster.records(&set)?.filtered(sharded_records())?;
+            let found = sharded_collections(&records)?;
+            self.add(cluster.namespace(), &set, &found);
+        }
+        Ok(())
+    }
+}
+
+/// Searches where the arguments say.
+fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
+    let mut search = Search {
+        namespace: arguments.namespace.as_deref(),
+        set: arguments.set.as_deref(),
+        key: arguments.key.as_deref(),
+        source: String::new(),
+        collections: Vec::new(),
+    };
+    #[cfg(feature = "cluster")]
+    if let Some(host) = arguments.cluster.host() {
+        // The first argument is a key then.
+        search.key = match (&arguments.dir, search.key) {
+            (None, key) => key,
+            (Some(key), None) => key.to_str(),
+            (Some(dir), Some(_)) => {
+                return Err(Failure::Input(format!(
+                    "{} and --host: give one of them",
+                    dir.display()
+                )));
+            }
+        };
+        let cluster = arguments.cluster.connect(host, search.namespace)?;
+        search.source = format!("--host {host}");
+        search.cluster(&cluster)?;
+        return Ok(search);
+    }
+    let dir = arguments.dir.as_deref().unwrap_or(Path::new(""));
+    search.source = dir.display().to_string();
+    search.store(dir)?;
+    Ok(search)
+}
+
 /// Shows the sharded collections.
 ///
 /// # Errors
 /// A directory without a store, names and keys that are not in it.
 pub(crate) fn run(arguments: &ShardsArguments) -> Result<Outcome, Failure> {
-    let store = Store::builder()
-        .path(&arguments.dir)
-        .read_only(true)
-        .open()?;
-    let wanted = |given: &Option<String>, name: &str| given.as_deref().is_none_or(|it| it == name);
-    let mut collections = Vec::new();
-    for namespace in store.namespaces() {
-        if !wanted(&arguments.namespace, namespace.name()) {
-            continue;
-        }
-        for set in namespace.sets() {
-            if !wanted(&arguments.set, &set.name) {
-                continue;
-            }
-            let found = sharded_collections(&namespace.set(&set.name)?)?;
-            collections.extend(
-                found
-                    .iter()
-                    .filter(|found| {
-                        let asked = arguments.key.as_deref();
-                        let place = format!("{}/{}/", namespace.name(), set.name);
-                        asked.is_none_or(|asked| {
-                            // As they are listed, or the key alone.
-                            let key = asked.strip_prefix(&place).unwrap_or(asked);
-                            is_called(&found.key, key) || is_called(&found.key, asked)
-                        })
-                    })
-                    .map(|found| Collection::new(namespace.name(), &set.name, found)),
-            );
-        }
-    }
-    if let Some(asked) = &arguments.key
+    let Search {
+        key,
+        source,
+        collections,
+        ..
+    } = search(arguments)?;
+    if let Some(asked) = key
         && collections.is_empty()
     {
         return Err(Failure::Input(format!(
-            "no sharded collection has the key {asked:?}: `spikelet shards {}` lists those that there are",
-            arguments.dir.display()
+            "no sharded collection has the key {asked:?}: `spikelet shards {source}` lists those that there are"
         )));
     }
     let is_whole = collections
         .iter()
         .all(|collection| collection.missing.is_empty());
-    let path = arguments.dir.display().to_string();
-    let found = Found { path, collections };
+    let found = Found {
+        path: source,
+        collections,
+    };
     emit_found(arguments.json, &found, || {
         let report = Report::new(format!("Sharded collections of {}", found.path));
-        if arguments.key.is_some() {
+        if key.is_some() {
             let sections = found.collections.iter().map(Collection::section);
             sections.fold(report, Report::section)
         } else {

@@ -1,9 +1,13 @@
 //! `spikelet sizing`: what records take, which sets are to be sharded, and how.
 
 use std::path::{Path, PathBuf};
+#[cfg(feature = "cluster")]
+use std::sync::atomic::Ordering;
 
 use clap::{Args, Subcommand};
 
+#[cfg(feature = "cluster")]
+use super::interrupt::on_interrupt;
 use super::page::{check_place, write_page};
 use super::print::{Unit, emit, progress};
 use super::{Failure, Outcome};
@@ -11,6 +15,8 @@ use crate::report::to_json;
 use crate::sizing::{
     Options, PlanNumbers, SCHEMA_VERSION, Sample, Sizing, SizingError, plan, size,
 };
+#[cfg(feature = "cluster")]
+use crate::sizing::{Reading, size_cluster};
 
 /// More would make a page, and a terminal, of nothing else.
 const TOP_MAX: i64 = 1000;
@@ -23,7 +29,8 @@ pub(crate) struct SizingArguments {
     plan: Option<SizingCommand>,
     /// The directory of a store, an .asb backup (or a directory of them), or JSON lines; files may be
     /// packed by gzip or zstd, and - is standard input.
-    #[arg(required = true)]
+    #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
+    #[cfg_attr(not(feature = "cluster"), arg(required = true))]
     source: Option<PathBuf>,
     /// Writes a second to the hottest record of all; or to that of a set, as SET=W, which may be
     /// given several times.
@@ -53,7 +60,31 @@ pub(crate) struct SizingArguments {
     /// Print a line of comma-separated values for each set instead of text.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
+    #[cfg(feature = "cluster")]
+    #[command(flatten)]
+    cluster: ClusterArguments,
 }
+
+/// What `sizing --host` takes.
+#[cfg(feature = "cluster")]
+#[derive(Debug, Args)]
+struct ClusterArguments {
+    #[command(flatten)]
+    host: super::host::HostArguments,
+    /// The namespace; needed if the cluster has several.
+    #[arg(long, value_name = "NAME", requires = "host")]
+    namespace: Option<String>,
+    /// Read all partitions of the cluster, not only until there are as many records as --sample says [default: 10000].
+    #[arg(long, requires = "host", conflicts_with = "sample")]
+    all: bool,
+    /// So many records a second each server reads at most; 0: as fast as it can.
+    #[arg(long, value_name = "N", requires = "host", default_value_t = 5_000)]
+    records_per_second: u32,
+}
+
+/// Records of each set of a cluster that are read unless more is said.
+#[cfg(feature = "cluster")]
+const CLUSTER_SAMPLE: u32 = 10_000;
 
 #[derive(Debug, Subcommand)]
 enum SizingCommand {
@@ -95,6 +126,10 @@ impl From<SizingError> for Failure {
 /// # Errors
 /// What is there cannot be read or understood, or the page cannot be written.
 pub(crate) fn run(arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    #[cfg(feature = "cluster")]
+    if let Some(host) = arguments.cluster.host.host() {
+        return run_cluster(host, arguments);
+    }
     match (&arguments.plan, &arguments.source) {
         (Some(SizingCommand::Plan(numbers)), _) => run_plan(numbers),
         (None, Some(source)) => run_sizing(source, arguments),
@@ -119,7 +154,8 @@ fn run_plan(numbers: &PlanArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Sound)
 }
 
-fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+/// The options, from the arguments.
+fn options(arguments: &SizingArguments) -> Result<Options, Failure> {
     let rates = &arguments.writes_per_s;
     let of_all: Vec<f64> = rates
         .iter()
@@ -130,7 +166,7 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
             "--writes-per-s {first} and {second}: one record is the hottest of all; name sets, as SET=W"
         )));
     }
-    let options = Options {
+    Ok(Options {
         writes_per_s: of_all.first().copied(),
         writes_per_s_of: rates
             .iter()
@@ -143,7 +179,11 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
             seed: arguments.seed,
         }),
         set: arguments.set.clone(),
-    };
+    })
+}
+
+fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    let options = options(arguments)?;
     if let Some(page) = &arguments.html {
         check_place(page, &[source])?;
     }
@@ -163,19 +203,70 @@ fn run_sizing(source: &Path, arguments: &SizingArguments) -> Result<Outcome, Fai
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-    let report = sizing.to_report();
-    if let Some(file) = &arguments.html {
-        write_page(file, &[source], &report)?;
-    }
-    if arguments.json {
-        emit(&json("sizing", &sizing)?)?;
-    } else if arguments.csv {
-        emit(&sizing.to_csv())?;
-    } else {
-        emit(&report.to_text())?;
-    }
+    present(&sizing, arguments, &[source])?;
     Ok(if sizing.damaged > 0 {
         Outcome::Damaged
+    } else {
+        Outcome::Sound
+    })
+}
+
+/// Prints the sizing, and writes its page.
+fn present(sizing: &Sizing, arguments: &SizingArguments, sources: &[&Path]) -> Result<(), Failure> {
+    let report = sizing.to_report();
+    if let Some(file) = &arguments.html {
+        write_page(file, sources, &report)?;
+    }
+    if arguments.json {
+        emit(&json("sizing", sizing)?)
+    } else if arguments.csv {
+        emit(&sizing.to_csv())
+    } else {
+        emit(&report.to_text())
+    }
+}
+
+/// Sizes a cluster.
+#[cfg(feature = "cluster")]
+fn run_cluster(host: &str, arguments: &SizingArguments) -> Result<Outcome, Failure> {
+    if let Some(source) = &arguments.source {
+        let source = source.display();
+        return Err(Failure::Input(format!(
+            "{source} and --host: give one of them"
+        )));
+    }
+    let mut options = options(arguments)?;
+    let sample = arguments.sample.unwrap_or(CLUSTER_SAMPLE);
+    if !arguments.cluster.all {
+        options.sample.get_or_insert(Sample {
+            records: sample as usize,
+            seed: arguments.seed,
+        });
+    }
+    if let Some(page) = &arguments.html {
+        check_place(page, &[])?;
+    }
+    let stop = on_interrupt("what was read is reported")?;
+    let namespace = arguments.cluster.namespace.as_deref();
+    let cluster = arguments.cluster.host.connect(host, namespace)?;
+    let rate = arguments.cluster.records_per_second;
+    let reading = Reading {
+        records: (!arguments.cluster.all).then_some(sample.into()),
+        seed: arguments.seed,
+        records_per_second: (rate > 0).then_some(rate),
+        stop: &stop,
+    };
+    let mut bar = None;
+    let sizing = size_cluster(&cluster, &options, &reading, &mut |done, total| {
+        bar.get_or_insert_with(|| progress("sizing", total, Unit::Number))
+            .set_position(done);
+    })?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    present(&sizing, arguments, &[])?;
+    Ok(if stop.load(Ordering::Relaxed) {
+        Outcome::Interrupted
     } else {
         Outcome::Sound
     })

@@ -142,6 +142,18 @@ impl RecordMeasure {
         })
     }
 
+    /// Measures a record by what the servers of a cluster say of it: its size, and of its lists and maps the number of elements
+    /// and what some of these take.
+    #[cfg(feature = "cluster")]
+    pub(super) fn told(record: &spikelet::cluster::MeasuredRecord) -> Self {
+        let bins = record.collections.iter().map(BinMeasure::told).collect();
+        let mut measured = Self::new(record.key.as_ref(), 0, bins).with_metadata(&record.metadata);
+        measured.digest = Some(record.digest.to_string());
+        measured.bytes = record.bytes;
+        measured.stored_bytes = record.bytes.next_multiple_of(PADDING_BYTES);
+        measured
+    }
+
     /// Builds a record of its key and the size of its body.
     fn new(key: Option<&Key<'_>>, body: u64, bins: Vec<BinMeasure>) -> Self {
         let mut record = Self {
@@ -267,6 +279,28 @@ impl BinMeasure {
                 bytes: bin_bytes(name, stored.len()),
                 collection: CollectionMeasure::of(value),
             })
+    }
+
+    /// Estimates a collection by some of its elements.
+    #[cfg(feature = "cluster")]
+    fn told(collection: &spikelet::cluster::MeasuredCollection) -> Self {
+        let some = Value::from(collection.elements.clone());
+        let sampled = RecordMeasure::given(None, [(STAND_IN.to_owned(), some)]).unwrap_or_default();
+        let sampled = sampled.bins.iter().find_map(|bin| bin.collection.as_ref());
+        let sampled = sampled.map_or(0, |sampled| sampled.bytes);
+        let bytes = collection.count * sampled / (collection.elements.len() as u64).max(1);
+        Self {
+            name: collection.bin.clone(),
+            kind: BinKind(if collection.is_map { "map" } else { "list" }),
+            bytes,
+            collection: Some(CollectionMeasure {
+                count: collection.count,
+                bytes,
+                indexed: false,
+                odd_keys: 0,
+                obstacle: None,
+            }),
+        }
     }
 
     /// Returns whether the bin says what a companion is, and holds no part of the collection.

@@ -36,6 +36,8 @@ pub(crate) use model::{Band, SetSizing};
 pub(crate) use plan::{PlanNumbers, plan};
 #[cfg(test)]
 pub(crate) use remedy::Remedy;
+#[cfg(feature = "cluster")]
+pub(crate) use source::{Reading, size_cluster};
 pub(crate) use source::{SizingError, size};
 
 /// The version of the JSON that [`Sizing`] and [`plan::Plan`] make; see [`crate::report::to_json`].

@@ -7,24 +7,97 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::image::Images;
 use crate::index::{PartitionGuard, Slot};
-use crate::lock::Acquire;
+use crate::location::Location;
+use crate::lock::{Acquire, Waiter};
 use crate::log::entry::Kind;
+use crate::log::volume::OwnedEntry;
 use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
+/// What the index had for a digest before the lock was asked for: its memory is fetched where nobody waits for it, and it
+/// need not be looked at again under the lock.
+struct LikelyEntry {
+    location: Location,
+    entry: OwnedEntry,
+}
+
+impl LikelyEntry {
+    /// Looks once. `None`: it is not there, or takes a closer look: a record with an image or a chain, or one that nobody
+    /// has checked yet.
+    ///
+    /// # Safety
+    /// The guard outlives what is returned.
+    #[inline]
+    unsafe fn find(core: &Core, digest: &Digest, guard: &Guard) -> Option<Self> {
+        let candidate = core.index.first_candidate(digest, guard)?;
+        if candidate.unverified || Images::number_of(candidate.location).is_some() {
+            return None;
+        }
+        let entry = core.log.entry(candidate.location, guard)?;
+        let view = entry.view();
+        if !view.has_digest(digest) || view.kind_is(Kind::Delta) {
+            return None;
+        }
+        Some(Self {
+            location: candidate.location,
+            // SAFETY: as above.
+            entry: unsafe { entry.kept() },
+        })
+    }
+
+    /// Its slot, if the index still has it there.
+    #[inline]
+    fn slot_in(&self, partition: &PartitionGuard<'_>, digest: &Digest) -> Option<Slot> {
+        let is_it = |slot: &Slot| slot.location == self.location && !slot.unverified;
+        let at = partition.find(digest.tag(), is_it)?;
+        Some(partition.get(at))
+    }
+}
+
 impl<'n> RecordLock<'n> {
+    #[inline]
     pub(crate) fn acquire(
         core: &'n Core,
         digest: &Digest,
         timeout: Option<Duration>,
     ) -> Result<Self> {
-        let limit = core.options.max_waiters;
-        let mut guard = epoch::pin();
-        core.prefetch_entry(digest, &guard);
+        // A deadline beyond the clock's range is none.
+        Self::acquire_waiting(core, digest, |waiter| {
+            waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+        })
+    }
+
+    /// Locks a record; `wait` waits in the queue and returns whether the lock was handed over.
+    #[inline]
+    pub(crate) fn acquire_waiting(
+        core: &'n Core,
+        digest: &Digest,
+        wait: impl FnOnce(&Waiter) -> bool,
+    ) -> Result<Self> {
+        let guard = epoch::pin();
+        // SAFETY: the lock has the guard, which it drops after the entry; where it waits first, the entry is dropped.
+        let likely = unsafe { LikelyEntry::find(core, digest, &guard) };
         let mut partition = core.index.lock(digest);
         // Under the lock that a close goes through: whoever gets past this is waited for.
         core.check_open()?;
+        if partition.held().try_acquire(digest) {
+            return Ok(Self::granted(core, digest, guard, partition, likely));
+        }
+        drop(likely);
+        Self::acquire_held(core, digest, wait, guard, partition)
+    }
+
+    /// Waits for a record that somebody else has locked.
+    #[cold]
+    fn acquire_held(
+        core: &'n Core,
+        digest: &Digest,
+        wait: impl FnOnce(&Waiter) -> bool,
+        mut guard: Guard,
+        mut partition: PartitionGuard<'n>,
+    ) -> Result<Self> {
+        let limit = core.options.max_waiters;
         let mut queued_behind = 0;
         match partition.held().acquire(digest, limit) {
             Acquire::Granted => {}
@@ -41,9 +114,7 @@ impl<'n> RecordLock<'n> {
                 queued_behind = waiter.queued_behind();
                 Counters::add(&core.counters.waits, 1);
                 core.note_contention(digest, false);
-                // A deadline beyond the clock's range is none.
-                let granted =
-                    waiter.wait(timeout.and_then(|timeout| Instant::now().checked_add(timeout)));
+                let granted = wait(&waiter);
                 guard = epoch::pin();
                 partition = core.index.lock(digest);
                 if !granted && partition.held().give_up(digest, &waiter) {
@@ -52,10 +123,9 @@ impl<'n> RecordLock<'n> {
                 }
             }
         }
-        let mut lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, partition, None);
         lock.queued_behind = queued_behind;
-        drop(partition);
-        Ok(lock.with_image())
+        Ok(lock)
     }
 
     /// For background passes: locks the record only if nobody holds it and the namespace is open.
@@ -66,19 +136,26 @@ impl<'n> RecordLock<'n> {
         if !granted {
             return None;
         }
-        let lock = Self::granted(core, digest, guard, &partition);
-        drop(partition);
-        Some(lock.with_image())
+        Some(Self::granted(core, digest, guard, partition, None))
     }
 
     /// A record with a chain and no image gets one. What goes wrong shows when the record is read.
-    fn with_image(mut self) -> Self {
+    #[inline]
+    fn ensure_image(&mut self) {
+        if self.core.any_deltas.load(Ordering::Relaxed) {
+            self.make_image();
+        }
+    }
+
+    #[inline(never)]
+    fn make_image(&mut self) {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
-            return self;
+            return;
         };
-        if !core.any_deltas.load(Ordering::Relaxed) || Images::number_of(seen.location).is_some() {
-            return self;
+        // What was looked at already is no delta.
+        if self.entry.get().is_some() || Images::number_of(seen.location).is_some() {
+            return;
         }
         let is_delta = core
             .log
@@ -94,7 +171,6 @@ impl<'n> RecordLock<'n> {
                 self.seen = self.slot_in(&partition);
             }
         }
-        self
     }
 
     /// For defragmentation: as [`RecordLock::try_acquire`], and a record whose owner waits for space is lent, not locked.
@@ -107,10 +183,9 @@ impl<'n> RecordLock<'n> {
         if core.check_open().is_err() || !partition.held().is_resting(digest) {
             return None;
         }
-        let mut lock = Self::granted(core, digest, guard, &partition);
+        let mut lock = Self::granted(core, digest, guard, partition, None);
         lock.held = false;
-        drop(partition);
-        Some(lock.with_image())
+        Some(lock)
     }
 
     /// Looks up what the index holds of the record now: the same version, perhaps at another location. From here on nobody
@@ -122,34 +197,47 @@ impl<'n> RecordLock<'n> {
         self.seen = self.slot_in(&partition);
     }
 
+    #[inline(never)]
     fn slot_in(&self, partition: &PartitionGuard<'_>) -> Option<Slot> {
         let is_of = |slot: &Slot| self.core.is_of(slot, &self.digest, &self.guard);
         let at = partition.find(self.digest.tag(), is_of);
         at.map(|at| partition.get(at))
     }
 
+    /// The lock, once it is the caller's. Unlocks the partition.
+    #[inline]
     fn granted(
         core: &'n Core,
         digest: &Digest,
         guard: Guard,
-        partition: &PartitionGuard<'_>,
+        partition: PartitionGuard<'_>,
+        likely: Option<LikelyEntry>,
     ) -> Self {
-        let seen = partition
-            .find(digest.tag(), |slot| core.is_of(slot, digest, &guard))
-            .map(|at| partition.get(at));
-        if let Some(slot) = &seen {
-            core.log.prefetch(slot.location, slot.size_units, &guard);
-        }
-        Self {
+        let mut lock = Self {
             core,
             digest: *digest,
             guard,
-            seen,
+            seen: None,
             held: true,
             keeps: false,
             queued_behind: 0,
-            copy: OnceCell::new(),
+            entry: OnceCell::new(),
             had_image: true,
+        };
+        if let Some(likely) = likely
+            && let Some(slot) = likely.slot_in(&partition, digest)
+        {
+            lock.seen = Some(slot);
+            lock.entry = OnceCell::from(likely.entry);
+        } else {
+            lock.seen = lock.slot_in(&partition);
         }
+        drop(partition);
+        if let Some(slot) = &lock.seen {
+            core.log
+                .prefetch(slot.location, slot.size_units, &lock.guard);
+            lock.ensure_image();
+        }
+        lock
     }
 }

@@ -9,6 +9,8 @@ use crate::log::entry::{Header, Kind, Lsn, blank_header};
 use crate::log::group::commit_body;
 use crate::log::space::Purpose;
 use crate::sync::atomic::Ordering;
+use crate::sync::hint;
+use crate::transaction::rules::{Rule, keeps};
 
 /// A group in the log that is not published yet.
 struct AppendedGroup {
@@ -81,17 +83,16 @@ impl Core {
             Purpose::Delete
         };
         self.log.check_writable(purpose)?;
-        let number = self.log.draw_number();
-        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
-        for (lock, change) in changes {
-            match lock.append(change, Some(number)) {
-                Ok(entry) => members.push(entry),
-                Err(error) => {
-                    members.iter().for_each(|entry| self.log.abandon(entry));
-                    return Err(error);
-                }
+        let (number, members) = loop {
+            let points = self.await_truncation_points();
+            let number = self.log.draw_number();
+            let members = self.append_members(changes, number)?;
+            if self.truncation_points.begun() == points || !keeps(Rule::TruncationsBetweenGroups) {
+                break (number, members);
             }
-        }
+            // A truncation would take some of the members and leave others. Without a commit entry none counts.
+            members.iter().for_each(|entry| self.log.abandon(entry));
+        };
         let header = Header {
             kind: Kind::Commit,
             ..blank_header()
@@ -108,5 +109,34 @@ impl Core {
                 Err(error)
             }
         }
+    }
+
+    /// Returns how many points of truncations have been drawn, once none is being drawn.
+    fn await_truncation_points(&self) -> u64 {
+        loop {
+            if let Some(points) = self.truncation_points.settled() {
+                return points;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    /// Appends the members of a group. An error leaves nothing that counts.
+    fn append_members(
+        &self,
+        changes: &[(RecordLock<'_>, Change<'_>)],
+        number: u64,
+    ) -> Result<Vec<Appended>> {
+        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
+        for (lock, change) in changes {
+            match lock.append(change, Some(number)) {
+                Ok(entry) => members.push(entry),
+                Err(error) => {
+                    members.iter().for_each(|entry| self.log.abandon(entry));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(members)
     }
 }

@@ -39,26 +39,32 @@ impl Patience {
 
 impl RecordLock<'_> {
     pub(super) fn apply_put(&mut self, version: &NewVersion<'_>) -> Result<Lsn> {
+        match self.try_put(version) {
+            Err(full @ Error::StopWrites { .. }) => self.put_with_patience(version, full),
+            result => result,
+        }
+    }
+
+    /// Puts a version as soon as there is space. `full`: what the first attempt met.
+    #[cold]
+    fn put_with_patience(&mut self, version: &NewVersion<'_>, mut full: Error) -> Result<Lsn> {
         let core = self.core;
         let mut patience = Patience::default();
-        loop {
+        while patience.wait(core, &mut [&mut *self]) {
             match self.try_put(version) {
                 // Another writer may take the space that this one has waited for.
-                Err(full @ Error::StopWrites { .. }) => {
-                    if !patience.wait(core, &mut [self]) {
-                        return Err(full);
-                    }
-                }
+                Err(again @ Error::StopWrites { .. }) => full = again,
                 result => return result,
             }
         }
+        Err(full)
     }
 }
 
 /// Runs `pause` with the records still locked, but nothing looked at: others may move them meanwhile.
 pub(crate) fn rest(core: &Core, locks: &mut [&mut RecordLock<'_>], pause: impl FnOnce()) {
     for lock in locks.iter_mut() {
-        lock.copy = OnceCell::new();
+        lock.entry = OnceCell::new();
         core.index.lock(&lock.digest).held().rest(&lock.digest);
     }
     let mut guards: Vec<&mut Guard> = locks.iter_mut().map(|lock| &mut lock.guard).collect();

@@ -1,6 +1,8 @@
 //! Where records come from: a store, JSON lines, a backup.
 
 mod backup;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod input;
 mod json_lines;
 mod store;
@@ -11,10 +13,12 @@ use std::path::{Path, PathBuf};
 use spikelet::backup::ReadError;
 use spikelet::{Error, Store};
 
+#[cfg(feature = "cluster")]
+pub(crate) use self::cluster::Reading;
 use self::input::{Input, STDIN};
 use super::plan::{RateError, checked_rate};
 use super::set_stats::StatsBySet;
-use super::summarize::summarize;
+use super::summarize::{Origin, summarize};
 use super::{Options, Sizing};
 
 /// Receives the progress: what is done, and what there is in all (records of a store, bytes of
@@ -96,10 +100,7 @@ pub(crate) fn size(
     options: &Options,
     progress: &mut Progress<'_>,
 ) -> Result<Sizing, SizingError> {
-    let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
-    for rate in rates.chain(options.writes_per_s) {
-        checked_rate(rate)?;
-    }
+    check_rates(options)?;
     let mut stats = StatsBySet::new(options);
     let origin = match source_at(path)? {
         Source::Store => store::read(path, options, &mut stats, progress)?,
@@ -109,6 +110,39 @@ pub(crate) fn size(
         }
         Source::File(input) => json_lines::read(path, input, &mut stats, progress)?,
     };
+    summarized(options, origin, stats)
+}
+
+/// Sizes a namespace of a cluster by some of its partitions. Nothing is written.
+///
+/// # Errors
+/// [`SizingError`]: the cluster refuses, or does not hold the set that was asked for.
+#[cfg(feature = "cluster")]
+pub(crate) fn size_cluster(
+    cluster: &spikelet::cluster::Cluster,
+    options: &Options,
+    reading: &Reading<'_>,
+    progress: &mut Progress<'_>,
+) -> Result<Sizing, SizingError> {
+    check_rates(options)?;
+    let mut stats = StatsBySet::new(options);
+    let origin = cluster::read(cluster, options, reading, &mut stats, progress)?;
+    summarized(options, origin, stats)
+}
+
+fn check_rates(options: &Options) -> Result<(), RateError> {
+    let rates = options.writes_per_s_of.iter().map(|(_, rate)| *rate);
+    for rate in rates.chain(options.writes_per_s) {
+        checked_rate(rate)?;
+    }
+    Ok(())
+}
+
+fn summarized(
+    options: &Options,
+    origin: Origin,
+    stats: StatsBySet<'_>,
+) -> Result<Sizing, SizingError> {
     let sizing = summarize(options, origin, stats);
     match &options.set {
         Some(set) if sizing.sets.is_empty() => Err(SizingError::NoSet(set.clone())),

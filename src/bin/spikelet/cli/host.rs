@@ -1,0 +1,93 @@
+//! A cluster that a command looks at instead of a directory.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use spikelet::cluster::{Cluster, TlsFiles};
+
+use super::Failure;
+
+/// Where the password may stand, so that no list of processes shows it.
+const PASSWORD_VARIABLE: &str = "SPIKELET_PASSWORD";
+
+/// Which cluster, and how to connect to it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HostArguments {
+    /// Look at a cluster: one of its nodes, or several, separated by commas; HOST:NAME:PORT gives the
+    /// name in its certificate.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    host: Option<String>,
+    /// Log in as this user. The password comes from --password-file, or from the variable
+    /// SPIKELET_PASSWORD.
+    #[arg(long, value_name = "NAME", requires = "host")]
+    user: Option<String>,
+    /// The password itself; other users of this machine may see it.
+    #[arg(long, value_name = "TEXT", requires = "user")]
+    password: Option<String>,
+    /// A file whose first line is the password.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "user",
+        conflicts_with = "password"
+    )]
+    password_file: Option<PathBuf>,
+    /// Encrypt the connections: certificates (PEM) of those who have signed the servers'.
+    #[arg(long, value_name = "FILE", requires = "host")]
+    tls_ca: Option<PathBuf>,
+    /// The certificate (PEM) to show to the servers.
+    #[arg(long, value_name = "FILE", requires = "tls_ca", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The key (PEM) of that certificate.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+}
+
+impl HostArguments {
+    /// Returns the host, if a cluster is asked for.
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.host.as_deref()
+    }
+
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// A password that cannot be read, and those of connecting.
+    pub(crate) fn connect(&self, host: &str, namespace: Option<&str>) -> Result<Cluster, Failure> {
+        let mut builder = Cluster::builder(host);
+        if let Some(namespace) = namespace {
+            builder = builder.namespace(namespace);
+        }
+        if let Some(user) = &self.user {
+            builder = builder.login(user, self.password(user)?);
+        }
+        if let Some(ca) = &self.tls_ca {
+            let files = TlsFiles::new(ca);
+            builder = builder.tls(match (&self.tls_cert, &self.tls_key) {
+                (Some(certificate), Some(key)) => files.client(certificate, key),
+                _ => files,
+            });
+        }
+        Ok(builder.connect()?)
+    }
+
+    fn password(&self, user: &str) -> Result<String, Failure> {
+        if let Some(password) = &self.password {
+            return Ok(password.clone());
+        }
+        if let Some(file) = &self.password_file {
+            return first_line(file);
+        }
+        std::env::var(PASSWORD_VARIABLE).map_err(|_| {
+            Failure::Input(format!(
+                "--user {user}: there is no password: give --password-file, or set {PASSWORD_VARIABLE}"
+            ))
+        })
+    }
+}
+
+fn first_line(file: &Path) -> Result<String, Failure> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}

@@ -1,0 +1,95 @@
+//! The arguments of an encoded call, decoded: the client's operations are built of values.
+
+use aerospike::Value as Theirs;
+
+use super::value;
+use crate::call::{Arguments as Encoded, CallError};
+use crate::{Error, Result, Value};
+
+/// The arguments of a call, by position.
+#[derive(Debug)]
+pub(super) struct Arguments {
+    values: Vec<Value>,
+}
+
+impl Arguments {
+    pub(super) fn decode(mut encoded: Encoded<'_>) -> std::result::Result<Self, CallError> {
+        let mut values = Vec::with_capacity(encoded.left() as usize);
+        while encoded.left() > 0 {
+            let mut bytes = encoded.element()?;
+            values.push(Value::decode_front(&mut bytes).map_err(CallError::Argument)?);
+        }
+        Ok(Self { values })
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    fn at(&self, position: usize) -> Result<&Value> {
+        self.values
+            .get(position)
+            .ok_or_else(|| Error::parameter(format!("argument {position} of a call is missing")))
+    }
+
+    /// An integer; a count above `i64::MAX` is a negative one on the wire.
+    pub(super) fn int(&self, position: usize) -> Result<i64> {
+        match self.at(position)? {
+            Value::Int(value) => Ok(*value),
+            Value::Bool(value) => Ok(i64::from(*value)),
+            other => Err(Error::parameter(format!(
+                "argument {position} of a call is {other:?}, not an integer"
+            ))),
+        }
+    }
+
+    /// Flags; none where the argument is left out.
+    pub(super) fn flags(&self, position: usize) -> Result<u8> {
+        if position >= self.len() {
+            return Ok(0);
+        }
+        let flags = self.int(position)?;
+        u8::try_from(flags)
+            .map_err(|_| Error::parameter(format!("flags {flags:#x} of a call are unknown")))
+    }
+
+    pub(super) fn value(&self, position: usize) -> Result<Theirs> {
+        value::element(self.at(position)?)
+    }
+
+    /// The end of an interval: nil where it is open, which the client leaves out.
+    pub(super) fn end(&self, position: usize) -> Result<Theirs> {
+        match self.values.get(position) {
+            None => Ok(Theirs::Nil),
+            Some(Value::Nil) => Err(Error::parameter(
+                "an interval that ends at nil cannot be sent to a cluster: nothing is below nil",
+            )),
+            Some(end) => value::element(end),
+        }
+    }
+
+    pub(super) fn values(&self, position: usize) -> Result<Vec<Theirs>> {
+        match self.at(position)? {
+            Value::List(list) => value::elements(list),
+            other => Err(Error::parameter(format!(
+                "argument {position} of a call is {other:?}, not a list"
+            ))),
+        }
+    }
+
+    pub(super) fn entries(&self, position: usize) -> Result<aerospike::IndexMap<Theirs, Theirs>> {
+        match self.at(position)? {
+            Value::Map(map) => value::entries(map),
+            other => Err(Error::parameter(format!(
+                "argument {position} of a call is {other:?}, not a map"
+            ))),
+        }
+    }
+}
+
+/// An operation that the client has no function for.
+pub(super) fn unknown(bin: &str, system: &str, operation: i64) -> Error {
+    Error::parameter(format!(
+        "operation {operation} on {system} cannot be sent to a cluster: the client for it does not know it (bin \"{bin}\")"
+    ))
+}

@@ -1,0 +1,139 @@
+//! How a cluster is connected to.
+
+use std::fmt;
+use std::time::Duration;
+
+use aerospike::{AuthMode, Client, ClientPolicy};
+
+use super::Cluster;
+use super::failure::of_cluster;
+use super::link::{Link, runtime, wait};
+use super::tls::{self, TlsFiles};
+use crate::Result;
+use std::sync::Arc;
+
+/// Threads that serve the client's connections.
+const THREADS: usize = 2;
+/// How often a read is repeated after a failure of the network.
+const READ_RETRIES: usize = 2;
+
+/// How to connect to a cluster. See [`Cluster::builder`].
+#[derive(Clone)]
+pub struct ClusterBuilder {
+    hosts: String,
+    namespace: Option<Box<str>>,
+    login: Option<(String, String)>,
+    tls: Option<TlsFiles>,
+    connect_timeout: Duration,
+    read_retries: usize,
+    alternate_addresses: bool,
+}
+
+/// Without the password.
+impl fmt::Debug for ClusterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterBuilder")
+            .field("hosts", &self.hosts)
+            .field("namespace", &self.namespace)
+            .field("user", &self.login.as_ref().map(|(user, _)| user))
+            .field("tls", &self.tls)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClusterBuilder {
+    pub(super) fn new(hosts: &str) -> Self {
+        Self {
+            hosts: hosts.to_owned(),
+            namespace: None,
+            login: None,
+            tls: None,
+            connect_timeout: Duration::from_secs(1),
+            read_retries: READ_RETRIES,
+            alternate_addresses: false,
+        }
+    }
+
+    /// Chooses the namespace. Needed unless the cluster has only one.
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.into());
+        self
+    }
+
+    /// Logs in with a user name and a password. The password is sent as a hash.
+    #[must_use]
+    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.login = Some((user.into(), password.into()));
+        self
+    }
+
+    /// Encrypts all connections.
+    #[must_use]
+    pub fn tls(mut self, files: TlsFiles) -> Self {
+        self.tls = Some(files);
+        self
+    }
+
+    /// Sets how long a connection may take to be made. Default: 1 s.
+    #[must_use]
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how often a read is repeated after a failure of the network. Default: 2. Writes are never repeated.
+    #[must_use]
+    pub const fn read_retries(mut self, retries: usize) -> Self {
+        self.read_retries = retries;
+        self
+    }
+
+    /// Uses the alternate addresses that nodes give: for clients outside of the servers' network.
+    #[must_use]
+    pub const fn alternate_addresses(mut self, use_them: bool) -> Self {
+        self.alternate_addresses = use_them;
+        self
+    }
+
+    /// Connects to the cluster and learns its nodes.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if no node can be reached, refuses the login, or has another certificate;
+    /// [`Error::Namespace`](crate::Error::Namespace) and [`Error::Parameter`](crate::Error::Parameter) for a namespace that
+    /// is not there, or was not chosen among several.
+    pub fn connect(&self) -> Result<Cluster> {
+        let mut policy = ClientPolicy {
+            fail_if_not_connected: true,
+            use_services_alternate: self.alternate_addresses,
+            ..ClientPolicy::default()
+        };
+        policy.connect_timeout = u32::try_from(self.connect_timeout.as_millis())
+            .unwrap_or(u32::MAX)
+            .max(1);
+        if let Some((user, password)) = &self.login {
+            policy.auth_mode = AuthMode::Internal(user.clone(), password.clone());
+        }
+        if let Some(files) = &self.tls {
+            policy.tls_policy = Some(tls::policy(files)?);
+        }
+        let runtime = runtime(THREADS)?;
+        let hosts = self.hosts.clone();
+        let client = wait(&runtime, async move { Client::new(&policy, &hosts).await });
+        let named = self.namespace.as_deref().unwrap_or_default();
+        let client = client.and_then(|client| client.map_err(|error| of_cluster(&error, named)));
+        match client {
+            Ok(client) => {
+                let link = Link::new(client, runtime, self.namespace.clone(), self.read_retries)?;
+                Ok(Cluster {
+                    link: Arc::new(link),
+                })
+            }
+            Err(error) => {
+                // Not dropped: a thread that runs tasks may not wait for it.
+                runtime.shutdown_background();
+                Err(error)
+            }
+        }
+    }
+}

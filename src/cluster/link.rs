@@ -1,0 +1,187 @@
+//! The client, and the runtime that it needs: asynchronous inside, blocking outside.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use aerospike::{AdminPolicy, Client, Version};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use super::failure::of_cluster;
+use crate::error::ClusterFailure;
+use crate::{Error, Result};
+
+/// The first servers that know the expression for the size of a record.
+const KNOWS_RECORD_SIZE: Version = Version::new(7, 0, 0, 0);
+
+/// What all handles of a cluster share.
+pub(super) struct Link {
+    pub(super) client: Arc<Client>,
+    /// Taken when the link ends.
+    runtime: Option<Runtime>,
+    pub(super) namespace: Box<str>,
+    pub(super) read_retries: usize,
+    pub(super) max_record_bytes: Option<u64>,
+    /// Whether the servers can say how large a record is.
+    pub(super) tells_sizes: bool,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("namespace", &self.namespace)
+            .field("nodes", &self.client.node_names())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A runtime of its own: the client works in the background, whatever its callers do.
+pub(super) fn runtime(threads: usize) -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(threads.max(1))
+        .thread_name("spikelet-cluster")
+        .enable_all()
+        .build()
+        .map_err(|error| failed(format!("threads for the client could not be made: {error}")))
+}
+
+/// A failure of the client.
+pub(super) fn failed(message: impl Into<Box<str>>) -> Error {
+    Error::Cluster(Box::new(ClusterFailure::new(None, message)))
+}
+
+/// Waits for a future. A thread that runs tasks itself may not wait in the runtime's own way.
+pub(super) fn wait<F>(runtime: &Runtime, future: F) -> Result<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    let ended = || failed("the client ended in the middle of a call");
+    if Handle::try_current().is_err() {
+        let waited = catch_unwind(AssertUnwindSafe(|| runtime.block_on(future)));
+        return waited.map_err(|_| ended());
+    }
+    let (sender, receiver) = sync_channel(1);
+    runtime.spawn(async move {
+        // Whoever asked waits for the answer until it is there.
+        let _ = sender.send(future.await);
+    });
+    receiver.recv().map_err(|_| ended())
+}
+
+impl Link {
+    /// Asks the cluster what has to be known of its namespace.
+    pub(super) fn new(
+        client: Client,
+        runtime: Runtime,
+        namespace: Option<Box<str>>,
+        read_retries: usize,
+    ) -> Result<Self> {
+        let mut link = Self {
+            client: Arc::new(client),
+            runtime: Some(runtime),
+            namespace: namespace.unwrap_or_default(),
+            read_retries,
+            max_record_bytes: None,
+            tells_sizes: false,
+        };
+        link.namespace = link.choose_namespace()?;
+        let nodes = link.client.nodes();
+        link.tells_sizes = nodes
+            .iter()
+            .all(|node| *node.version() >= KNOWS_RECORD_SIZE);
+        link.max_record_bytes = link.ask_max_record_bytes()?;
+        Ok(link)
+    }
+
+    /// Waits for what the client does.
+    pub(super) fn wait<F>(&self, future: F) -> Result<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        match &self.runtime {
+            Some(runtime) => wait(runtime, future),
+            None => Err(failed("the cluster is closed")),
+        }
+    }
+
+    /// Asks any node for information.
+    pub(super) fn info(&self, command: String) -> Result<String> {
+        let client = Arc::clone(&self.client);
+        let asked = command.clone();
+        let answer = self.wait(async move {
+            let node = client.random_node()?;
+            node.info(&AdminPolicy::default(), &[&asked]).await
+        })?;
+        let answers = answer.map_err(|error| of_cluster(&error, &self.namespace))?;
+        answers
+            .into_iter()
+            .find_map(|(name, answer)| (name == command).then_some(answer))
+            .ok_or_else(|| failed(format!("the server did not answer \"{command}\"")))
+    }
+
+    /// The sets of all nodes: each lists those of which it has records.
+    pub(super) fn set_names(&self) -> Result<Vec<String>> {
+        let client = Arc::clone(&self.client);
+        let command = format!("sets/{}", self.namespace);
+        let answers = self.wait(async move {
+            let mut answers = Vec::new();
+            for node in client.nodes() {
+                answers.push(node.info(&AdminPolicy::default(), &[&command]).await?);
+            }
+            Ok(answers)
+        })?;
+        let answers =
+            answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))?;
+        let mut names = BTreeSet::new();
+        for sets in answers.iter().flat_map(|answer| answer.values()) {
+            let fields = sets.split(';').flat_map(|set| set.split(':'));
+            names.extend(fields.filter_map(|field| field.strip_prefix("set=")));
+        }
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
+    fn choose_namespace(&self) -> Result<Box<str>> {
+        let known = self.info("namespaces".into())?;
+        let mut names = known.split(';').filter(|name| !name.is_empty());
+        if !self.namespace.is_empty() {
+            return match names.find(|name| **name == *self.namespace) {
+                Some(name) => Ok(name.into()),
+                None => Err(Error::Namespace(self.namespace.clone())),
+            };
+        }
+        match (names.next(), names.next()) {
+            (Some(only), None) => Ok(only.into()),
+            _ => Err(Error::parameter(format!(
+                "the cluster has the namespaces {known}: choose one"
+            ))),
+        }
+    }
+
+    /// What a record may take at most: newer servers say it themselves, older ones by the size of their write blocks.
+    fn ask_max_record_bytes(&self) -> Result<Option<u64>> {
+        let answer = self.info(format!("namespace/{}", self.namespace))?;
+        let value = |wanted: &str| {
+            answer
+                .split(';')
+                .filter_map(|pair| pair.split_once('='))
+                .filter(|(name, _)| name.rsplit('.').next() == Some(wanted))
+                .find_map(|(_, value)| value.parse().ok().filter(|bytes| *bytes > 0))
+        };
+        Ok(value("max-record-size").or_else(|| value("write-block-size")))
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            let client = Arc::clone(&self.client);
+            runtime.spawn(async move { client.close().await });
+            runtime.shutdown_background();
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A cluster of Aerospike servers, or any server that speaks their protocol, as a [`RecordStore`].
+//!
+//! Whatever is written against [`RecordStore`] and [`RecordSet`](crate::RecordSet) runs on it: sharded lists, maps and
+//! counters, and code of yours. The network is the official client's (crate `aerospike`), with its connections, retries of
+//! reads and map of partitions; calls block, and may come from any thread.
+//!
+//! ```no_run
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::ShardedList;
+//! use spikelet::cluster::Cluster;
+//!
+//! let cluster = Cluster::builder("10.0.0.1:3000,10.0.0.2:3000").namespace("test").connect()?;
+//! let followers = ShardedList::new(&cluster, "users", "alice", "followers")?;
+//! followers.add("bob")?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What differs from the embedded store
+//!
+//! - A write is sent once. Where its answer is lost, the error says that it is in doubt ([`Error::in_doubt`](crate::Error::in_doubt)); what was
+//!   certainly not applied and may succeed later is [`Error::is_retryable`](crate::Error::is_retryable). A refused generation does not tell the one that
+//!   was found, nor `KEY_BUSY` how many writers waited.
+//! - No write has an [`Lsn`](crate::Lsn), no call says how many writers it queued behind, and nobody counts contended
+//!   records. Sharding by contention goes by refusals alone.
+//! - [`OperateResult::record_bytes`](crate::OperateResult::record_bytes) is what the server's expression `record_size`
+//!   says within the same call, from version 7.0 on; 0 where the record is replaced or deleted. A server may give the size
+//!   before the call's own writes.
+//! - The server knows nothing of shards: it does not protect roots and companions against other writers.
+//!   [`WritePolicy::acknowledge`](crate::WritePolicy::acknowledge) has no effect.
+//! - [`RecordSet::now_ms`](crate::RecordSet::now_ms)(crate::RecordSet::now_ms) is the clock of this machine.
+//!
+//! What the client cannot carry is refused with [`Error::Parameter`](crate::Error::Parameter) before anything is sent: ordered lists, and maps that
+//! are ordered by value, *inside* other lists and maps (whole bins keep their order); increments of list elements by floats,
+//! or by other amounts than 1 with flags; intervals that end at nil. A list that an append makes has no persisted index, even
+//! where the policy asks for one. The client also forgets the order of lists that it reads: they come back as unordered ones,
+//! with their elements as the server keeps them.
+
+mod arguments;
+mod bits;
+mod builder;
+mod failure;
+mod link;
+mod lists;
+mod maps;
+mod measure;
+mod operation;
+mod policy;
+mod results;
+mod scan;
+mod set;
+mod sketches;
+mod tls;
+mod value;
+
+use std::sync::Arc;
+
+use link::Link;
+
+pub use builder::ClusterBuilder;
+pub use measure::{MeasuredCollection, MeasuredRecord};
+pub use set::ClusterSet;
+pub use tls::TlsFiles;
+
+use crate::engine::check_set_name;
+use crate::{RecordStore, Result};
+
+/// A connection to a cluster, and one of its namespaces. Cheap to clone; all clones share the connections.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    link: Arc<Link>,
+}
+
+impl Cluster {
+    /// Connects to a cluster with one namespace, by one of its nodes: see [`Cluster::builder`].
+    ///
+    /// # Errors
+    /// As for [`ClusterBuilder::connect`].
+    pub fn connect(hosts: &str) -> Result<Self> {
+        Self::builder(hosts).connect()
+    }
+
+    /// Begins with the nodes to ask first: `HOST[:PORT]`, several separated by commas. With TLS, `HOST:NAME:PORT` gives the
+    /// name in the certificate. The other nodes are learned from these.
+    #[must_use]
+    pub fn builder(hosts: &str) -> ClusterBuilder {
+        ClusterBuilder::new(hosts)
+    }
+
+    /// Returns the namespace.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        &self.link.namespace
+    }
+
+    /// Returns whether all servers can say how large a record is: those from version 7.0 on.
+    #[must_use]
+    pub fn tells_record_sizes(&self) -> bool {
+        self.link.tells_sizes
+    }
+
+    /// Returns the names of the namespace's sets, in order. Records in no set are not listed.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    pub fn set_names(&self) -> Result<Vec<String>> {
+        self.link.set_names()
+    }
+
+    /// Returns how a node answers an info command, such as `build`.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if no node answers.
+    pub fn info(&self, command: &str) -> Result<String> {
+        self.link.info(command.into())
+    }
+}
+
+impl RecordStore for Cluster {
+    type Records = ClusterSet;
+
+    fn records(&self, set: &str) -> Result<ClusterSet> {
+        check_set_name(set)?;
+        Ok(ClusterSet {
+            link: Arc::clone(&self.link),
+            name: set.into(),
+            filter: None,
+        })
+    }
+}

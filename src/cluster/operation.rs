@@ -1,0 +1,136 @@
+//! Operations of this crate as the client's.
+//!
+//! The client has no operation that carries an encoded call, so a call is taken apart, and the client's own function for its
+//! number puts it together again.
+
+use aerospike::operations::cdt_context::{
+    CdtContext, ctx_all_children_with_filter, ctx_and_filter, ctx_from_bytes,
+};
+use aerospike::operations::exp::{ExpReadFlags, ExpWriteFlags, read_exp, write_exp};
+use aerospike::operations::path::{ModifyFlag, SelectFlag, modify_by_path, select_by_path};
+use aerospike::operations::{self as theirs, Operation as Theirs};
+use aerospike::{Bin, expressions};
+
+use super::arguments::Arguments;
+use super::{bits, lists, maps, sketches, value};
+use crate::call::{Call, CallError, CallSystem, Path, Payload, Trust};
+use crate::operation::{End, WireOperation};
+use crate::{Error, Operation, Result};
+
+/// Operations on maps have these numbers and above; those on lists have lower ones.
+const FIRST_OF_MAPS: i64 = 64;
+/// The context of a path that selects elements by an expression, alone and beside another one.
+const CONTEXT_EXPRESSION: i64 = 0x04;
+const CONTEXT_AND_EXPRESSION: i64 = 0x204;
+/// The flag of a selection that changes what it has selected; the client sets it.
+const SELECTION_APPLIES: i64 = 0x04;
+
+/// An operation as it is sent.
+pub(super) fn encode(operation: &Operation) -> Result<Theirs> {
+    let (bin, operation) = operation.on_wire()?;
+    let bin = bin.as_str();
+    Ok(match operation {
+        WireOperation::Read => theirs::get_bin(bin),
+        WireOperation::ReadAll => theirs::get(),
+        WireOperation::Write(value) => theirs::put(&Bin::new(bin, value::bin(value)?)),
+        WireOperation::WriteEncoded(kind, bytes) => {
+            theirs::put(&Bin::new(bin, value::encoded(kind, bytes)))
+        }
+        WireOperation::Add(value) => theirs::add(&Bin::new(bin, value::bin(&value)?)),
+        WireOperation::Join(End::Back, value) => {
+            theirs::append(&Bin::new(bin, value::bin(&value)?))
+        }
+        WireOperation::Join(End::Front, value) => {
+            theirs::prepend(&Bin::new(bin, value::bin(&value)?))
+        }
+        WireOperation::Touch => theirs::touch(),
+        WireOperation::DeleteAll => theirs::delete(),
+        WireOperation::Call {
+            system,
+            writes,
+            call,
+        } => encode_call(bin, system, writes, &call)?,
+        WireOperation::Evaluate {
+            writes,
+            expression,
+            flags,
+        } => evaluation(bin, writes, expression, flags),
+    })
+}
+
+fn evaluation(bin: &str, writes: bool, expression: &[u8], flags: u64) -> Theirs {
+    let expression = expressions::from_packed_bytes(expression.to_vec());
+    let flags = flags.cast_signed();
+    if writes {
+        write_exp(bin, expression, ExpWriteFlags::from_bits(flags))
+    } else {
+        read_exp(bin, expression, ExpReadFlags::from_bits(flags))
+    }
+}
+
+fn encode_call(bin: &str, system: CallSystem, writes: bool, call: &[u8]) -> Result<Theirs> {
+    let refused = |error: CallError| error.in_bin(bin);
+    match Payload::parse(call, Trust::Normal).map_err(refused)? {
+        Payload::Call(call) => {
+            let Call {
+                path,
+                operation,
+                arguments,
+            } = call;
+            let arguments = Arguments::decode(arguments).map_err(refused)?;
+            let encoded = match system {
+                CallSystem::Bits => bits::operation(bin, operation, &arguments)?,
+                CallSystem::Hll => sketches::operation(bin, operation, &arguments)?,
+                CallSystem::Collections if operation >= FIRST_OF_MAPS => {
+                    maps::operation(bin, operation, &arguments)?
+                }
+                CallSystem::Collections => lists::operation(bin, operation, &arguments)?,
+            };
+            Ok(match path.levels() {
+                0 => encoded,
+                _ => encoded.context(contexts(bin, path)?),
+            })
+        }
+        Payload::Select { path, flags, apply } => {
+            let contexts = contexts(bin, path)?;
+            Ok(match (writes, apply) {
+                (true, Some(apply)) => modify_by_path(
+                    bin,
+                    ModifyFlag::from_bits(flags & !SELECTION_APPLIES),
+                    expressions::from_packed_bytes(apply.to_vec()),
+                    &contexts,
+                ),
+                _ => select_by_path(bin, SelectFlag::from_bits(flags), &contexts),
+            })
+        }
+    }
+}
+
+/// The contexts of a path. Those that create what they name keep the bits that say so.
+fn contexts(bin: &str, mut path: Path<'_>) -> Result<Vec<CdtContext>> {
+    let refused = |error: CallError| error.in_bin(bin);
+    let mut contexts = Vec::with_capacity(path.levels() as usize);
+    while let Some((kind, value)) = path.next().map_err(refused)? {
+        let expression = || expressions::from_packed_bytes(value.to_vec());
+        contexts.push(match kind {
+            CONTEXT_EXPRESSION => ctx_all_children_with_filter(expression()),
+            CONTEXT_AND_EXPRESSION => ctx_and_filter(expression()),
+            kind => context(kind, value)?,
+        });
+    }
+    Ok(contexts)
+}
+
+fn context(kind: i64, value: &[u8]) -> Result<CdtContext> {
+    let mut pair = Vec::with_capacity(value.len() + 4);
+    crate::value::msgpack::write_array_header(&mut pair, 2);
+    crate::value::msgpack::write_int(&mut pair, kind);
+    pair.extend_from_slice(value);
+    let refused = || {
+        Error::parameter(format!(
+            "a context of kind {kind:#x} cannot be sent to a cluster: the client for it has no form for its value"
+        ))
+    };
+    let mut contexts = ctx_from_bytes(&pair).map_err(|_| refused())?;
+    contexts.pop().ok_or_else(refused)
+}

@@ -1,0 +1,136 @@
+//! Records of a set, one after the other.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use aerospike::query::RecordStream;
+use aerospike::{self as theirs, Bins as TheirBins, PartitionFilter, QueryPolicy, Statement};
+use futures_util::{FutureExt, StreamExt};
+
+use super::failure::of_cluster;
+use super::link::Link;
+use super::value::received;
+use crate::record::{Bins, Key, Metadata};
+use crate::{Expression, Record, Result};
+
+/// So many records are taken at once from what has arrived.
+const TAKEN_AT_ONCE: usize = 256;
+
+/// The records to show: those of a set for which a filter holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scanned<'a> {
+    pub(super) link: &'a Link,
+    pub(super) set: &'a str,
+    pub(super) filter: Option<&'a Expression>,
+    /// How many records a server reads a second; `None`: as fast as it can.
+    pub(super) records_per_second: Option<u32>,
+}
+
+/// Shows the records of partitions to `each`.
+pub(super) fn records(
+    scanned: Scanned<'_>,
+    partitions: PartitionFilter,
+    each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>,
+) {
+    let ended = scanned.run(partitions, true, &mut |record| {
+        each(record.and_then(record_of))
+    });
+    if let Err(error) = ended {
+        // Why it ended is known to `each`.
+        let _: ControlFlow<()> = each(Err(error));
+    }
+}
+
+impl Scanned<'_> {
+    fn policy(&self, with_bins: bool) -> Result<QueryPolicy> {
+        let mut policy = QueryPolicy {
+            records_per_second: self.records_per_second.unwrap_or_default(),
+            include_bin_data: with_bins,
+            ..QueryPolicy::default()
+        };
+        if let Some(filter) = self.filter {
+            let filter = filter.encoded_bytes()?.to_vec();
+            policy.base_policy.filter_expression =
+                Some(theirs::expressions::from_packed_bytes(filter));
+        }
+        Ok(policy)
+    }
+
+    /// Runs a query over partitions, and shows what comes to `each`: whole records, or what there is besides their bins.
+    pub(super) fn run(
+        &self,
+        partitions: PartitionFilter,
+        with_bins: bool,
+        each: &mut dyn FnMut(Result<theirs::Record>) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let refused = |error: &theirs::Error| of_cluster(error, &self.link.namespace);
+        let statement = Statement::new(&*self.link.namespace, self.set, TheirBins::All);
+        let policy = self.policy(with_bins)?;
+        let client = Arc::clone(&self.link.client);
+        let begun = self
+            .link
+            .wait(async move { client.query(&policy, partitions, statement).await })?;
+        let mut stream = begun.map_err(|error| refused(&error))?.into_stream();
+        loop {
+            let (rest, taken) = self.link.wait(take(stream))?;
+            stream = rest;
+            if taken.is_empty() {
+                return Ok(());
+            }
+            for record in taken {
+                if each(record.map_err(|error| refused(&error))).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The next records: waits for one, and takes those that have come with it. None: the end.
+async fn take(
+    mut stream: RecordStream,
+) -> (RecordStream, Vec<theirs::errors::Result<theirs::Record>>) {
+    let mut taken: Vec<_> = stream.next().await.into_iter().collect();
+    while !taken.is_empty() && taken.len() < TAKEN_AT_ONCE {
+        match stream.next().now_or_never() {
+            Some(Some(record)) => taken.push(record),
+            _ => break,
+        }
+    }
+    (stream, taken)
+}
+
+/// A record as this crate has it.
+pub(super) fn record_of(record: theirs::Record) -> Result<Record> {
+    let metadata = metadata_of(&record);
+    let mut key = Vec::new();
+    if let Some(user_key) = record.key.as_ref().and_then(key_of) {
+        user_key.write_stored(&mut key);
+    }
+    let mut bins = Bins::new();
+    for (name, value) in record.bins {
+        bins.set(&name, received(value)?)?;
+    }
+    let mut body = Vec::new();
+    bins.write_body(&mut body)?;
+    Record::new(metadata, (!key.is_empty()).then_some(&key), &body)
+}
+
+/// When a record was last written no server says.
+pub(super) fn metadata_of(record: &theirs::Record) -> Metadata {
+    Metadata {
+        generation: u16::try_from(record.generation).unwrap_or(u16::MAX),
+        void_time: record.expiration(),
+        last_update_ms: 0,
+    }
+}
+
+/// The user key, if the server has it.
+pub(super) fn key_of(key: &theirs::Key) -> Option<Key<'static>> {
+    Some(match key.user_key()? {
+        theirs::Value::Int(number) => Key::from(*number),
+        theirs::Value::String(text) => Key::from(text.as_str()).into_owned(),
+        theirs::Value::Blob(bytes) => Key::from(bytes.as_slice()).into_owned(),
+        _ => return None,
+    })
+}

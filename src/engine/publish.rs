@@ -1,0 +1,85 @@
+//! Where changes of records are published: of one record, and of several as a group.
+//!
+//! Every write of the engine comes through here with its records locked, so this is where secondary indexes follow: the
+//! entries of new versions are added before, those of superseded ones removed after, while the records are locked still.
+
+use spikelet_storage::{Change, Lsn, RecordLock};
+
+use super::core::Core;
+use super::indexes::IndexChanges;
+use super::policy::Acknowledge;
+use crate::Result;
+
+impl Core {
+    /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
+    ///
+    /// # Errors
+    /// Those of the indexes, [`crate::Error::StopWrites`], and what storage fails with: nothing was changed unless the error
+    /// says that it is in doubt.
+    #[inline]
+    pub(super) fn publish(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        if self.indexes.any() {
+            return self.publish_indexed(lock, change, acknowledge);
+        }
+        let published = match (acknowledge, change) {
+            (Acknowledge::Applied, change) => lock.apply(change),
+            (Acknowledge::Durable, Change::Put(version)) => lock.put(version).map(Some),
+            (Acknowledge::Durable, Change::Delete(now_ms)) => lock.delete(*now_ms),
+        };
+        published.map_err(|error| self.not_written(error))
+    }
+
+    #[inline(never)]
+    fn publish_indexed(
+        &self,
+        lock: RecordLock<'_>,
+        change: &Change<'_>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        let changes = self.change_indexes([(&lock, change)].into_iter())?;
+        let published = lock.apply_then(change, |is_published| changes.finish(is_published));
+        self.acknowledge(published, acknowledge)
+    }
+
+    /// Publishes changes of several records, which are recovered whole or not at all, and unlocks the records; waits for what
+    /// is to be acknowledged.
+    ///
+    /// # Errors
+    /// As for [`Core::publish`].
+    pub(super) fn publish_group(
+        &self,
+        mut changes: Vec<(RecordLock<'_>, Change<'_>)>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        // One change is whole by itself, and needs no commit entry.
+        if changes.len() == 1
+            && let Some((lock, change)) = changes.pop()
+        {
+            return self.publish(lock, &change, acknowledge);
+        }
+        let indexes = match self.indexes.any() {
+            true => self.change_indexes(changes.iter().map(|(lock, change)| (lock, change)))?,
+            false => IndexChanges::default(),
+        };
+        let done = |is_published| indexes.finish(is_published);
+        let published = self.storage.apply_group_then(changes, done);
+        self.acknowledge(published, acknowledge)
+    }
+
+    fn acknowledge(
+        &self,
+        published: spikelet_storage::Result<Option<Lsn>>,
+        acknowledge: Acknowledge,
+    ) -> Result<Option<Lsn>> {
+        let lsn = published.map_err(|error| self.not_written(error))?;
+        if let (Acknowledge::Durable, Some(lsn)) = (acknowledge, lsn) {
+            self.storage.settle(lsn)?;
+        }
+        Ok(lsn)
+    }
+}

@@ -1,0 +1,384 @@
+//! Operations on all records that a query finds, in the background.
+
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use spikelet_storage::Digest;
+
+use super::super::core::Core;
+use super::super::policy::WritePolicy;
+use super::super::write::{EditOutcome, Target, with_scratch};
+use super::{Cursor, Query, Source};
+use crate::operation::{Checked, Mode, Operation, OperationResults};
+use crate::record::Key;
+use crate::{Error, Result};
+
+/// How many places of records that fit an index are held at a time: 32 MiB. Where there are more, the index is gone through
+/// again.
+const PLACES_MAX: usize = 1 << 20;
+/// How many are held at a time where they come in order.
+const PLACES_AT_ONCE: usize = 4096;
+/// After so many records the position is saved, for operations that have a name.
+const SAVE_EVERY: u64 = 10_000;
+/// How many records that failed are told one by one.
+const FAILURES_TOLD: usize = 1_000;
+
+/// How an operation in the background goes about its work. Begin with the default and change what should differ.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct BackgroundPolicy {
+    /// How each record is written. Its filter, or else the query's, is asked again when the record is locked.
+    pub write: WritePolicy,
+    /// Under this name the position is kept in the store, so that an operation that a crash has ended goes on behind it when it
+    /// is begun again under the same name, with the same query and operations. Default: none.
+    pub name: Option<Box<str>>,
+    /// The most records a second. 0, the default: no limit.
+    pub records_per_second: u32,
+}
+
+impl BackgroundPolicy {
+    /// Sets [`BackgroundPolicy::write`]: how each record is written.
+    #[must_use]
+    pub fn write(mut self, write: WritePolicy) -> Self {
+        self.write = write;
+        self
+    }
+
+    /// Sets [`BackgroundPolicy::name`]: under which the position is kept in the store.
+    #[must_use]
+    pub fn name(mut self, name: &str) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets [`BackgroundPolicy::records_per_second`]: the most records a second; 0: no limit.
+    #[must_use]
+    pub const fn records_per_second(mut self, records: u32) -> Self {
+        self.records_per_second = records;
+        self
+    }
+}
+
+/// A record on which an operation in the background has failed.
+#[derive(Debug)]
+pub struct FailedRecord {
+    /// The digest of the record; `None`: it is lost with the record.
+    pub digest: Option<Digest>,
+    /// Its user key, if it is stored and can be read.
+    pub key: Option<Key<'static>>,
+    /// Why.
+    pub error: Error,
+}
+
+/// How far an operation in the background has come, or what came of it.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct BackgroundProgress {
+    /// Records that were written.
+    pub written: u64,
+    /// Records that did not fit any more when they were met: gone, or filtered out.
+    pub passed_over: u64,
+    /// Records on which the operations failed.
+    pub failed: u64,
+    /// The first thousand of them.
+    pub failures: Vec<FailedRecord>,
+    /// About how many records there are to be done, as the query was explained at first.
+    pub expected: u64,
+}
+
+/// Operations that are done on all records of a query, one record at a time, by a thread of their own. Dropping this changes
+/// nothing: the thread goes on.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::expressions::{eq, string_bin};
+/// use spikelet::operations::put;
+/// use spikelet::query::{BackgroundPolicy, IndexDefinition};
+///
+/// let bugs = spikelet::Store::in_memory()?.set("bugs")?;
+/// bugs.create_index(IndexDefinition::new("by_owner", ["owner"]))?;
+/// bugs.put(1, spikelet::bins! { "owner" => "ada", "owner_name" => "Ada Byron" })?;
+/// // She has married. The filter is asked again when a bug is locked: it may have another owner by then.
+/// let hers = bugs.query("by_owner")?.eq("ada").filter(eq(string_bin("owner"), "ada"));
+/// let renaming = hers.operate(&BackgroundPolicy::default(), [put("owner_name", "Ada Lovelace")])?;
+/// let done = renaming.wait()?;
+/// assert_eq!((done.written, done.failed), (1, 0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct BackgroundOperation {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Result<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    progress: BackgroundProgress,
+    is_paused: bool,
+    is_cancelled: bool,
+}
+
+/// The order in which records are met: that of the primary index.
+type Place = (usize, Digest);
+
+impl BackgroundOperation {
+    /// How far it has come; failures are counted here and told by [`BackgroundOperation::wait`].
+    #[must_use]
+    pub fn progress(&self) -> BackgroundProgress {
+        let state = self.shared.state.lock();
+        BackgroundProgress {
+            failures: Vec::new(),
+            ..state.progress
+        }
+    }
+
+    /// Whether it has come to its end.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Stops after the present record, until [`BackgroundOperation::resume`].
+    pub fn pause(&self) {
+        self.shared.state.lock().is_paused = true;
+    }
+
+    /// Goes on after a pause.
+    pub fn resume(&self) {
+        self.shared.state.lock().is_paused = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Ends it after the present record. What was written stays, and a position that was kept is forgotten.
+    pub fn cancel(&self) {
+        self.shared.state.lock().is_cancelled = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Waits for the end and says what came of it. It must not be paused.
+    ///
+    /// # Errors
+    /// What has ended it before it was through: the store was closed or takes no writes, or the index was dropped. Errors of
+    /// single records are told in the progress.
+    pub fn wait(self) -> Result<BackgroundProgress> {
+        match self.thread.join() {
+            Ok(ended) => ended?,
+            Err(_) => {
+                return Err(Error::Forbidden(
+                    "the operation in the background has panicked: what it had written stays"
+                        .into(),
+                ));
+            }
+        }
+        Ok(std::mem::take(&mut self.shared.state.lock().progress))
+    }
+}
+
+impl Shared {
+    /// Whether to go on; waits while it is paused.
+    fn goes_on(&self) -> bool {
+        let mut state = self.state.lock();
+        while state.is_paused && !state.is_cancelled {
+            self.changed.wait(&mut state);
+        }
+        !state.is_cancelled
+    }
+
+    fn fail(&self, digest: Option<Digest>, key: Option<Key<'static>>, error: Error) {
+        let progress = &mut self.state.lock().progress;
+        progress.failed += 1;
+        if progress.failures.len() < FAILURES_TOLD {
+            progress.failures.push(FailedRecord { digest, key, error });
+        }
+    }
+}
+
+impl Query {
+    /// Begins to do operations on all records that the query finds, each for itself, in a thread of its own. They are met in the
+    /// order of their digests, each once, whatever the operations do to the key of the index. A record that begins to
+    /// fit meanwhile may be met or not.
+    ///
+    /// After a crash, one with a name ([`BackgroundPolicy::name`]) goes on behind the last position that was saved: up to 10,000
+    /// records before the crash are met again. Let the filter tell what is done already, where that matters.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for operations that cannot be combined, that only read, or a query with limit, order or cursor, and
+    /// as for [`Query::keys`].
+    pub fn operate(
+        &self,
+        policy: &BackgroundPolicy,
+        operations: impl IntoIterator<Item = Operation>,
+    ) -> Result<BackgroundOperation> {
+        if self.limit != usize::MAX || self.descending || self.after.is_some() {
+            return Err(Error::parameter(
+                "an operation in the background is done on all records that a query finds: leave out limit, descending and after",
+            ));
+        }
+        let operations: Vec<Operation> = operations.into_iter().collect();
+        if !Checked::new(&operations, Mode::empty())?.is_write() {
+            return Err(Error::parameter(
+                "none of the operations writes, and nobody would see what they read: ask the query for records",
+            ));
+        }
+        let shared = Arc::new(Shared::default());
+        shared.state.lock().progress.expected = self.explain()?.entries;
+        let worker = Worker {
+            query: self.clone(),
+            policy: policy.clone(),
+            operations,
+            shared: Arc::clone(&shared),
+        };
+        let thread = std::thread::Builder::new().name("spikelet-background".into());
+        let thread = thread.spawn(move || worker.run()).map_err(|error| {
+            Error::Forbidden(
+                format!("no thread for an operation in the background: {error}").into(),
+            )
+        })?;
+        Ok(BackgroundOperation { shared, thread })
+    }
+
+    /// The first records behind a place, in the order of the primary index, damaged ones included, at most so many as are held at
+    /// a time. Damaged records whose digests are lost go to `lost`.
+    fn places_behind(
+        &self,
+        after: Option<Place>,
+        lost: &mut dyn FnMut(Error),
+    ) -> Result<Vec<Place>> {
+        let mut lowest = BinaryHeap::new();
+        let mut query = self.clone();
+        let is_in_order = !matches!(self.source, Source::Index(_));
+        if let (true, Some((_, digest))) = (is_in_order, after) {
+            query = query.after(&Cursor::new(&self.identity(), digest.as_bytes()));
+        }
+        let _: ControlFlow<()> = query.run(&mut |found_at, record| {
+            let Some(digest) = found_at.and_then(|entry| entry.last_chunk()) else {
+                if let Err(error) = record {
+                    lost(error);
+                }
+                return ControlFlow::Continue(());
+            };
+            let place = place_of(Digest::new(*digest));
+            if after.is_some_and(|after| place <= after) {
+                return ControlFlow::Continue(());
+            }
+            lowest.push(place);
+            match is_in_order {
+                true if lowest.len() >= PLACES_AT_ONCE => return ControlFlow::Break(()),
+                false if lowest.len() > PLACES_MAX => drop(lowest.pop()),
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(lowest.into_sorted_vec())
+    }
+}
+
+struct Worker {
+    query: Query,
+    policy: BackgroundPolicy,
+    operations: Vec<Operation>,
+    shared: Arc<Shared>,
+}
+
+impl Worker {
+    fn run(&self) -> Result<()> {
+        let name = self.policy.name.as_deref();
+        let core = &self.query.core;
+        let mut after = match name {
+            Some(name) => core.background_position(name)?.map(place_of),
+            None => None,
+        };
+        let (begun, mut met) = (Instant::now(), 0_u64);
+        loop {
+            let mut lost = |error| self.shared.fail(None, None, error);
+            let places = self.query.places_behind(after, &mut lost)?;
+            if places.is_empty() {
+                break;
+            }
+            for place in places {
+                if !self.shared.goes_on() {
+                    return name.map_or(Ok(()), |name| core.forget_background(name));
+                }
+                self.meet(place.1)?;
+                after = Some(place);
+                met += 1;
+                if let Some(name) = name
+                    && met.is_multiple_of(SAVE_EVERY)
+                {
+                    core.save_background(name, place.1)?;
+                }
+                self.keep_pace(begun, met);
+            }
+        }
+        name.map_or(Ok(()), |name| core.forget_background(name))
+    }
+
+    fn keep_pace(&self, begun: Instant, met: u64) {
+        let a_second = self.policy.records_per_second;
+        if a_second > 0 {
+            let due = Duration::from_secs_f64(met as f64 / f64::from(a_second));
+            std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        }
+    }
+
+    /// Writes one record. An error that is not the record's ends the whole.
+    fn meet(&self, digest: Digest) -> Result<()> {
+        let core = &self.query.core;
+        let found = self.query.fits_still(&digest);
+        let (written, key) = match found {
+            Ok(Some((set_id, key))) => (self.write(core, &digest, set_id), key),
+            Ok(None) => (Err(Error::not_found()), None),
+            Err(error) => (Err(error), None),
+        };
+        match written {
+            Ok(()) => self.shared.state.lock().progress.written += 1,
+            Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
+                self.shared.state.lock().progress.passed_over += 1;
+            }
+            Err(error @ (Error::Storage(_) | Error::StopWrites { .. })) => return Err(error),
+            Err(error) => self.shared.fail(Some(digest), key, error),
+        }
+        Ok(())
+    }
+
+    fn write(&self, core: &Core, digest: &Digest, set_id: u16) -> Result<()> {
+        let set_name = core.storage.set_name(set_id).unwrap_or_default();
+        let policy = &self.policy.write;
+        let operations = Checked::new(&self.operations, Mode::empty())?;
+        let target = Target {
+            digest: *digest,
+            set_name: &set_name,
+            set_id: Some(set_id),
+            key: None,
+            store_key: false,
+            filter: policy.filter.as_ref().or(self.query.filter.as_ref()),
+            shards: policy.shard_access(),
+        };
+        let written = with_scratch(|body| {
+            core.write(body, &target, policy, true, |old, facts, body| {
+                // They only write; what they have to say is said to nobody.
+                let mut ignored = OperationResults::default();
+                let bins = operations
+                    .seeing(facts)
+                    .execute_into(old, body, &mut ignored)?;
+                Ok((EditOutcome::Body(bins), ()))
+            })
+        });
+        written.map(drop).map_err(|refused| refused.error)
+    }
+}
+
+fn place_of(digest: Digest) -> Place {
+    (digest.partition(), digest)
+}

@@ -1,0 +1,370 @@
+//! One attempt of a transaction: what it has read, what it will write, and its commit.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use spikelet_storage::{
+    BufferedVersion, Change, ConflictCause, Digest, EntryView, NewVersion, RecordChange,
+    RecordVersion, SeenRecord,
+};
+
+use crate::engine::core::{Core, expired};
+use crate::engine::policy::{Acknowledge, WritePolicy};
+use crate::engine::set::{Set, SetCore};
+use crate::engine::write::{
+    EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, deletes_unseen, seen_by_write,
+    with_scratch, with_stored_key,
+};
+use crate::error::RecordId;
+use crate::expression::RecordFacts;
+use crate::record::{Key, RecordView};
+use crate::{Error, Result};
+
+use super::policy::TransactionPolicy;
+
+/// What an attempt leaves in the place of a record.
+#[derive(Clone, Debug)]
+enum Written {
+    Put(Rc<BufferedVersion>),
+    Deleted,
+}
+
+/// What an attempt knows of a record.
+struct Noted {
+    set: Arc<SetCore>,
+    /// The user key in its stored form.
+    key: Box<[u8]>,
+    /// What was there at the first look.
+    version: RecordVersion,
+    /// Whether there is anything that a deletion would delete.
+    was_there: bool,
+    written: Option<Written>,
+}
+
+#[derive(Default)]
+struct State {
+    records: BTreeMap<Digest, Noted>,
+    /// How many of them are written, and the bytes of the new versions.
+    written: usize,
+    bytes: usize,
+    /// The earliest void-time of the records that were seen alive; 0: none of them expires.
+    readable_until: u32,
+    lost_roots: u64,
+    conflict: Option<Conflict>,
+}
+
+/// Where an attempt has met another writer.
+#[derive(Clone, Debug)]
+pub(super) struct Conflict {
+    cause: ConflictCause,
+    record: Option<Box<RecordId>>,
+}
+
+impl Conflict {
+    pub(super) fn into_error(self, attempts: u32) -> Error {
+        Error::Conflict {
+            cause: self.cause,
+            attempts,
+            record: self.record,
+        }
+    }
+}
+
+/// Why an attempt was not committed.
+pub(super) enum CommitFailure {
+    Conflict(Conflict),
+    Failed(Error),
+}
+
+/// One run of a transaction's closure.
+pub(super) struct Attempt {
+    core: Arc<Core>,
+    pub(super) now_ms: u64,
+    takes_writes: bool,
+    max_records: usize,
+    max_bytes: usize,
+    state: RefCell<State>,
+}
+
+impl Attempt {
+    pub(super) fn new(core: &Arc<Core>, policy: &TransactionPolicy, takes_writes: bool) -> Self {
+        Self {
+            core: Arc::clone(core),
+            now_ms: core.clock.now_ms(),
+            takes_writes,
+            max_records: policy.max_records,
+            max_bytes: policy.max_bytes,
+            state: RefCell::default(),
+        }
+    }
+
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// How many roots this attempt is about to take the description of their shards from.
+    pub(super) fn lost_roots(&self) -> u64 {
+        self.state.borrow().lost_roots
+    }
+
+    /// Lends the record as the transaction sees it to `read`: as it has left it, or as it was at the first look. An expired
+    /// record is lent, too.
+    pub(super) fn look<R, E: From<Error>>(
+        &self,
+        set: &Set,
+        key: &Key<'_>,
+        digest: &Digest,
+        read: impl FnOnce(spikelet_storage::Result<Option<EntryView<'_>>>) -> std::result::Result<R, E>,
+    ) -> std::result::Result<R, E> {
+        let written = {
+            let state = self.state.borrow();
+            if let Some(conflict) = &state.conflict {
+                return Err(conflict.clone().into_error(1).into());
+            }
+            let noted = state.records.get(digest);
+            noted.and_then(|noted| noted.written.clone())
+        };
+        match written {
+            Some(Written::Put(version)) => read(Ok(Some(version.view()))),
+            Some(Written::Deleted) => read(Ok(None)),
+            None => self.core.storage.get_versioned(digest, |version, found| {
+                self.note(set, key, digest, version, &found)?;
+                read(found)
+            }),
+        }
+    }
+
+    /// Notes what was seen of a record. It must be what was seen before.
+    fn note(
+        &self,
+        set: &Set,
+        key: &Key<'_>,
+        digest: &Digest,
+        version: RecordVersion,
+        found: &spikelet_storage::Result<Option<EntryView<'_>>>,
+    ) -> Result<()> {
+        let live = found.as_ref().ok().copied().flatten();
+        let live = live.filter(|entry| !expired(entry, self.now_ms));
+        let mut state = self.state.borrow_mut();
+        if let Some(noted) = state.records.get(digest) {
+            if noted.version == version {
+                return Ok(());
+            }
+            let conflict = Conflict {
+                cause: ConflictCause::Changed,
+                record: Some(Box::new(RecordId::new(&set.core.name, key))),
+            };
+            state.conflict = Some(conflict.clone());
+            return Err(conflict.into_error(1));
+        }
+        if let Some(void_time) = live
+            .map(|entry| entry.void_time())
+            .filter(|time| *time != 0)
+        {
+            state.readable_until = match state.readable_until {
+                0 => void_time,
+                earliest => earliest.min(void_time),
+            };
+        }
+        let noted = Noted {
+            set: Arc::clone(&set.core),
+            key: with_stored_key(key, |stored| stored.into()),
+            version,
+            was_there: live.is_some() || found.is_err(),
+            written: None,
+        };
+        state.records.insert(*digest, noted);
+        Ok(())
+    }
+
+    /// Does a write as `Core::write` does, and keeps the new version.
+    pub(super) fn write<R>(
+        &self,
+        set: &Set,
+        key: &Key<'_>,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+        must_exist: bool,
+        edit: impl FnOnce(
+            Option<RecordView<'_>>,
+            &RecordFacts<'_>,
+            &mut Vec<u8>,
+        ) -> Result<(EditOutcome, R)>,
+    ) -> std::result::Result<WriteOutcome<R>, WriteRefusal> {
+        self.check_takes_writes()?;
+        with_scratch(|body| {
+            let evaluated = self.look(set, key, &target.digest, |found| {
+                let entry = seen_by_write(found, target, policy)?;
+                let live = entry.filter(|entry| !expired(entry, self.now_ms));
+                let live = (live, self.now_ms);
+                self.core
+                    .evaluate(body, target, policy, must_exist, live, edit)
+            })?;
+            let written = match &evaluated.plan {
+                Plan::Nothing => return Ok(evaluated.outcome(0, None)),
+                Plan::Delete => Written::Deleted,
+                Plan::Put(version) => Written::Put(Rc::new(BufferedVersion::new(
+                    &target.digest,
+                    &version.with_body(body),
+                ))),
+            };
+            self.keep(&target.digest, written, evaluated.loses_shards)?;
+            Ok(evaluated.outcome(0, None))
+        })
+    }
+
+    /// Does a deletion as `Core::delete` does, and keeps it.
+    pub(super) fn delete(
+        &self,
+        set: &Set,
+        key: &Key<'_>,
+        target: &Target<'_>,
+        policy: &WritePolicy,
+    ) -> std::result::Result<(), WriteRefusal> {
+        self.check_takes_writes()?;
+        let loses_shards = self.look(set, key, &target.digest, |found| match found {
+            Err(error) if error.is_damage() && deletes_unseen(target, policy) => Ok(false),
+            found => {
+                let live = found?.filter(|entry| !expired(entry, self.now_ms));
+                self.core.evaluate_delete(target, policy, live, self.now_ms)
+            }
+        })?;
+        self.keep(&target.digest, Written::Deleted, loses_shards)?;
+        Ok(())
+    }
+
+    pub(super) fn check_takes_writes(&self) -> Result<()> {
+        if self.takes_writes {
+            return Ok(());
+        }
+        Err(Error::Forbidden(
+            "a snapshot read writes nothing: use transaction(..)".into(),
+        ))
+    }
+
+    fn keep(&self, digest: &Digest, written: Written, loses_shards: bool) -> Result<()> {
+        let bytes_of = |written: &Option<Written>| match written {
+            Some(Written::Put(version)) => version.bytes(),
+            Some(Written::Deleted) | None => 0,
+        };
+        let mut guard = self.state.borrow_mut();
+        let state = &mut *guard;
+        let Some(noted) = state.records.get_mut(digest) else {
+            return Ok(());
+        };
+        let written = Some(written);
+        let records = state.written + usize::from(noted.written.is_none());
+        let bytes = state.bytes - bytes_of(&noted.written) + bytes_of(&written);
+        let over = |what, limit: usize, option| Error::TransactionLimit {
+            what,
+            limit: limit as u64,
+            option,
+        };
+        if records > self.max_records {
+            return Err(over("records", self.max_records, "max_records"));
+        }
+        if bytes > self.max_bytes {
+            return Err(over("bytes", self.max_bytes, "max_bytes"));
+        }
+        noted.written = written;
+        (state.written, state.bytes) = (records, bytes);
+        state.lost_roots += u64::from(loses_shards);
+        Ok(())
+    }
+
+    /// Commits what the attempt has written, or, without `writes`, only checks that what it has read was there at one moment.
+    pub(super) fn finish(
+        self,
+        writes: bool,
+        acknowledge: Acknowledge,
+        ends: Option<Instant>,
+    ) -> std::result::Result<(), CommitFailure> {
+        let state = self.state.into_inner();
+        if let Some(conflict) = state.conflict {
+            return Err(CommitFailure::Conflict(conflict));
+        }
+        let (mut reads, mut changes) = (Vec::new(), Vec::with_capacity(state.written));
+        let updated_ms = common_update_time(&state, self.now_ms);
+        for (digest, noted) in &state.records {
+            let seen = SeenRecord {
+                digest: *digest,
+                version: noted.version,
+            };
+            match noted.change(updated_ms).filter(|_| writes) {
+                Some(change) => changes.push(RecordChange { seen, change }),
+                None => reads.push(seen),
+            }
+        }
+        let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+        let locked = lock_unchanged(&self.core, &state, (&reads, &changes), left)?;
+        if locked.is_empty() {
+            return Ok(());
+        }
+        let published = self.core.publish_group(locked, acknowledge);
+        (0..state.lost_roots).for_each(|_| self.core.note_lost_root(true));
+        match published {
+            Ok(_) => Ok(()),
+            Err(error) => Err(CommitFailure::Failed(error)),
+        }
+    }
+}
+
+impl Noted {
+    fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
+        match self.written.as_ref()? {
+            Written::Put(version) => Some(Change::Put(NewVersion {
+                last_update_ms: updated_ms,
+                ..version.version()
+            })),
+            Written::Deleted if self.was_there => Some(Change::Delete(updated_ms)),
+            Written::Deleted => None,
+        }
+    }
+
+    fn record_id(&self) -> Option<Box<RecordId>> {
+        let key = Key::from_stored(&self.key).ok()?;
+        Some(Box::new(RecordId::new(&self.set.name, &key)))
+    }
+}
+
+/// The last-update time of all records that an attempt writes: one for all, so that a truncation by time takes all or
+/// none, and none goes back in time.
+fn common_update_time(state: &State, now_ms: u64) -> u64 {
+    let written = state.records.values().filter_map(|noted| {
+        let version = noted.written.as_ref();
+        version.map(|written| match written {
+            Written::Put(version) => version.view().last_update_ms(),
+            Written::Deleted => 0,
+        })
+    });
+    written.fold(now_ms, u64::max)
+}
+
+type Locked<'n, 'c> = Vec<(spikelet_storage::RecordLock<'n>, Change<'c>)>;
+
+/// Locks what is written and checks all that was seen.
+fn lock_unchanged<'n, 'c>(
+    core: &'n Core,
+    state: &State,
+    (reads, changes): (&[SeenRecord], &[RecordChange<'c>]),
+    timeout: Option<Duration>,
+) -> std::result::Result<Locked<'n, 'c>, CommitFailure> {
+    use spikelet_storage::Error as StorageError;
+    let locked = core
+        .storage
+        .lock_unchanged(reads, changes, state.readable_until, timeout);
+    locked.map_err(|error| match error {
+        StorageError::Conflict { digest, cause } => CommitFailure::Conflict(Conflict {
+            cause,
+            record: state.records.get(&digest).and_then(Noted::record_id),
+        }),
+        StorageError::KeyBusy { .. } | StorageError::Timeout => CommitFailure::Conflict(Conflict {
+            cause: ConflictCause::Locked,
+            record: None,
+        }),
+        error => CommitFailure::Failed(core.not_written(error)),
+    })
+}

@@ -1,0 +1,130 @@
+//! How a transaction is run, and what has come of those that were.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::engine::policy::Acknowledge;
+use crate::retry::RetryPolicy;
+
+/// How a transaction is run. All fields have sensible defaults; change what should differ:
+///
+/// ```
+/// use spikelet::TransactionPolicy;
+/// use spikelet::policy::Acknowledge;
+///
+/// let policy = TransactionPolicy::default()
+///     .max_attempts(5)
+///     .acknowledge(Acknowledge::Applied);
+/// # assert_eq!(policy.retry.max_attempts, 5);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionPolicy {
+    /// How often the closure is run at most, and how long the pauses in between are. The second attempt follows at once.
+    /// Default: 1,000 attempts with pauses of 20 µs to 5 ms.
+    pub retry: RetryPolicy,
+    /// After this time no further attempt begins, and no lock is waited for; `None`: no limit. Default: 5 s.
+    pub total_timeout: Option<Duration>,
+    /// What the commit waits for before the call returns. Default: [`Acknowledge::Durable`].
+    pub acknowledge: Acknowledge,
+    /// How many records a transaction writes at most. Default: 4,096, Aerospike's limit.
+    pub max_records: usize,
+    /// How many bytes the new versions of these records have at most, keys and headers included. Default: 32 MiB.
+    pub max_bytes: usize,
+}
+
+impl Default for TransactionPolicy {
+    fn default() -> Self {
+        Self {
+            retry: RetryPolicy {
+                max_attempts: 1_000,
+                first_pause: Duration::from_micros(20),
+                max_pause: Duration::from_millis(5),
+            },
+            total_timeout: Some(Duration::from_secs(5)),
+            acknowledge: Acknowledge::Durable,
+            max_records: 4_096,
+            max_bytes: 32 << 20,
+        }
+    }
+}
+
+impl TransactionPolicy {
+    /// Sets how often the closure is run at most; 0 counts as 1.
+    #[must_use]
+    pub const fn max_attempts(mut self, max_attempts: u32) -> Self {
+        self.retry.max_attempts = max_attempts;
+        self
+    }
+
+    /// Sets [`TransactionPolicy::total_timeout`].
+    #[must_use]
+    pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
+        self.total_timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`TransactionPolicy::acknowledge`].
+    #[must_use]
+    pub const fn acknowledge(mut self, acknowledge: Acknowledge) -> Self {
+        self.acknowledge = acknowledge;
+        self
+    }
+
+    /// Sets [`TransactionPolicy::max_records`].
+    #[must_use]
+    pub const fn max_records(mut self, records: usize) -> Self {
+        self.max_records = records;
+        self
+    }
+
+    /// Sets [`TransactionPolicy::max_bytes`].
+    #[must_use]
+    pub const fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+}
+
+/// What has come of the transactions of a namespace since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TransactionStats {
+    /// How often a closure was run.
+    pub attempts: u64,
+    /// Transactions that were committed, those without writes included.
+    pub commits: u64,
+    /// Attempts that met another writer.
+    pub conflicts: u64,
+    /// Attempts that were made after a conflict. Conflicts that no retry followed ended in [`Error::Conflict`](crate::Error::Conflict).
+    pub retries: u64,
+    /// Transactions whose closure returned an error of its own.
+    pub aborts: u64,
+}
+
+/// The counters behind [`TransactionStats`].
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Counters {
+    pub(super) attempts: AtomicU64,
+    pub(super) commits: AtomicU64,
+    pub(super) conflicts: AtomicU64,
+    pub(super) retries: AtomicU64,
+    pub(super) aborts: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn count(counter: &AtomicU64) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn stats(&self) -> TransactionStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        TransactionStats {
+            attempts: read(&self.attempts),
+            commits: read(&self.commits),
+            conflicts: read(&self.conflicts),
+            retries: read(&self.retries),
+            aborts: read(&self.aborts),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The directory of leaves: which leaf holds an entry. Two levels of arrays, since a search in a few kilobytes that lie
+//! together waits for memory two or three times, and one down a tree a dozen times.
+
+use parking_lot::RwLock;
+
+use super::leaf::Leaf;
+
+/// A group of leaves that has grown to so many is split.
+const GROUP_LEAVES_MAX: usize = 256;
+
+/// Bounds up to this length need no memory of their own, and no cache miss to be compared.
+const INLINE_BYTES: usize = 38;
+
+/// The lowest entry that may be in a leaf.
+#[derive(Debug)]
+enum LeafBound {
+    Inline(u8, [u8; INLINE_BYTES]),
+    Heap(Box<[u8]>),
+}
+
+/// Leaves that follow each other, and where each begins.
+#[derive(Debug)]
+struct Group {
+    bounds: Vec<LeafBound>,
+    leaves: Vec<RwLock<Leaf>>,
+}
+
+/// All leaves in order; there is always one, and the bound of the first is empty.
+#[derive(Debug)]
+pub(super) struct Directory {
+    groups: Vec<Group>,
+}
+
+/// The place of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    group: usize,
+    leaf: usize,
+}
+
+impl LeafBound {
+    fn new(bytes: &[u8]) -> Self {
+        let mut inline = [0; INLINE_BYTES];
+        match inline.get_mut(..bytes.len()) {
+            Some(front) => {
+                front.copy_from_slice(bytes);
+                Self::Inline(bytes.len() as u8, inline)
+            }
+            None => Self::Heap(bytes.into()),
+        }
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            // No longer than the array.
+            Self::Inline(length, bytes) => bytes.get(..usize::from(*length)).unwrap_or(bytes),
+            Self::Heap(bytes) => bytes,
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let heap = match self {
+            Self::Inline(..) => 0,
+            Self::Heap(bytes) => bytes.len(),
+        };
+        size_of::<Self>() + heap
+    }
+}
+
+impl Group {
+    /// The last leaf that may hold an entry.
+    fn leaf_of(&self, entry: &[u8]) -> usize {
+        let behind = self
+            .bounds
+            .partition_point(|bound| bound.as_bytes() <= entry);
+        behind.saturating_sub(1)
+    }
+
+    fn first_bound(&self) -> &[u8] {
+        self.bounds.first().map_or(&[], LeafBound::as_bytes)
+    }
+}
+
+impl Directory {
+    pub(super) fn new() -> Self {
+        let first = Group {
+            bounds: vec![LeafBound::new(&[])],
+            leaves: vec![RwLock::default()],
+        };
+        Self {
+            groups: vec![first],
+        }
+    }
+
+    /// What it takes for one more leaf that begins with `bound`.
+    pub(super) fn memory_bytes(bound: &[u8]) -> usize {
+        // A lock adds a word to its leaf.
+        LeafBound::new(bound).memory_bytes() + size_of::<RwLock<()>>()
+    }
+
+    /// The place of the leaf in which an entry is, or would be.
+    pub(super) fn place_of(&self, entry: &[u8]) -> Place {
+        let behind = self
+            .groups
+            .partition_point(|group| group.first_bound() <= entry);
+        let group = behind.saturating_sub(1);
+        let leaf = self
+            .groups
+            .get(group)
+            .map_or(0, |group| group.leaf_of(entry));
+        Place { group, leaf }
+    }
+
+    pub(super) const fn first(&self) -> Place {
+        Place { group: 0, leaf: 0 }
+    }
+
+    pub(super) fn last(&self) -> Place {
+        let group = self.groups.len() - 1;
+        let leaf = self.groups.last().map_or(0, |group| group.leaves.len() - 1);
+        Place { group, leaf }
+    }
+
+    pub(super) fn leaf(&self, place: Place) -> Option<&RwLock<Leaf>> {
+        self.groups.get(place.group)?.leaves.get(place.leaf)
+    }
+
+    pub(super) fn bound(&self, place: Place) -> &[u8] {
+        let group = self.groups.get(place.group);
+        let bound = group.and_then(|group| group.bounds.get(place.leaf));
+        bound.map_or(&[], LeafBound::as_bytes)
+    }
+
+    pub(super) fn next(&self, place: Place) -> Option<Place> {
+        let Place { group, leaf } = place;
+        let next = Place {
+            group,
+            leaf: leaf + 1,
+        };
+        if self.leaf(next).is_some() {
+            return Some(next);
+        }
+        let next = Place {
+            group: group + 1,
+            leaf: 0,
+        };
+        self.leaf(next).map(|_| next)
+    }
+
+    pub(super) fn previous(&self, place: Place) -> Option<Place> {
+        let Place { group, leaf } = place;
+        if let Some(leaf) = leaf.checked_sub(1) {
+            return Some(Place { group, leaf });
+        }
+        let group = group.checked_sub(1)?;
+        let leaf = self.groups.get(group)?.leaves.len() - 1;
+        Some(Place { group, leaf })
+    }
+
+    /// Adds a leaf behind the one at `place`.
+    pub(super) fn insert_behind(&mut self, place: Place, bound: &[u8], leaf: Leaf) {
+        let Some(group) = self.groups.get_mut(place.group) else {
+            return;
+        };
+        group.bounds.insert(place.leaf + 1, LeafBound::new(bound));
+        group.leaves.insert(place.leaf + 1, RwLock::new(leaf));
+        if group.leaves.len() >= GROUP_LEAVES_MAX {
+            let half = group.leaves.len() / 2;
+            let upper = Group {
+                bounds: group.bounds.split_off(half),
+                leaves: group.leaves.split_off(half),
+            };
+            self.groups.insert(place.group + 1, upper);
+        }
+    }
+
+    /// Takes a leaf away, which must not be the first.
+    pub(super) fn remove(&mut self, place: Place) -> Option<Leaf> {
+        if place == self.first() {
+            return None;
+        }
+        let group = self.groups.get_mut(place.group)?;
+        if place.leaf >= group.leaves.len() {
+            return None;
+        }
+        group.bounds.remove(place.leaf);
+        let leaf = group.leaves.remove(place.leaf);
+        if group.leaves.is_empty() {
+            self.groups.remove(place.group);
+        }
+        Some(leaf.into_inner())
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.groups.iter().map(|group| group.leaves.len()).sum()
+    }
+}

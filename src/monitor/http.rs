@@ -1,0 +1,265 @@
+//! One request and its answer, of HTTP/1.1 as much as a read-only endpoint needs. Every connection serves one request, in
+//! bounded time and memory.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The longest head of a request.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// How long a request may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(2);
+
+/// How long a request may take in all.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How much is read of what a client sends beyond its request, so that it gets the answer and not a reset.
+const DRAINED_BYTES_MAX: usize = 64 << 10;
+
+/// How long it is read.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// An answer.
+#[derive(Debug)]
+pub(super) struct Response {
+    pub(super) status: &'static str,
+    pub(super) content_type: &'static str,
+    /// Further headers, each ended by CR LF.
+    pub(super) headers: String,
+    pub(super) body: String,
+}
+
+impl Response {
+    pub(super) fn ok(content_type: &'static str, body: String) -> Self {
+        Self {
+            status: "200 OK",
+            content_type,
+            headers: String::new(),
+            body,
+        }
+    }
+
+    pub(super) fn refused(status: &'static str, why: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            headers: String::new(),
+            body: format!("{why}\n"),
+        }
+    }
+}
+
+/// Reads the request of a connection, asks `answer` for the path, and sends what it returns. `local_only`: requests must name
+/// this machine as their host.
+///
+/// # Errors
+/// If the connection breaks, or the client does not take the answer in time.
+pub(super) fn serve(
+    mut stream: &TcpStream,
+    local_only: bool,
+    answer: impl FnOnce(&str) -> Response,
+) -> io::Result<()> {
+    let began = Instant::now();
+    let mut head = Vec::new();
+    let (response, is_read) = match read_head(stream, &mut head, began + ARRIVAL) {
+        Ok(true) => match parse(&head, local_only) {
+            Ok(path) => (answer(path), true),
+            Err(refused) => (refused, false),
+        },
+        // It has gone, or has said nothing.
+        Ok(false) => return Ok(()),
+        Err(refused) => (refused, false),
+    };
+    let text = format!(
+        "HTTP/1.1 {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n{}",
+        response.status,
+        response.content_type,
+        response.body.len(),
+        response.headers,
+        response.body
+    );
+    write_by(stream, text.as_bytes(), began + PATIENCE)?;
+    stream.shutdown(std::net::Shutdown::Write)?;
+    if !is_read {
+        drain(&mut stream);
+    }
+    Ok(())
+}
+
+/// Reads up to the end of the head. False: the client has closed the connection before.
+fn read_head(
+    mut stream: &TcpStream,
+    head: &mut Vec<u8>,
+    deadline: Instant,
+) -> Result<bool, Response> {
+    let mut chunk = [0; 1024];
+    loop {
+        let late = || Response::refused("408 Request Timeout", "the request took too long");
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return Err(late());
+        }
+        let read = match stream.read(&mut chunk) {
+            Ok(0) => return Ok(false),
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) if is_timeout(&error) => return Err(late()),
+            Err(_) => return Ok(false),
+        };
+        // The end may lie across two chunks.
+        let from = head.len().saturating_sub(3);
+        head.extend_from_slice(chunk.get(..read).unwrap_or_default());
+        let new = head.get(from..).unwrap_or_default();
+        if let Some(at) = new.windows(4).position(|end| end == b"\r\n\r\n") {
+            head.truncate(from + at);
+            return Ok(true);
+        }
+        if head.len() > HEAD_BYTES_MAX {
+            let why = "the head of a request has at most 8 KiB";
+            return Err(Response::refused(
+                "431 Request Header Fields Too Large",
+                why,
+            ));
+        }
+    }
+}
+
+/// Returns the path that is asked for, without its query.
+fn parse(head: &[u8], local_only: bool) -> Result<&str, Response> {
+    let malformed = |why| Response::refused("400 Bad Request", why);
+    let text = std::str::from_utf8(head).map_err(|_| malformed("the request is not text"))?;
+    let mut lines = text.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (Some(method), Some(target), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Err(malformed("the first line is not a request"));
+    };
+    if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
+        let why = "this is a server of HTTP/1.1";
+        return Err(Response::refused("505 HTTP Version Not Supported", why));
+    }
+    if method != "GET" {
+        let why = "only GET is answered: nothing can be changed here";
+        let refused = Response::refused("405 Method Not Allowed", why);
+        return Err(Response {
+            headers: "Allow: GET\r\n".to_owned(),
+            ..refused
+        });
+    }
+    let mut host = None;
+    for line in lines {
+        let (name, value) = line
+            .split_once(':')
+            .ok_or_else(|| malformed("a header has no colon"))?;
+        if name.is_empty() || name.contains([' ', '\t']) {
+            return Err(malformed("a header has no proper name"));
+        }
+        if name.eq_ignore_ascii_case("host") && host.replace(value.trim()).is_some() {
+            return Err(malformed("the host is named twice"));
+        }
+    }
+    if version == "HTTP/1.1" && host.is_none() {
+        return Err(malformed("no host is named"));
+    }
+    if local_only && host.is_some_and(|host| !is_this_machine(host)) {
+        let why = "this endpoint is for this machine: ask for it as localhost or 127.0.0.1";
+        return Err(Response::refused("403 Forbidden", why));
+    }
+    let path = target.split_once('?').map_or(target, |(path, _)| path);
+    Ok(path)
+}
+
+/// Whether a host, perhaps with its port, is an address of this machine. Names that others can define are not.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost")
+        || bare
+            .parse::<IpAddr>()
+            .is_ok_and(|address| address.is_loopback())
+}
+
+fn write_by(mut stream: &TcpStream, mut bytes: &[u8], deadline: Instant) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.set_write_timeout(Some(left))?;
+        match stream.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads what a client that was refused still sends, for a moment.
+fn drain(stream: &mut &TcpStream) {
+    let deadline = Instant::now() + DRAIN;
+    let mut chunk = [0; 4096];
+    let mut drained = 0;
+    while drained < DRAINED_BYTES_MAX {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return;
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => drained += read,
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(head: &str) -> String {
+        match parse(head.as_bytes(), true) {
+            Ok(path) => path.to_owned(),
+            Err(refused) => refused.status.split(' ').next().unwrap().to_owned(),
+        }
+    }
+
+    #[test]
+    fn requests_are_read_strictly() {
+        for (head, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: localhost:9", "/metrics"),
+            ("GET /hot.json?a=b HTTP/1.1\r\nhost: 127.0.0.1", "/hot.json"),
+            ("GET / HTTP/1.0", "/"),
+            ("GET / HTTP/1.1\r\nHost: [::1]:80", "/"),
+            ("GET / HTTP/1.1\r\nHost: ::1", "/"),
+            ("GET / HTTP/1.1", "400"),
+            ("GET / HTTP/1.1\r\nHost: a\r\nHost: b", "400"),
+            ("GET / HTTP/1.1\r\nnonsense", "400"),
+            ("GET / HTTP/1.1\r\nHost : localhost", "400"),
+            ("GET /", "400"),
+            ("", "400"),
+            ("GET / a HTTP/1.1", "400"),
+            ("POST / HTTP/1.1\r\nHost: localhost", "405"),
+            ("HEAD / HTTP/1.1\r\nHost: localhost", "405"),
+            ("GET / HTTP/2\r\nHost: localhost", "505"),
+            ("GET / HTTP/1.1\r\nHost: evil.example", "403"),
+            ("GET / HTTP/1.1\r\nHost: localhost.evil.example:80", "403"),
+            ("GET / HTTP/1.1\r\nHost: 127.0.0.1.evil.example", "403"),
+            ("GET / HTTP/1.1\r\nHost: 10.0.0.1", "403"),
+        ] {
+            assert_eq!(status(head), expected, "{head:?}");
+        }
+        let bytes = parse(b"GET /\xff HTTP/1.1", false).unwrap_err();
+        assert!(bytes.status.starts_with("400"));
+        assert!(parse(b"GET / HTTP/1.1\r\nHost: store.example", false).is_ok());
+    }
+}

@@ -1,0 +1,279 @@
+//! The endpoint: its threads, its start and its end.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs,
+};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::http::{self, Response};
+use super::metrics;
+use super::sampler::Sampler;
+use super::snapshot::StoreSnapshot;
+use crate::prometheus::CONTENT_TYPE;
+use crate::{Error, Result, Store};
+
+/// The port that is listened on by default.
+pub const DEFAULT_PORT: u16 = 9146;
+
+/// How many requests are answered at once.
+const WORKERS: usize = 4;
+
+/// How often the store is looked at.
+const SAMPLE_PERIOD: Duration = Duration::from_secs(1);
+
+/// How many hot records are told of by default.
+const HOT_RECORDS: usize = 20;
+
+/// How long accepting pauses when the process has no more files to open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long ending waits for its own connection to wake a thread.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
+
+const PAGE: &str = include_str!("page.html");
+
+/// An endpoint for those who watch a store. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Monitor {
+    addr: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// How an endpoint is started. From [`Monitor::builder`].
+#[derive(Clone, Debug)]
+pub struct MonitorBuilder {
+    store: Store,
+    listen: SocketAddr,
+    hot_records: usize,
+}
+
+/// What the threads share.
+#[derive(Debug)]
+struct Shared {
+    store: Store,
+    /// Whether requests must name this machine.
+    local_only: bool,
+    state: Mutex<State>,
+    /// Woken when the endpoint ends.
+    ending: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    latest: Arc<StoreSnapshot>,
+    is_ending: bool,
+    /// The connections under way, by worker.
+    under_way: [Option<TcpStream>; WORKERS],
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Monitor {
+    /// Returns a builder of an endpoint for this store, on port [`DEFAULT_PORT`] of 127.0.0.1 unless
+    /// [`MonitorBuilder::listen`] says otherwise. The store stays open while the endpoint lives, unless it is closed.
+    #[must_use]
+    pub fn builder(store: &Store) -> MonitorBuilder {
+        MonitorBuilder {
+            store: store.clone(),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            hot_records: HOT_RECORDS,
+        }
+    }
+
+    /// Returns where it listens.
+    #[must_use]
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    fn shut_down(&mut self) {
+        let mut state = self.shared.state();
+        state.is_ending = true;
+        for stream in state.under_way.iter().flatten() {
+            // Its client may have closed it already.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        drop(state);
+        self.shared.ending.notify_all();
+        let mut wake = self.addr;
+        match wake.ip() {
+            IpAddr::V4(any) if any.is_unspecified() => wake.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(any) if any.is_unspecified() => wake.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        for _ in 0..WORKERS {
+            // Where it fails, so many wait already that no thread is without a connection.
+            let _ = TcpStream::connect_timeout(&wake, WAKE_TIMEOUT);
+        }
+        for thread in self.threads.drain(..) {
+            // A panic of it has been reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Monitor {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl MonitorBuilder {
+    /// Listens on this address; port 0 takes a free one. Whoever reaches it reads keys: take an address that others reach only
+    /// where that may be.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if it names no address.
+    pub fn listen(mut self, addr: impl ToSocketAddrs) -> Result<Self> {
+        let found = addr.to_socket_addrs().map_err(|error| {
+            Error::parameter(format!(
+                "not an address to listen on: {error}; give host:port"
+            ))
+        })?;
+        self.listen = found
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::parameter("the host to listen on has no address"))?;
+        Ok(self)
+    }
+
+    /// Tells of this many hot records of each namespace, 64 at most. Default: 20.
+    #[must_use]
+    pub const fn hot_records(mut self, most: usize) -> Self {
+        self.hot_records = most;
+        self
+    }
+
+    /// Starts the endpoint on threads of its own. It answers when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the address cannot be listened on, or no thread can be started.
+    pub fn start(self) -> Result<Monitor> {
+        let cannot_listen = |error| {
+            Error::parameter(format!(
+                "cannot listen on {}: {error}; choose another port, or 0 for a free one",
+                self.listen
+            ))
+        };
+        let listener = TcpListener::bind(self.listen).map_err(cannot_listen)?;
+        let addr = listener.local_addr().map_err(cannot_listen)?;
+        let mut sampler = Sampler::new(self.store.clone(), self.hot_records);
+        let shared = Arc::new(Shared {
+            store: self.store,
+            local_only: addr.ip().is_loopback(),
+            state: Mutex::new(State {
+                latest: Arc::new(sampler.sample(Instant::now())),
+                is_ending: false,
+                under_way: Default::default(),
+            }),
+            ending: Condvar::new(),
+        });
+        // From here on dropping it ends the threads that run already.
+        let mut monitor = Monitor {
+            addr,
+            shared: Arc::clone(&shared),
+            threads: Vec::with_capacity(WORKERS + 1),
+        };
+        let sampling = Arc::clone(&shared);
+        monitor.spawn(move || sample(&sampling, sampler))?;
+        let listener = Arc::new(listener);
+        for worker in 0..WORKERS {
+            let (shared, listener) = (Arc::clone(&shared), Arc::clone(&listener));
+            monitor.spawn(move || answer_all(&shared, &listener, worker))?;
+        }
+        Ok(monitor)
+    }
+}
+
+impl Monitor {
+    fn spawn(&mut self, run: impl FnOnce() + Send + 'static) -> Result<()> {
+        let builder = std::thread::Builder::new().name("spikelet-monitor".to_owned());
+        let thread = builder.spawn(run).map_err(|error| {
+            Error::parameter(format!("cannot start a thread of the monitor: {error}"))
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+}
+
+/// Looks at the store until the endpoint ends.
+fn sample(shared: &Shared, mut sampler: Sampler) {
+    loop {
+        let state = shared.state();
+        let is_going_on = |state: &mut State| !state.is_ending;
+        let waited = shared
+            .ending
+            .wait_timeout_while(state, SAMPLE_PERIOD, is_going_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if state.is_ending {
+            return;
+        }
+        drop(state);
+        let latest = Arc::new(sampler.sample(Instant::now()));
+        shared.state().latest = latest;
+    }
+}
+
+/// Answers one request after the other until the endpoint ends.
+fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
+    loop {
+        let accepted = listener.accept();
+        let mut state = shared.state();
+        if state.is_ending {
+            return;
+        }
+        let Ok((stream, _)) = accepted else {
+            drop(state);
+            std::thread::sleep(ACCEPT_PAUSE);
+            continue;
+        };
+        if let Some(place) = state.under_way.get_mut(worker) {
+            // Without a second handle, ending waits for the limits of the request.
+            *place = stream.try_clone().ok();
+        }
+        drop(state);
+        // Whoever hangs or goes away is not waited for.
+        let _ = http::serve(&stream, shared.local_only, |path| answer(shared, path));
+        if let Some(place) = shared.state().under_way.get_mut(worker) {
+            *place = None;
+        }
+    }
+}
+
+fn answer(shared: &Shared, path: &str) -> Response {
+    let latest = Arc::clone(&shared.state().latest);
+    match path {
+        "/" => page(),
+        "/hot.json" => match serde_json::to_string(&*latest) {
+            Ok(json) => Response::ok("application/json", json),
+            Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
+        },
+        "/metrics" => Response::ok(CONTENT_TYPE, metrics::render(&shared.store, &latest)),
+        _ => Response::refused("404 Not Found", "there are /, /hot.json and /metrics"),
+    }
+}
+
+/// The page. Its script is run because it bears the number that the answer names, and no other is.
+fn page() -> Response {
+    let nonce = format!(
+        "{:016x}{:016x}",
+        RandomState::new().hash_one(1),
+        RandomState::new().hash_one(2)
+    );
+    let headers = format!(
+        "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'\r\n"
+    );
+    Response {
+        headers,
+        ..Response::ok("text/html; charset=utf-8", PAGE.replace("{nonce}", &nonce))
+    }
+}

@@ -1,0 +1,41 @@
+//! A small read-only endpoint over HTTP that a program switches on for its store: which records are hot, how collections
+//! are sharded, and metrics.
+//!
+//! ```
+//! # fn main() -> spikelet::Result<()> {
+//! use spikelet::{Store, monitor::Monitor};
+//!
+//! let store = Store::in_memory()?;
+//! let monitor = Monitor::builder(&store).listen("127.0.0.1:0")?.start()?;
+//! println!("look at http://{}/", monitor.addr());
+//! drop(monitor); // ends it
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | path | is |
+//! |---|---|
+//! | `/` | a page that shows hot records, shards and transitions as they happen |
+//! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
+//! | `/metrics` | metrics for Prometheus, the hottest records among them |
+//!
+//! It answers GET only and changes nothing. Once a second it looks at the hottest records (20 unless
+//! [`MonitorBuilder::hot_records`] says otherwise) by their digests: no set is scanned. Four threads answer, each one request
+//! at a time; a request has 2 s to arrive, in 8 KiB, and 5 s in all. It does not encrypt and knows no users, and what it tells has keys in it:
+//! it listens on this machine only, unless it is told otherwise. There, requests under a name that is not this machine's
+//! are refused, so that no page of a foreign site reads it through a browser.
+
+// * `snapshot`: what is told, as plain data. `sampler`: takes it, and rates from two of it.
+// * `metrics`: it as Prometheus' text. `http`: requests and answers, with their limits. `listener`: threads, start and end.
+
+mod http;
+mod listener;
+mod metrics;
+mod sampler;
+mod snapshot;
+
+pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder};
+pub use snapshot::{
+    CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot,
+    TransitionSnapshot,
+};

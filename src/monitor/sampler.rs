@@ -1,0 +1,387 @@
+//! Looks at a store, and computes rates from two looks.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use spikelet_storage::{Digest, EPOCH_UNIX_SECONDS, HOT_KEYS_MAX};
+
+use super::snapshot::{
+    CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, SCHEMA_VERSION,
+    StoreSnapshot, TransitionSnapshot,
+};
+use crate::shard::{CollectionInfo, RecordInfo};
+use crate::storage::HotRecord;
+use crate::{Key, Namespace, Store};
+
+/// The longest key that is told, in characters. Longer ones are told apart by their digests.
+const KEY_CHARS_MAX: usize = 128;
+
+/// Generations go from 1 to this, and then from 1 again.
+const GENERATION_MAX: u64 = 65_535;
+
+/// Looks at a store again and again.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    store: Store,
+    most: usize,
+    before: Option<Look>,
+}
+
+/// The counts of one look, for the rates of the next.
+#[derive(Debug)]
+struct Look {
+    at: Instant,
+    namespaces: HashMap<String, NamespaceCounts>,
+}
+
+#[derive(Debug, Default)]
+struct NamespaceCounts {
+    waits: u64,
+    key_busy: u64,
+    last_lsn: u64,
+    hot: HashMap<Digest, HotCounts>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HotCounts {
+    waits: u64,
+    busy: u64,
+    /// `None`: the record was not looked at, or there was none.
+    generation: Option<u16>,
+}
+
+/// What a look at one record tells.
+struct Looked {
+    set: String,
+    generation: u16,
+    bytes: u64,
+    info: RecordInfo,
+}
+
+/// Sharded collections, by set, key of the root as it is told, and bin.
+type Collections = BTreeMap<(String, String, String), CollectionSnapshot>;
+
+impl StoreSnapshot {
+    /// Looks at a store once, at up to `most` hot records of each namespace. There are no rates in it.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// let store = spikelet::Store::in_memory()?;
+    /// store.set("users")?.put("alice", [("age", 42)])?;
+    /// let look = spikelet::monitor::StoreSnapshot::of(&store, 20);
+    /// assert_eq!((look.namespaces[0].records, look.namespaces[0].hot.len()), (1, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of(store: &Store, most: usize) -> Self {
+        Sampler::new(store.clone(), most).sample(Instant::now())
+    }
+}
+
+impl Sampler {
+    /// Looks at up to `most` hot records of each namespace.
+    pub(super) fn new(store: Store, most: usize) -> Self {
+        Self {
+            store,
+            most: most.min(HOT_KEYS_MAX),
+            before: None,
+        }
+    }
+
+    /// Looks at the store. `now` does not go backwards from call to call.
+    pub(super) fn sample(&mut self, now: Instant) -> StoreSnapshot {
+        let interval = self
+            .before
+            .as_ref()
+            .map(|before| now.saturating_duration_since(before.at))
+            .filter(|interval| !interval.is_zero());
+        let mut look = Look {
+            at: now,
+            namespaces: HashMap::new(),
+        };
+        let mut namespaces: Vec<_> = Vec::new();
+        for namespace in self.store.namespaces() {
+            let before = self
+                .before
+                .as_ref()
+                .and_then(|before| before.namespaces.get(namespace.name()));
+            let (snapshot, counts) = sample_namespace(&namespace, self.most, before.zip(interval));
+            look.namespaces.insert(snapshot.name.clone(), counts);
+            namespaces.push(snapshot);
+        }
+        namespaces.sort_by(|a, b| a.name.cmp(&b.name));
+        self.before = Some(look);
+        StoreSnapshot {
+            schema_version: SCHEMA_VERSION,
+            at_unix_ms: unix_ms(std::time::SystemTime::now()),
+            interval_ms: interval.map(|interval| interval.as_millis() as u64),
+            namespaces,
+        }
+    }
+}
+
+fn sample_namespace(
+    namespace: &Namespace,
+    most: usize,
+    before: Option<(&NamespaceCounts, Duration)>,
+) -> (NamespaceSnapshot, NamespaceCounts) {
+    let stats = namespace.stats();
+    let mut counts = NamespaceCounts {
+        waits: stats.waits,
+        key_busy: stats.key_busy,
+        last_lsn: namespace.last_lsn().get(),
+        hot: HashMap::new(),
+    };
+    let rate = |now: u64, then: fn(&NamespaceCounts) -> u64| {
+        before.map(|(before, interval)| per_second(now.saturating_sub(then(before)), interval))
+    };
+    let mut snapshot = NamespaceSnapshot {
+        name: namespace.name().to_owned(),
+        records: stats.records,
+        live_bytes: stats.live_bytes,
+        waits: stats.waits,
+        key_busy: stats.key_busy,
+        waits_per_s: rate(stats.waits, |before| before.waits),
+        key_busy_per_s: rate(stats.key_busy, |before| before.key_busy),
+        stop_writes: stats.stop_writes,
+        read_only: stats.read_only,
+        ..NamespaceSnapshot::default()
+    };
+    let mut collections = Collections::new();
+    // All are counted, so that one that becomes one of the hottest has rates at once.
+    for (place, hot) in namespace.hot_records(HOT_KEYS_MAX).iter().enumerate() {
+        let looked = (place < most).then(|| look_at(namespace, &hot.digest));
+        let looked = looked.flatten();
+        counts.hot.insert(
+            hot.digest,
+            HotCounts {
+                waits: hot.waits,
+                busy: hot.busy,
+                generation: looked.as_ref().map(|looked| looked.generation),
+            },
+        );
+        if place < most {
+            add_collections(namespace, hot, looked.as_ref(), &mut collections);
+            let rates = before.map(|(before, interval)| (before, &counts, interval));
+            snapshot.hot.push(hot_snapshot(hot, looked, rates));
+        }
+    }
+    for recent in namespace.recent_transitions() {
+        let root = namespace.key_hash().digest(&recent.set, &recent.key);
+        let key = told(&recent.key);
+        if let Some(RecordInfo::Root(found)) = look_at(namespace, &root).map(|looked| looked.info) {
+            insert_collections(&recent.set, &key, found, &mut collections);
+        }
+        snapshot.transitions.push(TransitionSnapshot {
+            set: recent.set.into(),
+            key,
+            bin: recent.bin.into(),
+            transition: recent.transition.to_string(),
+            shards: recent.shards,
+            done: recent.done,
+            total: recent.total,
+            ended: recent.ended,
+            began_unix_ms: recent.began_ms + EPOCH_UNIX_SECONDS * 1000,
+            reported_unix_ms: recent.reported_ms + EPOCH_UNIX_SECONDS * 1000,
+        });
+    }
+    snapshot.collections = collections.into_values().collect();
+    (snapshot, counts)
+}
+
+fn look_at(namespace: &Namespace, digest: &Digest) -> Option<Looked> {
+    namespace.look_at(digest, |set, record| Looked {
+        set,
+        generation: record.metadata.generation,
+        bytes: record.stored_bytes,
+        info: RecordInfo::of(record.view),
+    })
+}
+
+/// Adds the collections of a hot record, or of the root whose companion it is.
+fn add_collections(
+    namespace: &Namespace,
+    hot: &HotRecord,
+    looked: Option<&Looked>,
+    collections: &mut Collections,
+) {
+    let Some(looked) = looked else { return };
+    match &looked.info {
+        RecordInfo::Plain => {}
+        RecordInfo::Root(found) => {
+            let key = hot
+                .key
+                .as_ref()
+                .map_or_else(|| hot.digest.to_string(), told);
+            insert_collections(&looked.set, &key, found.clone(), collections);
+        }
+        RecordInfo::Companion { root, .. } => {
+            let digest = namespace.key_hash().digest(&looked.set, root);
+            if let Some(RecordInfo::Root(found)) =
+                look_at(namespace, &digest).map(|looked| looked.info)
+            {
+                insert_collections(&looked.set, &told(root), found, collections);
+            }
+        }
+    }
+}
+
+fn insert_collections(
+    set: &str,
+    key: &str,
+    found: Vec<CollectionInfo>,
+    collections: &mut Collections,
+) {
+    for info in found {
+        let place = (set.to_owned(), key.to_owned(), info.bin.clone());
+        collections.insert(
+            place,
+            CollectionSnapshot {
+                set: set.to_owned(),
+                key: key.to_owned(),
+                bin: info.bin,
+                scheme: info.scheme,
+                shards: info.shards,
+                epoch: info.epoch,
+                in_transition: info.in_transition,
+            },
+        );
+    }
+}
+
+fn hot_snapshot(
+    hot: &HotRecord,
+    looked: Option<Looked>,
+    rates: Option<(&NamespaceCounts, &NamespaceCounts, Duration)>,
+) -> HotRecordSnapshot {
+    let mut snapshot = HotRecordSnapshot {
+        key: hot.key.as_ref().map(told),
+        digest: hot.digest.to_string(),
+        waits: hot.waits,
+        key_busy: hot.busy,
+        ..HotRecordSnapshot::default()
+    };
+    if let Some((before, now, interval)) = rates {
+        let then = before.hot.get(&hot.digest);
+        let (waits, busy) = then.map_or((0, 0), |then| (then.waits, then.busy));
+        snapshot.waits_per_s = Some(per_second(growth(waits, hot.waits), interval));
+        snapshot.key_busy_per_s = Some(per_second(growth(busy, hot.busy), interval));
+        let generation = then.and_then(|then| then.generation);
+        let writes = generation
+            .zip(looked.as_ref().map(|looked| looked.generation))
+            .and_then(|(then, generation)| {
+                writes_between(
+                    then,
+                    generation,
+                    now.last_lsn.saturating_sub(before.last_lsn),
+                )
+            });
+        snapshot.writes_per_s = writes.map(|writes| per_second(writes, interval));
+    }
+    if let Some(looked) = looked {
+        snapshot.set = Some(looked.set);
+        snapshot.bytes = Some(looked.bytes);
+        match looked.info {
+            RecordInfo::Plain => snapshot.shards = Some(0),
+            RecordInfo::Root(found) => {
+                snapshot.shards = found.iter().map(|collection| collection.shards).sum();
+            }
+            RecordInfo::Companion { root, shard } => {
+                let key = told(&root);
+                snapshot.companion_of = Some(CompanionOf { key, shard });
+            }
+        }
+    }
+    snapshot
+}
+
+/// How often a record was written between two looks, by its generation. `None`: it cannot be, since the whole namespace had
+/// fewer writes; the record was deleted and made anew. Too low by a multiple of 65,535 if it was written more often.
+fn writes_between(then: u16, now: u16, all_writes: u64) -> Option<u64> {
+    let (then, now) = (u64::from(then), u64::from(now));
+    let writes = (now + GENERATION_MAX - then) % GENERATION_MAX;
+    (writes <= all_writes).then_some(writes)
+}
+
+/// How much a count has grown that is halved every five minutes.
+fn growth(then: u64, now: u64) -> u64 {
+    now.checked_sub(then)
+        .unwrap_or_else(|| now.saturating_sub(then / 2))
+}
+
+fn per_second(count: u64, interval: Duration) -> f64 {
+    count as f64 / interval.as_secs_f64()
+}
+
+fn unix_ms(time: std::time::SystemTime) -> u64 {
+    let since = time.duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Returns a key as it is told: its text, its number, or its bytes escaped; shortened if it is long.
+fn told(key: &Key<'_>) -> String {
+    let text = key.bare();
+    match text.char_indices().nth(KEY_CHARS_MAX) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn writes_are_counted_over_the_end_of_generations_and_never_invented() {
+        for (then, now, all, writes) in [
+            (1, 1, 0, Some(0)),
+            (1, 11, 10, Some(10)),
+            (1, 11, 500, Some(10)),
+            // Over the end: 65,535 is followed by 1.
+            (65_530, 5, 10, Some(10)),
+            (65_535, 1, 1, Some(1)),
+            // Made anew.
+            (100, 2, 3, None),
+            (5, 1, 2, None),
+        ] {
+            assert_eq!(writes_between(then, now, all), writes, "{then} {now} {all}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_was_halved_has_not_shrunk() {
+        assert_eq!(growth(10, 15), 5);
+        assert_eq!(growth(0, 7), 7);
+        assert_eq!(growth(100, 53), 3);
+        assert_eq!(growth(100, 20), 0);
+    }
+
+    #[test]
+    fn rates_are_of_the_time_between_two_looks() {
+        let store = Store::in_memory().unwrap();
+        let users = store.set("users").unwrap();
+        let mut sampler = Sampler::new(store.clone(), 20);
+        let start = Instant::now();
+        let first = sampler.sample(start);
+        assert_eq!(first.interval_ms, None);
+        assert_eq!(first.namespaces[0].waits_per_s, None);
+        users.put("alice", [("age", 1)]).unwrap();
+        let second = sampler.sample(start + Duration::from_secs(2));
+        assert_eq!(second.interval_ms, Some(2_000));
+        assert_eq!(second.namespaces[0].waits_per_s, Some(0.0));
+        // At the same moment there is no rate.
+        assert_eq!(
+            sampler.sample(start + Duration::from_secs(2)).interval_ms,
+            None
+        );
+    }
+
+    #[test]
+    fn long_keys_are_shortened() {
+        let long = "k".repeat(500);
+        assert_eq!(told(&Key::from(long)).len(), KEY_CHARS_MAX + 3);
+        assert_eq!(told(&Key::from(7)), "7");
+    }
+}

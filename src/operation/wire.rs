@@ -1,0 +1,91 @@
+//! An operation as it is sent to a cluster.
+
+use std::borrow::Cow;
+
+use super::action::{Action, Operation};
+use super::call::BinCall;
+use super::scalar::{End, Operand};
+use crate::Result;
+use crate::call::CallSystem;
+use crate::record::BinName;
+use crate::value::{ParticleType, Value};
+
+/// What an operation does, in the parts of which a message is made.
+#[derive(Debug)]
+pub(crate) enum WireOperation<'a> {
+    Read,
+    ReadAll,
+    Write(&'a Value),
+    WriteEncoded(ParticleType, &'a [u8]),
+    Add(Cow<'a, Value>),
+    Join(End, Cow<'a, Value>),
+    Touch,
+    DeleteAll,
+    /// A call of the lists and maps, of the bits, or of the sketches, in its encoded form.
+    Call {
+        system: CallSystem,
+        writes: bool,
+        call: Cow<'a, [u8]>,
+    },
+    Evaluate {
+        writes: bool,
+        expression: &'a [u8],
+        flags: u64,
+    },
+}
+
+impl Operation {
+    /// Returns the bin and what is done to it.
+    ///
+    /// # Errors
+    /// [`crate::Error::BinName`], and [`crate::Error::Parameter`] for arguments that have no encoding.
+    pub(crate) fn on_wire(&self) -> Result<(&BinName, WireOperation<'_>)> {
+        let bin = self.bin()?;
+        let operation = match &self.action {
+            Action::Read => WireOperation::Read,
+            Action::ReadAll => WireOperation::ReadAll,
+            Action::Write(value) => WireOperation::Write(value),
+            Action::WriteEncoded(kind, bytes) => WireOperation::WriteEncoded(*kind, bytes),
+            Action::Add(operand) => WireOperation::Add(value_of(operand)?),
+            Action::Join(end, operand) => WireOperation::Join(*end, value_of(operand)?),
+            Action::Touch => WireOperation::Touch,
+            Action::DeleteAll => WireOperation::DeleteAll,
+            Action::Collection { call, .. } => WireOperation::Call {
+                system: CallSystem::Collections,
+                writes: call.writes(),
+                call: Cow::Owned(call.encode()),
+            },
+            Action::Call(call) => encoded(bin, call)?,
+            Action::Evaluate { writes, evaluation } => {
+                let evaluation = evaluation.as_ref();
+                let evaluation = evaluation.map_err(|error| error.clone().in_bin(bin.as_str()))?;
+                let (expression, flags) = evaluation.parts()?;
+                WireOperation::Evaluate {
+                    writes: *writes,
+                    expression,
+                    flags,
+                }
+            }
+        };
+        Ok((bin, operation))
+    }
+}
+
+fn encoded<'a>(bin: &BinName, call: &'a BinCall) -> Result<WireOperation<'a>> {
+    let bytes = call.encoded();
+    Ok(WireOperation::Call {
+        system: call.system(),
+        writes: call.is_write(),
+        call: Cow::Borrowed(bytes.map_err(|error| error.clone().in_bin(bin.as_str()))?),
+    })
+}
+
+fn value_of(operand: &Operand) -> Result<Cow<'_, Value>> {
+    Ok(match operand {
+        Operand::Value(value) => Cow::Borrowed(value),
+        Operand::Stored(kind, bytes) => {
+            let stored = crate::ValueRef::stored(*kind, bytes)?;
+            Cow::Owned(stored.to_value()?)
+        }
+    })
+}

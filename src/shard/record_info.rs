@@ -1,0 +1,89 @@
+//! What one record says of itself: that it is the root of sharded collections, or a companion. One look at its own bins; the
+//! companions of a root are not read.
+
+use super::description::{DESCRIPTION_BINS, Description, Form};
+use super::scheme::{SHARD_OF, SUBKEYS};
+use super::state::under_way;
+use crate::Key;
+use crate::record::RecordView;
+use crate::value::{Value, ValueRef};
+
+/// What a record is to sharded collections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RecordInfo {
+    /// Nothing.
+    Plain,
+    /// The root of these.
+    Root(Vec<CollectionInfo>),
+    /// A companion of this root.
+    Companion {
+        root: Key<'static>,
+        /// The number of its shard.
+        shard: u64,
+    },
+}
+
+/// A sharded collection, as its root describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CollectionInfo {
+    pub(crate) bin: String,
+    /// Where it is, in words.
+    pub(crate) scheme: String,
+    /// How many companions hold it; `None` where the root alone does not say it.
+    pub(crate) shards: Option<u64>,
+    /// The number of its last transition.
+    pub(crate) epoch: u64,
+    pub(crate) in_transition: bool,
+}
+
+impl RecordInfo {
+    /// Reads it from the bins of a record. A description that is not understood is none.
+    pub(crate) fn of(record: RecordView<'_>) -> Self {
+        let value = |bin: &str| record.bin(bin).and_then(|value| value.to_value().ok());
+        if let Some(of) = record.bin(SHARD_OF) {
+            return companion(&of).unwrap_or(Self::Plain);
+        }
+        if record.bin(SUBKEYS).is_none() {
+            return Self::Plain;
+        }
+        match Description::parse(&DESCRIPTION_BINS.map(value)) {
+            Ok(description) => Self::Root(collections(&description)),
+            Err(_) => Self::Plain,
+        }
+    }
+}
+
+fn collections(description: &Description) -> Vec<CollectionInfo> {
+    let entries = description.entries().iter();
+    entries
+        .map(|entry| {
+            let (scheme, shards, in_transition) = match &entry.form {
+                Form::Hash(scheme) => {
+                    let (shards, transition) = under_way(*scheme);
+                    (scheme.to_string(), Some(shards), transition.is_some())
+                }
+                form => (super::audit::in_words(&form.value()), None, false),
+            };
+            CollectionInfo {
+                bin: entry.bin.as_str().to_owned(),
+                scheme,
+                shards,
+                epoch: entry.epoch.0,
+                in_transition,
+            }
+        })
+        .collect()
+}
+
+fn companion(of: &ValueRef<'_>) -> Option<RecordInfo> {
+    let Value::List(items) = of.to_value().ok()? else {
+        return None;
+    };
+    let [root, _, Value::Int(shard), ..] = &items[..] else {
+        return None;
+    };
+    Some(RecordInfo::Companion {
+        root: super::audit::key_of(root)?,
+        shard: u64::try_from(*shard).ok()?,
+    })
+}

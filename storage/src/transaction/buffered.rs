@@ -1,0 +1,85 @@
+//! A version of a record that is not stored yet.
+
+use crate::bytes::Varint;
+use crate::digest::Digest;
+use crate::lock::record_lock::NewVersion;
+use crate::log::entry::{EntryView, FLAG_KEYED, Header, RawHeader, blank_header};
+
+/// A version of a record in memory, which reads as a stored one does.
+///
+/// ```
+/// use spikelet_storage::{BufferedVersion, Digest, NewVersion};
+///
+/// let version = NewVersion {
+///     generation: 1,
+///     void_time: 0,
+///     last_update_ms: 1,
+///     set_id: 0,
+///     key: Some(b"alice"),
+///     payload: b"bytes",
+/// };
+/// let buffered = BufferedVersion::new(&Digest::new([7; Digest::LEN]), &version);
+/// assert_eq!(buffered.view().payload(), b"bytes");
+/// assert_eq!(buffered.version().key, Some(&b"alice"[..]));
+/// ```
+#[derive(Clone, Debug)]
+pub struct BufferedVersion {
+    raw: RawHeader,
+    /// The key with its length, if it is stored, then the payload.
+    body: Vec<u8>,
+}
+
+impl BufferedVersion {
+    /// Copies a version of the record with this digest.
+    #[must_use]
+    pub fn new(digest: &Digest, version: &NewVersion<'_>) -> Self {
+        let key = version.key.unwrap_or_default();
+        let mut body = Vec::with_capacity(10 + key.len() + version.payload.len());
+        if version.key.is_some() {
+            body.extend_from_slice(Varint::new(key.len()).bytes());
+            body.extend_from_slice(key);
+        }
+        body.extend_from_slice(version.payload);
+        let header = Header {
+            flags: if version.key.is_some() { FLAG_KEYED } else { 0 },
+            span_units: Header::span_for(body.len()),
+            generation: version.generation,
+            last_update_ms: version.last_update_ms,
+            void_time: version.void_time,
+            set_id: version.set_id,
+            digest: *digest,
+            body_bytes: body.len() as u32,
+            ..blank_header()
+        };
+        Self {
+            raw: header.encode_unchecked(),
+            body,
+        }
+    }
+
+    /// Lends the version as readers will see it once it is stored.
+    #[must_use]
+    pub const fn view(&self) -> EntryView<'_> {
+        EntryView::new(&self.raw, self.body.as_slice())
+    }
+
+    /// Returns what is to be stored.
+    #[must_use]
+    pub fn version(&self) -> NewVersion<'_> {
+        let view = self.view();
+        NewVersion {
+            generation: view.generation(),
+            void_time: view.void_time(),
+            last_update_ms: view.last_update_ms(),
+            set_id: view.set_id(),
+            key: view.key(),
+            payload: view.payload(),
+        }
+    }
+
+    /// Returns what the version takes in memory, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<RawHeader>() + self.body.len()
+    }
+}

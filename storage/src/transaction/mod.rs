@@ -1,0 +1,295 @@
+//! Optimistic transactions: what a transaction has seen of records, and the check that it still holds at the commit.
+//!
+//! - `buffered.rs`: a version that is not stored yet
+//! - `cause.rs`: why a transaction is not committed
+//! - `removals.rs`: absences that leave no trace in the index
+//! - `rules.rs`: the rules that the model check takes away one by one
+//!
+//! # The protocol
+//! A transaction notes the [`RecordVersion`] of each record that it reads, absences too, and holds nothing. At its commit
+//! it locks the records that it writes, in the order of their digests, and only then compares what it has seen with what
+//! is there. A record that it has read and does not write must be as it was, and nobody else may hold its lock: an owner
+//! may be about to publish it, and other members of the same group may have been published already.
+//!
+//! All that a transaction has read is therefore there unchanged at the moment at which it holds its last lock; that moment
+//! is its place in the order of all transactions. A version never comes back, so two equal looks mean that nothing came
+//! between.
+
+pub(crate) mod buffered;
+pub(crate) mod cause;
+pub(crate) mod removals;
+pub(crate) mod rules;
+
+use crate::core::Core;
+use crate::digest::Digest;
+use crate::epoch::{self, Guard};
+use crate::error::{Error, Result};
+use crate::index::{PartitionGuard, Slot};
+use crate::lock::record_lock::space_wait::rest;
+use crate::lock::record_lock::{Change, RecordLock};
+use crate::log::entry::EntryView;
+use crate::namespace::Namespace;
+use crate::sync::hint;
+use cause::ConflictCause;
+use rules::{Rule, keeps};
+use std::time::{Duration, Instant};
+
+/// How often a commit looks at a record that another writer has locked before it gives up. A lock is mostly held for less
+/// than a microsecond.
+#[cfg(not(shuttle))]
+const LOOKS: u32 = 64;
+#[cfg(shuttle)]
+const LOOKS: u32 = 2;
+
+/// Which version of a record was seen, or which absence. Equal versions of one record mean that nothing has changed in
+/// between, wherever defragmentation has moved it.
+///
+/// Good for this opening of the namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct RecordVersion(u64);
+
+/// With the number of the tombstone.
+const DELETED: u64 = 1 << 62;
+/// With the count of removals: neither a record nor a tombstone is there.
+const ABSENT: u64 = 1 << 63;
+/// The entry cannot be read.
+const DAMAGED: RecordVersion = RecordVersion(u64::MAX - 1);
+/// Seen while something was removed without a trace: equal to nothing.
+const UNSTABLE: RecordVersion = RecordVersion(u64::MAX);
+
+/// A record that a transaction has read, and the version that it saw.
+#[derive(Clone, Copy, Debug)]
+pub struct SeenRecord {
+    /// The record.
+    pub digest: Digest,
+    /// What was seen of it.
+    pub version: RecordVersion,
+}
+
+/// What a transaction writes to a record.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordChange<'a> {
+    /// The record, and what was seen of it before it was changed.
+    pub seen: SeenRecord,
+    /// What is done to it.
+    pub change: Change<'a>,
+}
+
+impl Namespace {
+    /// Lends the record with this digest to `read` as [`Namespace::get`] does, `None` if there is none, with the version
+    /// that this is. An error comes with a version, too, since a transaction depends on what it could not read as well.
+    pub fn get_versioned<R>(
+        &self,
+        digest: &Digest,
+        read: impl FnOnce(RecordVersion, Result<Option<EntryView<'_>>>) -> R,
+    ) -> R {
+        let core = &self.core;
+        loop {
+            let guard = epoch::pin();
+            let found = core.visible(digest, &guard);
+            if let Ok(Some(found)) = &found {
+                guard.narrow(core.watched_by(found));
+                let view = found.view();
+                return read(RecordVersion(view.lsn().0), Ok(Some(view)));
+            }
+            let settled = core.removals.settled();
+            let partition = core.index.lock(digest);
+            let looked = core.version_in(&partition, digest, &guard);
+            drop(partition);
+            let version = match looked {
+                // Removals may have been under way when the absence was looked at.
+                Looked::Absent => RecordVersion::absent(settled),
+                // It has come in between.
+                Looked::At(version) if found.is_ok() && !version.is_deleted() => continue,
+                Looked::At(version) => version,
+            };
+            return read(version, found.map(|_| None));
+        }
+    }
+
+    /// Locks the records that a transaction writes, in the order of their digests, which must be strictly ascending, and
+    /// checks that nothing has changed since the transaction has seen it: neither those records nor the ones that it only
+    /// reads. Returns the locked records with their changes for [`Namespace::commit_group`]; all that the transaction has
+    /// seen holds at the moment at which this has locked the last one.
+    ///
+    /// `readable_until`: the earliest void-time of the records that were seen alive, in seconds since 2010; 0 = never.
+    /// `timeout`: how long locks are waited for in all; `None`: as long as it takes. While a lock is waited for, nothing is
+    /// kept from being moved or freed.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] names the record and the cause; [`Error::KeyBusy`] and [`Error::Timeout`] as for
+    /// [`Namespace::lock`]. No lock is held then, and nothing was changed.
+    pub fn lock_unchanged<'n, 'c>(
+        &'n self,
+        reads: &[SeenRecord],
+        writes: &[RecordChange<'c>],
+        readable_until: u32,
+        timeout: Option<Duration>,
+    ) -> Result<Vec<(RecordLock<'n>, Change<'c>)>> {
+        let core = &*self.core;
+        check_order(writes)?;
+        core.check_open_to_read()?;
+        let ends = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut locked: Vec<(RecordLock<'n>, Change<'c>)> = Vec::with_capacity(writes.len());
+        for write in writes {
+            let lock = lock_beside(core, &mut locked, &write.seen.digest, ends, timeout)?;
+            if keeps(Rule::WrittenUnchanged) && !lock.is_still(write.seen.version) {
+                return Err(conflict(write.seen.digest, ConflictCause::Changed));
+            }
+            locked.push((lock, write.change));
+        }
+        let guard = epoch::pin();
+        for read in reads {
+            core.check_read(read, &guard)
+                .map_err(|cause| conflict(read.digest, cause))?;
+        }
+        let now_s = core.options.clock.now_ms() / 1000;
+        if readable_until != 0 && u64::from(readable_until) < now_s {
+            let digest = reads.first().map(|read| read.digest);
+            let digest = digest.or(writes.first().map(|write| write.seen.digest));
+            return Err(conflict(
+                digest.unwrap_or(Digest::new([0; Digest::LEN])),
+                ConflictCause::Expired,
+            ));
+        }
+        Ok(locked)
+    }
+}
+
+/// Locks one more record. Those that are locked already may be moved while this one is waited for.
+fn lock_beside<'n>(
+    core: &'n Core,
+    locked: &mut [(RecordLock<'n>, Change<'_>)],
+    digest: &Digest,
+    ends: Option<Instant>,
+    timeout: Option<Duration>,
+) -> Result<RecordLock<'n>> {
+    let left = timeout.and(ends);
+    RecordLock::acquire_waiting(core, digest, |waiter| {
+        let mut granted = false;
+        let mut locks: Vec<_> = locked.iter_mut().map(|(lock, _)| lock).collect();
+        rest(core, &mut locks, || granted = waiter.wait(left));
+        granted
+    })
+}
+
+/// Refuses two changes of one record, and an order in which two transactions could wait for each other.
+fn check_order(writes: &[RecordChange<'_>]) -> Result<()> {
+    let is_ascending = writes
+        .iter()
+        .zip(writes.iter().skip(1))
+        .all(|(one, next)| one.seen.digest < next.seen.digest);
+    if is_ascending {
+        return Ok(());
+    }
+    Err(Error::BadOption {
+        option: "writes",
+        value: format!("{} changes", writes.len()),
+        rule: "one change a record, in the order of the digests",
+    })
+}
+
+const fn conflict(digest: Digest, cause: ConflictCause) -> Error {
+    Error::Conflict { digest, cause }
+}
+
+/// What the index holds for a digest.
+enum Looked {
+    Absent,
+    At(RecordVersion),
+}
+
+impl RecordVersion {
+    /// `settled`: the count of removals, if none was under way.
+    fn absent(settled: Option<u64>) -> Self {
+        settled.map_or(UNSTABLE, |removals| Self(ABSENT | removals))
+    }
+
+    fn is_deleted(self) -> bool {
+        self != DAMAGED && self != UNSTABLE && self.0 & (DELETED | ABSENT) == DELETED
+    }
+}
+
+impl Core {
+    /// The version of a record that readers see at this moment. The caller has the partition locked.
+    fn version_in(&self, partition: &PartitionGuard<'_>, digest: &Digest, guard: &Guard) -> Looked {
+        let is_of = |slot: &Slot| self.is_of(slot, digest, guard);
+        let at = partition.find(digest.tag(), is_of);
+        at.map_or(Looked::Absent, |at| {
+            self.version_of(&partition.get(at), guard)
+        })
+    }
+
+    fn version_of(&self, slot: &Slot, guard: &Guard) -> Looked {
+        let Some(entry) = self.log.entry(slot.location, guard) else {
+            return Looked::At(DAMAGED);
+        };
+        let view = entry.view();
+        let is_believed =
+            !slot.unverified || self.log.checked_header(slot.location, &view).is_some();
+        match is_believed {
+            false => Looked::At(DAMAGED),
+            true if slot.tombstone => Looked::At(RecordVersion(DELETED | view.lsn().0)),
+            // A truncation has taken it, and will remove it.
+            true if self.hides(&view) => Looked::Absent,
+            true => Looked::At(RecordVersion(view.lsn().0)),
+        }
+    }
+
+    /// Whether what the index holds now is what was seen. The removals are counted after the look.
+    fn is_same(&self, seen: RecordVersion, looked: &Looked) -> bool {
+        seen != UNSTABLE
+            && match looked {
+                Looked::At(version) => *version == seen,
+                Looked::Absent if !keeps(Rule::AbsencesCounted) => seen.0 & ABSENT != 0,
+                Looked::Absent => RecordVersion(ABSENT | self.removals.begun()) == seen,
+            }
+    }
+
+    fn check_read(
+        &self,
+        read: &SeenRecord,
+        guard: &Guard,
+    ) -> std::result::Result<(), ConflictCause> {
+        if !keeps(Rule::ReadsUnchanged) {
+            return Ok(());
+        }
+        for _ in 0..LOOKS {
+            let mut partition = self.index.lock(&read.digest);
+            if partition.held().is_held(&read.digest) && keeps(Rule::ReadsUnlocked) {
+                drop(partition);
+                hint::spin_loop();
+                continue;
+            }
+            let looked = self.version_in(&partition, &read.digest, guard);
+            drop(partition);
+            return match self.is_same(read.version, &looked) {
+                true => Ok(()),
+                false => Err(ConflictCause::Changed),
+            };
+        }
+        Err(ConflictCause::Locked)
+    }
+
+    /// As [`Core::check_open`], for who may write nothing: a namespace that is closed can still be read.
+    fn check_open_to_read(&self) -> Result<()> {
+        match self.fork.is_child() {
+            true => self.check_open(),
+            false => Ok(()),
+        }
+    }
+}
+
+impl RecordLock<'_> {
+    /// Whether the record is as it was when this version was seen.
+    fn is_still(&self, version: RecordVersion) -> bool {
+        let looked = match &self.seen {
+            Some(slot) => self.core.version_of(slot, &self.guard),
+            None => Looked::Absent,
+        };
+        self.core.is_same(version, &looked)
+    }
+}
+
+#[cfg(all(test, shuttle))]
+mod shuttle_tests;

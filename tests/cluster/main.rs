@@ -1,0 +1,10 @@
+//! A cluster as a record store, against a served store in another process.
+#![cfg(all(feature = "cluster", feature = "server", feature = "cli"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+mod common;
+mod killed;
+mod operations;
+mod program;
+mod records;
+mod sharded;

@@ -1,0 +1,363 @@
+//! What the endpoint says.
+
+use std::collections::{HashMap, HashSet};
+use std::net::TcpStream;
+
+use spikelet::monitor::Monitor;
+use spikelet::{NamespaceConfig, ShardedList, Store};
+
+use super::{HOT, fight, get, look, look_until, monitor, store};
+
+#[test]
+fn hot_records_are_told_with_their_set_size_and_rates() {
+    let store = store();
+    let monitor = monitor(&store);
+    fight(&store, HOT);
+    let snapshot = look_until(monitor.addr(), |snapshot| {
+        let hot = snapshot.namespaces[0].hot.first();
+        hot.is_some_and(|hot| hot.writes_per_s.is_some() && hot.key_busy > 0)
+    });
+    assert!(snapshot.interval_ms > Some(0));
+    let namespace = &snapshot.namespaces[0];
+    assert_eq!((namespace.name.as_str(), namespace.records), ("test", 1));
+    assert!(namespace.waits > 0 && namespace.key_busy > 0);
+    let [hot] = &namespace.hot[..] else {
+        panic!("{namespace:?}");
+    };
+    assert_eq!(
+        (hot.key.as_deref(), hot.set.as_deref()),
+        (Some(HOT), Some("feed"))
+    );
+    assert_eq!(
+        hot.digest,
+        store.set("feed").unwrap().digest(HOT).to_string()
+    );
+    assert!(hot.waits > 0 && hot.bytes > Some(20_000));
+    assert_eq!((hot.shards, &hot.companion_of), (Some(0), &None));
+    assert!(hot.waits_per_s.is_some() && hot.key_busy_per_s.is_some());
+    // A record that is gone is still told, by its digest.
+    store.set("feed").unwrap().delete(HOT).unwrap();
+    let gone = look_until(monitor.addr(), |now| {
+        now.namespaces[0].hot[0].bytes.is_none()
+    });
+    let gone = &gone.namespaces[0].hot[0];
+    assert_eq!(
+        (&gone.key, &gone.set, &gone.digest),
+        (&None, &None, &hot.digest)
+    );
+}
+
+#[test]
+fn shards_and_their_transitions_are_told_as_they_are_and_as_they_happened() {
+    let store = store();
+    let monitor = monitor(&store);
+    let list = ShardedList::new(&store, "feed", "bob", "by").unwrap();
+    list.add(1).unwrap();
+    assert_eq!(look(monitor.addr()).namespaces[0].transitions, []);
+    list.shards().activate(4).unwrap();
+    list.shards().split().unwrap();
+    let snapshot = look_until(monitor.addr(), |now| {
+        now.namespaces[0].transitions.len() == 2
+    });
+    let namespace = &snapshot.namespaces[0];
+    let told: Vec<_> = namespace
+        .transitions
+        .iter()
+        .map(|one| {
+            (
+                &*one.key,
+                &*one.transition,
+                one.shards,
+                one.done,
+                one.total,
+                one.ended,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("bob", "splitting", 4, 4, 4, true),
+            ("bob", "activating", 0, 4, 4, true)
+        ]
+    );
+    let [collection] = &namespace.collections[..] else {
+        panic!("{namespace:?}");
+    };
+    assert_eq!((&*collection.bin, collection.shards), ("by", Some(8)));
+    assert_eq!(
+        (&*collection.scheme, collection.in_transition),
+        ("in 8 shards", false)
+    );
+    // One that its caller leaves stays under way until the next writer.
+    let leave = |_| std::ops::ControlFlow::Break(());
+    let left = list.shards().on_progress(leave).merge();
+    assert!(left.unwrap().transition.is_some());
+    let is_left =
+        |now: &spikelet::monitor::StoreSnapshot| now.namespaces[0].collections[0].in_transition;
+    let under_way = look_until(monitor.addr(), is_left);
+    let first = &under_way.namespaces[0].transitions[0];
+    assert_eq!((&*first.transition, first.ended), ("merging", false));
+    list.shards().advance().unwrap();
+    look_until(monitor.addr(), |now| now.namespaces[0].transitions[0].ended);
+    assert_eq!(list.shards().deactivate().unwrap().shards, 0);
+    look_until(monitor.addr(), |now| {
+        now.namespaces[0].collections.is_empty()
+    });
+}
+
+#[test]
+fn a_hot_companion_names_its_root_and_shows_how_that_is_sharded() {
+    let store = store();
+    let monitor = monitor(&store);
+    let list = ShardedList::new(&store, "feed", "bob", "by").unwrap();
+    list.add(1).unwrap();
+    list.shards().activate(2).unwrap();
+    let companion = spikelet::shard::sharded_collections(&store.set("feed").unwrap()).unwrap()[0]
+        .companions[0]
+        .clone();
+    let spikelet::Key::String(key) = &companion.key else {
+        panic!("{companion:?}");
+    };
+    let namespace = store.namespace("test").unwrap();
+    let (set, done) = (
+        store.set("feed").unwrap(),
+        std::sync::atomic::AtomicBool::new(false),
+    );
+    let own = spikelet::WritePolicy::default().override_shards(true);
+    let long: Vec<i64> = (0..20_000).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = set.operate_with(
+                        &own,
+                        key.as_ref(),
+                        &[spikelet::operations::put("other", long.clone())],
+                    );
+                    let met = namespace.hot_records(1).len() == 1;
+                    done.fetch_or(met, std::sync::atomic::Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    let snapshot = look_until(monitor.addr(), |now| !now.namespaces[0].hot.is_empty());
+    let hot = &snapshot.namespaces[0].hot[0];
+    let of = hot.companion_of.as_ref().unwrap();
+    assert_eq!((of.key.as_str(), of.shard), ("bob", companion.shard));
+    assert_eq!(snapshot.namespaces[0].collections[0].shards, Some(2));
+}
+
+/// A sample of Prometheus' text form.
+#[derive(Debug)]
+struct Sample {
+    name: String,
+    labels: Vec<(String, String)>,
+    value: f64,
+}
+
+/// Reads the text form strictly: HELP and TYPE once and before the samples of their metric, which stand together; names and
+/// labels of the allowed letters; labels escaped; no sample twice.
+fn parse(text: &str) -> (HashMap<String, String>, Vec<Sample>) {
+    assert!(text.ends_with('\n'));
+    let is_name = |name: &str| {
+        let mut chars = name.chars();
+        chars
+            .next()
+            .is_some_and(|first| first.is_ascii_alphabetic() || first == '_')
+            && chars.all(|char| char.is_ascii_alphanumeric() || char == '_')
+    };
+    let (mut kinds, mut helped, mut samples) = (HashMap::new(), HashSet::new(), Vec::new());
+    let mut seen = HashSet::new();
+    let mut current = String::new();
+    for line in text.lines() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, help) = help.split_once(' ').unwrap();
+            assert!(is_name(name) && !help.is_empty() && helped.insert(name.to_owned()));
+            continue;
+        }
+        if let Some(kind) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = kind.split_once(' ').unwrap();
+            assert!(["counter", "gauge"].contains(&kind), "{line}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+            assert!(helped.contains(name), "{line}");
+            assert!(
+                kinds.insert(name.to_owned(), kind.to_owned()).is_none(),
+                "{line}"
+            );
+            current = name.to_owned();
+            continue;
+        }
+        let (name, rest) = line.split_once('{').unwrap();
+        assert_eq!(name, current, "{line}");
+        let mut labels = Vec::new();
+        let mut rest = rest;
+        loop {
+            let (label, quoted) = rest.split_once("=\"").unwrap();
+            assert!(is_name(label), "{line}");
+            let (mut value, mut chars) = (String::new(), quoted.char_indices());
+            let end = loop {
+                match chars.next().unwrap() {
+                    (at, '"') => break at,
+                    (_, '\\') => value.push(match chars.next().unwrap().1 {
+                        'n' => '\n',
+                        other @ ('\\' | '"') => other,
+                        other => panic!("\\{other} in {line}"),
+                    }),
+                    (_, other) => value.push(other),
+                }
+            };
+            labels.push((label.to_owned(), value));
+            rest = &quoted[end + 1..];
+            match rest.strip_prefix(',') {
+                Some(more) => rest = more,
+                None => break,
+            }
+        }
+        let value = rest.strip_prefix("} ").unwrap().parse().unwrap();
+        let sample = Sample {
+            name: name.to_owned(),
+            labels,
+            value,
+        };
+        assert!(
+            seen.insert((name.to_owned(), sample.labels.clone())),
+            "twice: {line}"
+        );
+        samples.push(sample);
+    }
+    (kinds, samples)
+}
+
+#[test]
+fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
+    let mut config = NamespaceConfig::new("test");
+    config.max_waiters = 1;
+    let other = NamespaceConfig::new("other");
+    let store = Store::builder()
+        .namespace(config)
+        .namespace(other)
+        .open()
+        .unwrap();
+    let monitor = monitor(&store);
+    let feed = store.namespace("test").unwrap().set("feed").unwrap();
+    let list = ShardedList::new(&store.namespace("test").unwrap(), "feed", "bob", "by").unwrap();
+    list.add(1).unwrap();
+    list.shards().activate(4).unwrap();
+    feed.put("quiet", [("a", 1)]).unwrap();
+    super::fight_in(&feed, &store.namespace("test").unwrap(), HOT);
+    look_until(monitor.addr(), |now| {
+        let test = now
+            .namespaces
+            .iter()
+            .find(|one| one.name == "test")
+            .unwrap();
+        !test.hot.is_empty() && !test.collections.is_empty()
+    });
+    let (head, body) = get(monitor.addr(), "/metrics");
+    assert!(
+        head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8"),
+        "{head}"
+    );
+    let (kinds, samples) = parse(&body);
+    let one = |name: &str, wanted: &[(&str, &str)]| {
+        let found: Vec<_> = samples
+            .iter()
+            .filter(|sample| sample.name == name)
+            .filter(|sample| {
+                wanted.iter().all(|(label, value)| {
+                    sample
+                        .labels
+                        .iter()
+                        .any(|(own, is)| own == label && is == value)
+                })
+            })
+            .collect();
+        assert_eq!(found.len(), 1, "{name} {wanted:?}: {found:?}");
+        found[0].value
+    };
+    let test = [("namespace", "test")];
+    let stats = store.namespace("test").unwrap().stats();
+    assert_eq!(one("spikelet_records", &test), stats.records as f64);
+    assert_eq!(one("spikelet_key_busy_total", &test), stats.key_busy as f64);
+    assert_eq!(
+        one("spikelet_record_waits_total", &test),
+        stats.waits as f64
+    );
+    assert_eq!(one("spikelet_records", &[("namespace", "other")]), 0.0);
+    assert_eq!(
+        one(
+            "spikelet_set_records",
+            &[("namespace", "test"), ("set", "feed")]
+        ),
+        stats.records as f64
+    );
+    let hot = [("set", "feed"), ("key", HOT)];
+    assert!(one("spikelet_hot_record_bytes", &hot) > 20_000.0);
+    assert!(one("spikelet_hot_record_key_busy", &hot) > 0.0);
+    let bob = [("key", "bob"), ("bin", "by")];
+    assert_eq!(one("spikelet_collection_shards", &bob), 4.0);
+    assert_eq!(one("spikelet_collection_in_transition", &bob), 0.0);
+    // The table in the documents has them all.
+    let table = include_str!("../../docs/operations.md");
+    for name in kinds.keys() {
+        assert!(
+            table.contains(&format!("`{name}`")),
+            "{name} is not in docs/operations.md"
+        );
+    }
+}
+
+#[test]
+fn only_so_many_hot_records_are_told_and_long_keys_are_cut() {
+    let store = store();
+    let long = "k".repeat(5_000);
+    for key in ["a", "b", &long] {
+        fight(&store, key);
+    }
+    let builder = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = builder.hot_records(2).start().unwrap();
+    assert_eq!(look(monitor.addr()).namespaces[0].hot.len(), 2);
+    let (_, body) = get(monitor.addr(), "/metrics");
+    let (_, samples) = parse(&body);
+    let hot = samples
+        .iter()
+        .filter(|sample| sample.name == "spikelet_hot_record_waits");
+    assert_eq!(hot.count(), 2);
+    assert!(body.lines().all(|line| line.len() < 1_000));
+}
+
+#[test]
+fn it_ends_when_it_is_dropped_and_the_store_lives_on() {
+    let store = store();
+    let monitor = monitor(&store);
+    let addr = monitor.addr();
+    assert_ne!(addr.port(), 0);
+    // Somebody who says nothing does not keep it.
+    let silent = TcpStream::connect(addr).unwrap();
+    drop(monitor);
+    assert!(TcpStream::connect(addr).is_err());
+    drop(silent);
+    store.set("feed").unwrap().put(1, [("a", 1)]).unwrap();
+    // The address is free again, and one that is taken is told.
+    let again = Monitor::builder(&store)
+        .listen(addr)
+        .unwrap()
+        .start()
+        .unwrap();
+    let taken = Monitor::builder(&store)
+        .listen(addr)
+        .unwrap()
+        .start()
+        .unwrap_err();
+    assert!(
+        taken
+            .to_string()
+            .contains(&format!("cannot listen on {addr}")),
+        "{taken}"
+    );
+    // A store that was closed is no reason to fail.
+    store.close().unwrap();
+    assert_eq!(look(again.addr()).namespaces.len(), 1);
+    assert!(Monitor::builder(&store).listen("nonsense").is_err());
+}

@@ -1,0 +1,105 @@
+//! Clients that mean no good, or do not know better.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use super::{get, monitor, send, store};
+
+/// The status of what comes back; empty if the connection was just closed.
+fn status(answer: &str) -> &str {
+    answer.split(' ').nth(1).unwrap_or_default()
+}
+
+#[test]
+fn what_is_no_request_for_a_page_is_refused_and_the_next_one_is_answered() {
+    let store = store();
+    let monitor = monitor(&store);
+    let addr = monitor.addr();
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: {addr}\r\nX: {}\r\n\r\n",
+        "x".repeat(20_000)
+    );
+    for (request, expected) in [
+        (
+            format!("POST /metrics HTTP/1.1\r\nHost: {addr}\r\nContent-Length: 5\r\n\r\nhello"),
+            "405",
+        ),
+        (format!("HEAD / HTTP/1.1\r\nHost: {addr}\r\n\r\n"), "405"),
+        (
+            format!("GET /nothing HTTP/1.1\r\nHost: {addr}\r\n\r\n"),
+            "404",
+        ),
+        (
+            format!("GET /../../etc/passwd HTTP/1.1\r\nHost: {addr}\r\n\r\n"),
+            "404",
+        ),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("\0\0\0\0\r\n\r\n".to_owned(), "400"),
+        (
+            "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(),
+            "403",
+        ),
+        ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "505"),
+        (long, "431"),
+        ("x".repeat(20_000), "431"),
+    ] {
+        let answer = send(addr, request.as_bytes());
+        assert_eq!(status(&answer), expected, "{:?}: {answer}", &request[..20]);
+        assert!(
+            !answer.contains("evil"),
+            "nothing of a request comes back: {answer}"
+        );
+    }
+    assert!(get(addr, "/metrics").0.starts_with("HTTP/1.1 200 OK"));
+}
+
+#[test]
+fn a_request_in_single_bytes_is_answered() {
+    let store = store();
+    let monitor = monitor(&store);
+    let mut stream = TcpStream::connect(monitor.addr()).unwrap();
+    stream.set_nodelay(true).unwrap();
+    for byte in b"GET /hot.json HTTP/1.0\r\nA: b\r\n\r\n" {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(status(&answer), "200");
+}
+
+#[test]
+fn clients_that_hang_are_ended_and_others_are_answered() {
+    let store = store();
+    let monitor = monitor(&store);
+    let addr = monitor.addr();
+    // More than are answered at once: some say nothing, some half a request, and one takes no answer.
+    let mut hanging: Vec<TcpStream> = (0..12)
+        .map(|number| {
+            let mut stream = TcpStream::connect(addr).unwrap();
+            if number % 2 == 0 {
+                stream.write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+            }
+            stream
+        })
+        .collect();
+    assert!(get(addr, "/hot.json").0.starts_with("HTTP/1.1 200 OK"));
+    let mut answer = String::new();
+    hanging[0].read_to_string(&mut answer).unwrap();
+    assert_eq!(status(&answer), "408");
+}
+
+#[test]
+fn many_clients_at_once_are_all_answered() {
+    let store = store();
+    let monitor = monitor(&store);
+    let addr = monitor.addr();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    assert!(get(addr, "/metrics").0.starts_with("HTTP/1.1 200 OK"));
+                }
+            });
+        }
+    });
+}

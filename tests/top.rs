@@ -1,0 +1,126 @@
+//! `spikelet top`, from outside: of an embedded program, of a closed store, and of what is neither.
+#![cfg(feature = "cli")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use spikelet::monitor::Monitor;
+use spikelet::{ShardedList, Store};
+use tempfile::TempDir;
+
+fn top(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .arg("top")
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = top(arguments);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn sharded(store: &Store) {
+    let list = ShardedList::new(store, "feed", "bob", "by").unwrap();
+    list.add(1).unwrap();
+    list.shards().activate(4).unwrap();
+}
+
+#[test]
+fn an_embedded_program_is_asked_for_what_its_monitor_says() {
+    let store = Store::in_memory().unwrap();
+    sharded(&store);
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.start().unwrap();
+    let addr = monitor.addr().to_string();
+    let seen = json(&top(&["--host", &addr, "--once", "--json"]));
+    assert_eq!(seen["schema_version"], 1);
+    assert!(seen["interval_ms"].as_u64() > Some(0), "{seen}");
+    let namespace = &seen["namespaces"][0];
+    assert_eq!(namespace["collections"][0]["shards"], 4);
+    assert_eq!(namespace["transitions"][0]["transition"], "activating");
+    assert_eq!(namespace["key_busy_per_s"], 0.0);
+    // As text; once, since the output is no terminal.
+    let text = String::from_utf8(top(&["--host", &addr]).stdout).unwrap();
+    for expected in [
+        &*format!("Hot records of {addr}"),
+        "in 4 shards",
+        "activating from one record",
+        "no writer has waited",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+}
+
+#[test]
+fn of_a_closed_store_there_is_what_it_has_kept_and_an_open_one_is_refused_with_the_way_out() {
+    let dir = TempDir::new().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    sharded(&store);
+    let error = refused(&[path, "--once"]);
+    assert!(error.contains("spikelet top --host HOST:PORT"), "{error}");
+    store.close().unwrap();
+    drop(store);
+    let output = top(&[path, "--once", "--json"]);
+    let seen = json(&output);
+    assert_eq!(seen["interval_ms"], Value::Null);
+    assert_eq!(seen["namespaces"][0]["records"], 5);
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(note.contains("a closed store has no rates"), "{note}");
+}
+
+#[test]
+fn what_is_no_monitor_is_told() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = listener.local_addr().unwrap().to_string();
+    for (answer, expected) in [
+        ("nonsense", "does not speak HTTP"),
+        (
+            "HTTP/1.1 404 Not Found\r\n\r\nnothing here",
+            "\"HTTP/1.1 404 Not Found\": nothing here",
+        ),
+        ("HTTP/1.1 200 OK\r\n\r\n{}", "something else than a monitor"),
+    ] {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut request = [0; 4096];
+                assert!(stream.read(&mut request).unwrap() > 0);
+                stream.write_all(answer.as_bytes()).unwrap();
+            });
+            let error = refused(&["--host", &addr, "--once"]);
+            assert!(error.contains(expected), "{error}");
+        });
+    }
+    drop(listener);
+    let error = refused(&["--host", &addr, "--once"]);
+    assert!(
+        error.contains("cannot ask") && error.contains(&addr),
+        "{error}"
+    );
+    assert!(refused(&["--host", "http://a"]).contains("without http://"));
+    assert!(refused(&[]).contains("--host"));
+}
+
+#[test]
+#[cfg(not(feature = "server"))]
+fn serve_says_that_it_is_not_in_this_build() {
+    let output = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args(["serve", "--memory", "--namespace", "a"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.contains("built without `serve`"), "{error}");
+}

@@ -1,0 +1,162 @@
+//! Transfers in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, and no
+//! edge of a follow graph has one side only.
+//!
+//! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every so many transfers. A
+//! round ends by what has been done and not by the clock. `SPIKELET_LONG=1` does 50 rounds.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use spikelet::operations::lists;
+use spikelet::{
+    Durability, Error, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store, Value,
+};
+
+const CHILD_DIR: &str = "SPIKELET_TRANSACTIONS_KILL_TEST_DIR";
+const ACCOUNTS: i64 = 50;
+const BALANCE: i64 = 1_000;
+const THREADS: i64 = 4;
+/// Transfers between two lines of the child.
+const STRIDE: i64 = 50;
+const USERS: i64 = 200;
+
+fn open(dir: &Path) -> Store {
+    let config = NamespaceConfig::new("test").durability(Durability::Process);
+    Store::builder().path(dir).namespace(config).open().unwrap()
+}
+
+fn next(random: &mut u64) -> i64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    (*random >> 2) as i64
+}
+
+fn transfer(store: &Store, random: &mut u64) {
+    let (from, to, cents) = (
+        next(random) % ACCOUNTS,
+        next(random) % ACCOUNTS,
+        next(random) % 90,
+    );
+    let follow = (next(random) % USERS, next(random) % USERS);
+    let unique = ListPolicy::new(
+        ListOrder::Ordered,
+        ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL,
+    );
+    store
+        .transaction(|tx| {
+            let accounts = tx.set("accounts")?;
+            accounts.add(from, [("cents", -cents)])?;
+            accounts.add(to, [("cents", cents)])?;
+            let users = tx.set("users")?;
+            users.operate(follow.0, &[lists::append(&unique, "following", follow.1)])?;
+            users.operate(follow.1, &[lists::append(&unique, "followers", follow.0)])?;
+            Ok(())
+        })
+        .unwrap();
+}
+
+fn child(dir: &Path) {
+    let store = open(dir);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let store = &store;
+            scope.spawn(move || {
+                let mut random = u64::from(std::process::id()) * 1_000 + thread as u64 + 1;
+                loop {
+                    (0..STRIDE).for_each(|_| transfer(store, &mut random));
+                    // Whoever has started this is gone if it fails.
+                    if writeln!(std::io::stdout().lock(), "moving").is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn sides(store: &Store, bin: &str) -> Vec<(i64, i64)> {
+    let users = store.set("users").unwrap();
+    let mut edges = Vec::new();
+    for user in 0..USERS {
+        let record = users.get(user).unwrap();
+        if let Some(Value::List(list)) = record.and_then(|record| record.get(bin)) {
+            edges.extend(list.iter().map(|other| (user, other.as_i64().unwrap())));
+        }
+    }
+    edges
+}
+
+fn check(dir: &Path) -> usize {
+    let store = open(dir);
+    let sum = store.snapshot_read(|tx| {
+        let accounts = tx.set("accounts")?.get_batch(0..ACCOUNTS);
+        let cents = accounts.into_iter().map(|account| {
+            let account = account?.ok_or_else(|| Error::Forbidden("an account is gone".into()))?;
+            Ok(account
+                .get("cents")
+                .and_then(|cents| cents.as_i64())
+                .unwrap())
+        });
+        cents.sum::<Result<i64, Error>>()
+    });
+    assert_eq!(sum.unwrap(), ACCOUNTS * BALANCE);
+    let mut following = sides(&store, "following");
+    let mut followers: Vec<_> = sides(&store, "followers")
+        .into_iter()
+        .map(|(user, follower)| (follower, user))
+        .collect();
+    following.sort_unstable();
+    followers.sort_unstable();
+    assert_eq!(following, followers, "an edge has one side");
+    following.len()
+}
+
+#[test]
+fn kills_leave_transactions_whole_or_not_at_all() {
+    if let Some(dir) = std::env::var_os(CHILD_DIR) {
+        child(Path::new(&dir));
+        return;
+    }
+    let rounds = if std::env::var_os("SPIKELET_LONG").is_some() {
+        50
+    } else {
+        5
+    };
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let store = open(dir.path());
+        store
+            .transaction(|tx| {
+                let accounts = tx.set("accounts")?;
+                (0..ACCOUNTS).try_for_each(|account| accounts.put(account, [("cents", BALANCE)]))
+            })
+            .unwrap();
+    }
+    let mut edges = 0;
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--exact",
+                "--nocapture",
+                "kills_leave_transactions_whole_or_not_at_all",
+            ])
+            .env(CHILD_DIR, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let moving = lines
+            .map(Result::unwrap)
+            .filter(|line| line.contains("moving"));
+        assert_eq!(moving.take(4 + round % 3).count(), 4 + round % 3);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = check(dir.path());
+        assert!(now >= edges, "edges are lost");
+        edges = now;
+    }
+    assert!(edges > 100);
+}
