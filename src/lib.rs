@@ -163,7 +163,7 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{Changes, IndexQuery, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
+pub use store::{AtomicWrites, IndexQuery, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 

@@ -42,21 +42,21 @@ pub trait RecordStore {
     /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
     fn records(&self, set: &str) -> Result<Self::Records>;
 
-    /// Makes changes of several records that belong together. A store with transactions makes all of them or none; this
+    /// Makes writes to several records that belong together. A store with transactions makes all of them or none; this
     /// default makes them in their order, and a process that dies in between leaves the first of them.
     ///
     /// # Errors
-    /// What [`Changes::make`] returns.
-    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output>
+    /// What [`AtomicWrites::make`] returns.
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output>
     where
         Self: Sized,
     {
-        changes.make(self)
+        writes.make(self)
     }
 }
 
-/// Changes of several records that belong together: what [`RecordStore::atomically`] makes.
-pub trait Changes {
+/// Writes to several records that belong together: what [`RecordStore::atomically`] makes.
+pub trait AtomicWrites {
     /// What they return.
     type Output;
 
@@ -251,8 +251,8 @@ impl RecordStore for Store {
         self.set(set)
     }
 
-    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
-        self.transaction(|transaction| changes.make(transaction))
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        self.transaction(|transaction| writes.make(transaction))
     }
 }
 
@@ -263,8 +263,8 @@ impl RecordStore for Namespace {
         self.set(set)
     }
 
-    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
-        self.transaction(|transaction| changes.make(transaction))
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        self.transaction(|transaction| writes.make(transaction))
     }
 }
 
@@ -283,8 +283,8 @@ impl<T: RecordStore> RecordStore for &T {
         (**self).records(set)
     }
 
-    fn atomically<C: Changes>(&self, changes: &C) -> Result<C::Output> {
-        (**self).atomically(changes)
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        (**self).atomically(writes)
     }
 }
 

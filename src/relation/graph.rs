@@ -18,8 +18,8 @@ use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
 use crate::{
-    Bins, Changes, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
-    WritePolicy,
+    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
+    Value, WritePolicy,
 };
 pub use query::{EdgeQuery, GraphNode, GraphPage, NodeEdge};
 pub use schema::{EdgeType, NodeId};
@@ -309,7 +309,7 @@ struct PutEdge<'a> {
     attributes: Bins,
 }
 
-impl Changes for PutEdge<'_> {
+impl AtomicWrites for PutEdge<'_> {
     type Output = ();
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
@@ -333,7 +333,7 @@ struct RemoveEdge<'a> {
     edge: EdgeChange<'a>,
 }
 
-impl Changes for RemoveEdge<'_> {
+impl AtomicWrites for RemoveEdge<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

@@ -9,8 +9,8 @@ use crate::operations::lists;
 use crate::record::Record;
 use crate::shard::ShardPolicy;
 use crate::{
-    Changes, Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result, ShardedList,
-    Value,
+    AtomicWrites, Error, Key, ListReturnType, Operation, RecordSet, RecordStore, Result,
+    ShardedList, Value,
 };
 pub use walk::{Walk, WalkStep};
 
@@ -309,7 +309,7 @@ struct LinkChange<'a> {
 /// Adds a link, then its reciprocal.
 struct AddLink<'a>(LinkChange<'a>);
 
-impl Changes for AddLink<'_> {
+impl AtomicWrites for AddLink<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -333,7 +333,7 @@ impl Changes for AddLink<'_> {
 /// Removes the reciprocal of a link, then the link.
 struct RemoveLink<'a>(LinkChange<'a>);
 
-impl Changes for RemoveLink<'_> {
+impl AtomicWrites for RemoveLink<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

@@ -7,7 +7,7 @@ use crate::operations::{self, delete_all_bins};
 use crate::policy::RecordExistsAction;
 use crate::record::Record;
 use crate::{
-    Bins, Changes, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy,
+    AtomicWrites, Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy,
 };
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
@@ -129,7 +129,7 @@ struct PutListed<'a> {
     bins: &'a Bins,
 }
 
-impl Changes for PutListed<'_> {
+impl AtomicWrites for PutListed<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -147,7 +147,7 @@ struct RemoveListed<'a> {
     key: &'a Key<'a>,
 }
 
-impl Changes for RemoveListed<'_> {
+impl AtomicWrites for RemoveListed<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -165,7 +165,7 @@ struct Unlist<'a> {
     key: &'a Key<'a>,
 }
 
-impl Changes for Unlist<'_> {
+impl AtomicWrites for Unlist<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

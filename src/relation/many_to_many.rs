@@ -13,7 +13,7 @@ use super::keys::{BATCH, from_value, to_value};
 use super::side::Side;
 use crate::operations::delete_all_bins;
 use crate::shard::ShardPolicy;
-use crate::{Changes, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{AtomicWrites, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
 
 /// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
@@ -361,7 +361,7 @@ struct Link<'a> {
     attributes: Value,
 }
 
-impl Changes for Link<'_> {
+impl AtomicWrites for Link<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -385,7 +385,7 @@ struct Unlink<'a> {
     target: &'a Key<'a>,
 }
 
-impl Changes for Unlink<'_> {
+impl AtomicWrites for Unlink<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

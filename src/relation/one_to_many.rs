@@ -38,8 +38,8 @@ const CHILDREN_AT_ONCE: usize = 512;
 ///
 /// [`suggest_layout`] says which suits. Choose [`ManyToMany`](super::ManyToMany) where a child has several parents.
 ///
-/// On a [`Store`](crate::Store) each call is one transaction. Elsewhere a key list is written before the child, and after it when
-/// the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
+/// On a [`Store`](crate::Store) what a call writes is one transaction, and two while children are moved. Elsewhere a key list is
+/// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
 /// [`OneToMany::verify`] removes it. The other layouts write one record.
 ///
 /// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
@@ -175,7 +175,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.former.iter().chain([&self.current])
     }
 
-    /// Writes a child of a parent, in the place of what it was.
+    /// Writes a child of a parent, in the place of what it was. A child that is to have another parent is removed from the first
+    /// one before, unless it is kept by reference.
     ///
     /// # Errors
     /// [`Error::Relation`] around what a write may be refused for; [`Error::Serde`] for a type that is no struct.

@@ -5,6 +5,7 @@
 mod graph;
 mod includes;
 mod key_pattern;
+mod killed;
 mod links;
 mod many_to_many;
 mod members;

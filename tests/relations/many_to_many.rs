@@ -287,3 +287,31 @@ proptest! {
         prop_assert_eq!(audit.edges, 2 * model.len() as u64);
     }
 }
+
+#[test]
+fn within_a_transaction_all_edges_come_or_none() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store);
+    let refused: Result<(), Error> = store.transaction(|transaction| {
+        let within = follows.within(transaction);
+        within.link(1, 2)?;
+        assert!(within.sources(2).contains(1)?);
+        Err(Error::Forbidden("changed my mind".into()))
+    });
+    assert!(refused.is_err());
+    assert!(!follows.contains(1, 2).unwrap());
+    store
+        .transaction(|transaction| {
+            let within = follows.within(transaction);
+            within.link(1, 2)?;
+            within.link(2, 1)
+        })
+        .unwrap();
+    assert_eq!(
+        follows
+            .targets(1)
+            .common(&follows.sources(1), None, 9)
+            .unwrap(),
+        [2.into()]
+    );
+}

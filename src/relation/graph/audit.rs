@@ -6,7 +6,7 @@ use super::{Graph, NodeId};
 use crate::record::SHARD_OF;
 use crate::relation::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::BATCH;
-use crate::{Changes, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
+use crate::{AtomicWrites, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value};
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Looks at every edge and every edge set, and repairs what is wrong if asked to: the edges decide what edge sets have. Edges
@@ -163,7 +163,7 @@ struct FollowEdge<'a> {
     edge: &'a Key<'a>,
 }
 
-impl Changes for FollowEdge<'_> {
+impl AtomicWrites for FollowEdge<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

@@ -119,10 +119,6 @@ impl EdgeType {
         !self.omitted
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
     pub(super) fn first_sort_key(&self, attributes: &Bins) -> String {
         let derive = self.sort_keys.first();
         derive

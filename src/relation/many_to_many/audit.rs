@@ -6,7 +6,7 @@ use super::{EdgeSides, ManyToMany};
 use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
 use crate::relation::keys::BATCH;
 use crate::relation::side::{Edge, Side};
-use crate::{Changes, Key, RecordStore, Result};
+use crate::{AtomicWrites, Key, RecordStore, Result};
 
 impl<S: RecordStore> ManyToMany<S> {
     /// Looks at every edge from both sides, and repairs what is wrong if asked to: what the source says holds, and keys of
@@ -156,7 +156,7 @@ struct FollowSource<'a> {
     target: &'a Key<'a>,
 }
 
-impl Changes for FollowSource<'_> {
+impl AtomicWrites for FollowSource<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
@@ -191,7 +191,7 @@ struct RemoveDangling<'a> {
     to: &'a Key<'a>,
 }
 
-impl Changes for RemoveDangling<'_> {
+impl AtomicWrites for RemoveDangling<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {

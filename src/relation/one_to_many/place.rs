@@ -10,7 +10,8 @@ use crate::relation::listed::{ListedRecords, delete, puts, replacing};
 use crate::relation::side::Side;
 use crate::shard::ShardPolicy;
 use crate::{
-    Bins, Changes, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result, Value,
+    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
+    Value,
 };
 
 /// The children of a relation, where one layout has them.
@@ -248,7 +249,7 @@ pub(super) struct MoveChild<'a> {
     pub(super) child: &'a Key<'a>,
 }
 
-impl Changes for MoveChild<'_> {
+impl AtomicWrites for MoveChild<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
