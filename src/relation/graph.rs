@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::keys::BATCH;
-use super::listed::{delete, puts, replacing};
+use super::listed::{delete, delete_without, puts, replacing};
 use super::many_to_many::OnDelete;
-use super::side::Side;
+use super::side::{DeleteEmpty, Side};
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -22,8 +22,8 @@ use crate::{
     Value, WritePolicy,
 };
 pub use query::{EdgeQuery, GraphNode, GraphPage, NodeEdge};
+use schema::{EDGE_SET, SOURCE, Schema, TARGET, sort_bin};
 pub use schema::{EdgeType, NodeId};
-use schema::{SOURCE, Schema, TARGET, sort_bin};
 
 /// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
 /// its *edge set*, so that the nodes next to a page of nodes are read in one batch.
@@ -249,10 +249,20 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
             }
         }
         let edge_set = self.schema.edge_set();
-        self.schema.named(edge_set.delete(&self.store, &key))?;
+        let emptied = self.store.atomically(&DeleteEmpty {
+            side: &edge_set,
+            key: &key,
+        });
+        self.schema.named(emptied)?;
         let nodes = self.store.records(&self.schema.nodes)?;
-        self.schema.named(delete(&nodes, &key))?;
-        Ok(true)
+        match self
+            .schema
+            .named(delete_without(&nodes, &key, &[EDGE_SET]))?
+        {
+            true => Ok(true),
+            // Others have added edges since.
+            false => self.delete_node(id, on_delete, observe),
+        }
     }
 
     /// The keys of some edges from or to a node; none: there are none.

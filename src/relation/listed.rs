@@ -3,6 +3,7 @@
 use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::BATCH;
 use super::side::{Edge, Side};
+use crate::expressions::{and, bin_exists, not};
 use crate::operations::{self, delete_all_bins};
 use crate::policy::RecordExistsAction;
 use crate::record::Record;
@@ -118,6 +119,22 @@ pub(super) fn delete<R: RecordSet>(records: &R, key: &Key<'_>) -> Result<bool> {
     match records.operate_on(&WritePolicy::default(), key, &[delete_all_bins()]) {
         Ok(_) => Ok(true),
         Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes a record, unless it has one of these bins: others have written it since it was emptied. Returns whether it is gone.
+pub(super) fn delete_without<R: RecordSet>(
+    records: &R,
+    key: &Key<'_>,
+    bins: &[&str],
+) -> Result<bool> {
+    let absent = bins.iter().map(|bin| not(bin_exists(bin)));
+    let filter = absent.reduce(|all, absent| and([all, absent]));
+    let policy = WritePolicy::default().filter(filter);
+    match records.operate_on(&policy, key, &[delete_all_bins()]) {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
+        Err(Error::FilteredOut { .. }) => Ok(false),
         Err(error) => Err(error),
     }
 }

@@ -8,12 +8,12 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::audit::RelationProgress;
+use super::audit::{Observer, RelationProgress};
 use super::keys::{BATCH, from_value, to_value};
-use super::side::Side;
-use crate::operations::delete_all_bins;
+use super::listed::delete_without;
+use super::side::{DeleteEmpty, Side};
 use crate::shard::ShardPolicy;
-use crate::{AtomicWrites, Error, Key, RecordSet, RecordStore, Result, Value, WritePolicy};
+use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
 
 /// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
@@ -258,7 +258,8 @@ impl<S: RecordStore> ManyToMany<S> {
     /// that others add meanwhile is removed with the others, or makes the record anew.
     ///
     /// # Errors
-    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`]; else as for [`ManyToMany::unlink`].
+    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`];
+    /// [`Error::ShardRoot`], within [`Error::Relation`], for a record with other sharded collections; else as for [`ManyToMany::unlink`].
     pub fn delete_with_edges<'k>(
         &self,
         source: impl Into<Key<'k>>,
@@ -304,45 +305,77 @@ impl<S: RecordStore> ManyToMany<S> {
             )));
         }
         let mut progress = RelationProgress::default();
-        for side in sides {
-            loop {
-                let page = side.page(&self.store, key, 0, BATCH);
-                let page = page.map_err(|error| self.edges.failed(side, error))?;
-                if page.is_empty() {
-                    break;
-                }
-                if on_delete == OnDelete::Restrict {
-                    return Err(Error::Forbidden(
-                        format!(
-                            "record {key} has edges of relation {:?} in {side}: remove them first, or delete it with OnDelete::Detach",
-                            self.edges.name
-                        )
-                        .into(),
-                    ));
-                }
-                for (other, _) in page {
-                    match std::ptr::eq(*side, &raw const self.edges.targets) {
-                        true => self.unlink(key, &other)?,
-                        false => self.unlink(&other, key)?,
-                    };
-                    progress.edges += 1;
-                    if observe(progress).is_break() {
-                        return Ok(false);
-                    }
+        let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
+        loop {
+            for side in sides {
+                let removed = self.remove_edges(key, side, on_delete, &mut progress, &mut observe);
+                if removed?.is_break() {
+                    return Ok(false);
                 }
             }
-            let deleted = side.delete(&self.store, key);
-            deleted.map_err(|error| self.edges.failed(side, error))?;
-        }
-        if let Some(side) = sides.first() {
+            let Some(side) = sides.first() else {
+                return Ok(true);
+            };
             let records = self.store.records(&side.set)?;
-            let deleted = records.operate_on(&WritePolicy::default(), key, &[delete_all_bins()]);
-            match deleted {
-                Ok(_) | Err(Error::NotFound { .. }) => {}
+            match delete_without(&records, key, &bins) {
+                Ok(true) => return Ok(true),
+                // Others have linked it since.
+                Ok(false) => {}
+                Err(Error::ShardRoot { .. }) if self.has_edges(key, sides)? => {}
                 Err(error) => return Err(self.edges.failed(side, error)),
             }
         }
-        Ok(true)
+    }
+
+    fn has_edges(&self, key: &Key<'_>, sides: &[&Side]) -> Result<bool> {
+        for side in sides {
+            let count = side.len(&self.store, key);
+            if count.map_err(|error| self.edges.failed(side, error))? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes all edges that one side of a record has, one after the other.
+    fn remove_edges(
+        &self,
+        key: &Key<'_>,
+        side: &Side,
+        on_delete: OnDelete,
+        progress: &mut RelationProgress,
+        observe: Observer<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let failed = |error| self.edges.failed(side, error);
+        loop {
+            let page = side.page(&self.store, key, 0, BATCH).map_err(failed)?;
+            if page.is_empty() {
+                break;
+            }
+            if on_delete == OnDelete::Restrict {
+                return Err(Error::Forbidden(
+                    format!(
+                        "record {key} has edges of relation {:?} in {side}: remove them first, or delete it with OnDelete::Detach",
+                        self.edges.name
+                    )
+                    .into(),
+                ));
+            }
+            for (other, _) in page {
+                match std::ptr::eq(side, &raw const self.edges.targets) {
+                    true => self.unlink(key, &other)?,
+                    false => self.unlink(&other, key)?,
+                };
+                progress.edges += 1;
+                if observe(*progress).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        self.store
+            .atomically(&DeleteEmpty { side, key })
+            .map_err(failed)?;
+        Ok(ControlFlow::Continue(()))
     }
 }
 

@@ -10,7 +10,9 @@ use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
 use super::keys::key_of;
+use super::listed::delete_without;
 use super::many_to_many::OnDelete;
+use super::side::DeleteEmpty;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -487,12 +489,22 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
                 }
             }
             if place.layout.parent_bin().is_some() {
-                self.named(place, place.side().delete(&self.store, &parent))?;
+                let side = &place.side();
+                let key = &parent;
+                self.named(place, self.store.atomically(&DeleteEmpty { side, key }))?;
             }
         }
+        let bins: Vec<&str> = self
+            .places()
+            .filter_map(|place| place.layout.parent_bin())
+            .collect();
         let records = self.store.records(&self.current.parents)?;
-        self.named(&self.current, super::listed::delete(&records, &parent))?;
-        Ok(true)
+        let deleted = delete_without(&records, &parent, &bins);
+        match self.named(&self.current, deleted)? {
+            true => Ok(true),
+            // Others have put children since.
+            false => self.delete_with_edges(&parent, on_delete, observe),
+        }
     }
 
     /// Looks at how many children parents have and what they take, and returns the layout that suits them. Reads every parent

@@ -9,8 +9,8 @@ use crate::record::{Record, SHARD_OF, SUBKEYS};
 use crate::shard::ShardPolicy;
 use crate::value::Value;
 use crate::{
-    Error, Key, ListReturnType, MapReturnType, Operation, RecordCall, RecordSet, RecordStore,
-    Result, ShardedList, ShardedMap, WritePolicy,
+    AtomicWrites, Error, Key, ListReturnType, MapReturnType, Operation, RecordCall, RecordSet,
+    RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
 };
 
 /// An edge as one side has it: the key at its other end, and its attributes.
@@ -266,6 +266,23 @@ impl Side {
             )));
         }
         Ok(owners)
+    }
+}
+
+/// Deletes the collection of a record, if nothing is in it.
+pub(super) struct DeleteEmpty<'a> {
+    pub(super) side: &'a Side,
+    pub(super) key: &'a Key<'a>,
+}
+
+impl AtomicWrites for DeleteEmpty<'_> {
+    type Output = ();
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+        match self.side.len(store, self.key)? {
+            0 => self.side.delete(store, self.key),
+            _ => Ok(()),
+        }
     }
 }
 
