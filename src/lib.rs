@@ -151,7 +151,7 @@ pub use cdt::{
 };
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
-    ScannedRecord, Set, SetCall, Store, StoreBuilder, Transaction, TransactionPolicy,
+    ScannedRecord, Set, SetCall, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
     TransactionSet, TransactionStats, WritePolicy,
 };
 #[doc(inline)]

@@ -45,7 +45,9 @@ pub use query::{
 pub(crate) use set::check_set_name;
 pub use set::{OperateResult, RecordCall, Set};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
-pub use transaction::{SetCall, Transaction, TransactionPolicy, TransactionSet, TransactionStats};
+pub use transaction::{
+    SetCall, TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats,
+};
 pub use transition_log::{RecentTransition, TransitionReport};
 #[cfg(feature = "server")]
 pub(crate) use write::WriteRefusal;

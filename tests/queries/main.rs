@@ -6,6 +6,7 @@ mod background;
 mod beside_writers;
 mod indexes;
 mod model;
+mod transactions;
 
 use spikelet::query::Query;
 use spikelet::{Key, Namespace, Store};

@@ -6,6 +6,7 @@ mod bank;
 mod basics;
 mod histories;
 mod shards;
+mod tokens;
 
 use spikelet::{Error, Namespace, NamespaceConfig, Result, Set, Store};
 

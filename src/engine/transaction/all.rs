@@ -1,10 +1,20 @@
 //! Calls on several records that are all made or none: the declarative form of a transaction.
 
-use super::TransactionPolicy;
 use super::set::TransactionSet;
+use super::{Transaction, TransactionPolicy};
+use xxhash_rust::xxh3::xxh3_128;
+
 use crate::engine::namespace::Namespace;
+use crate::engine::policy::{Expiration, WritePolicy};
 use crate::engine::set::{OperateResult, RecordCall, Set};
+use crate::value::Value;
 use crate::{Error, Result};
+
+/// The set that holds the tokens of [`Namespace::operate_all_once`], a record each, which expires.
+pub const TOKEN_SET: &str = "<tokens";
+
+/// What was done under a token.
+const CALLS_BIN: &str = "calls";
 
 /// A call of [`Namespace::operate_all`]: operations on one record, and the conditions of its policy.
 #[derive(Clone, Debug)]
@@ -53,22 +63,87 @@ impl Namespace {
         policy: &TransactionPolicy,
         calls: &[SetCall<'_>],
     ) -> Result<Vec<Option<OperateResult>>> {
+        self.transaction_with(policy, |tx| make_all(tx, calls))
+    }
+
+    /// Makes these calls as [`Namespace::operate_all`] does, but only once for a token: for callers who do not know whether an
+    /// earlier attempt has arrived. `None`: these calls were made before under this token.
+    ///
+    /// The token is written with the records, in the same transaction, and forgotten after
+    /// [`TransactionPolicy::token_time_to_live`]: a record of the set [`TOKEN_SET`], which counts as one of the transaction's.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// use spikelet::operations::add;
+    /// use spikelet::{RecordCall, SetCall, TransactionPolicy, WritePolicy};
+    ///
+    /// let store = spikelet::Store::in_memory()?;
+    /// let stock = store.set("stock")?;
+    /// let (policy, take) = (WritePolicy::default(), [add("n", -1)]);
+    /// let call = RecordCall { policy: &policy, key: "pen".into(), operations: &take };
+    /// let calls = [SetCall { set: &stock, call }];
+    /// let namespace = store.namespace("test")?;
+    /// let order = |calls| namespace.operate_all_once(&TransactionPolicy::default(), "order 17", calls);
+    /// assert!(order(&calls)?.is_some());
+    /// assert!(order(&calls)?.is_none()); // it has arrived before
+    /// assert_eq!(stock.get("pen")?.and_then(|pen| pen.get("n")), Some((-1).into()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Namespace::operate_all`], and [`Error::Parameter`] for a token under which other calls were made. Calls are
+    /// compared as this build of the library shows them, so a program that was built anew meanwhile may be refused.
+    pub fn operate_all_once(
+        &self,
+        policy: &TransactionPolicy,
+        token: &str,
+        calls: &[SetCall<'_>],
+    ) -> Result<Option<Vec<Option<OperateResult>>>> {
+        let tokens = self.set(TOKEN_SET)?;
+        let calls_hash = Value::Blob(hash_of(calls).to_vec());
+        let kept = WritePolicy::default().expiration(Expiration::After(policy.token_time_to_live));
         self.transaction_with(policy, |tx| {
-            let mut results = Vec::with_capacity(calls.len());
-            let mut reasons = Vec::new();
-            for (position, SetCall { set, call }) in calls.iter().enumerate() {
-                match make(&tx.in_set(set)?, call) {
-                    Ok(result) => results.push(result),
-                    Err(conflict @ Error::Conflict { .. }) => return Err(conflict),
-                    Err(error) => reasons.push((position, error)),
-                }
+            let tokens = tx.in_set(&tokens)?;
+            if let Some(known) = tokens.get(token)? {
+                return match known.get(CALLS_BIN) == Some(calls_hash.clone()) {
+                    true => Ok(None),
+                    false => Err(Error::parameter(format!(
+                        "token {token:?} stands for other calls: use a new token for each transaction"
+                    ))),
+                };
             }
-            match reasons.is_empty() {
-                true => Ok(results),
-                false => Err(Error::CallsRefused { reasons }),
-            }
+            let results = make_all(tx, calls)?;
+            tokens.put_with(&kept, token, [(CALLS_BIN, calls_hash.clone())])?;
+            Ok(Some(results))
         })
     }
+}
+
+/// Makes the calls, or says why they are refused.
+fn make_all(tx: &Transaction<'_>, calls: &[SetCall<'_>]) -> Result<Vec<Option<OperateResult>>> {
+    let mut results = Vec::with_capacity(calls.len());
+    let mut reasons = Vec::new();
+    for (position, SetCall { set, call }) in calls.iter().enumerate() {
+        match make(&tx.in_set(set)?, call) {
+            Ok(result) => results.push(result),
+            Err(conflict @ Error::Conflict { .. }) => return Err(conflict),
+            Err(error) => reasons.push((position, error)),
+        }
+    }
+    match reasons.is_empty() {
+        true => Ok(results),
+        false => Err(Error::CallsRefused { reasons }),
+    }
+}
+
+/// What tells calls apart.
+fn hash_of(calls: &[SetCall<'_>]) -> [u8; 16] {
+    let mut text = String::new();
+    for SetCall { set, call } in calls {
+        text.push_str(&format!("{set:?} {call:?}\n"));
+    }
+    xxh3_128(text.as_bytes()).to_le_bytes()
 }
 
 fn make(set: &TransactionSet<'_>, call: &RecordCall<'_>) -> Result<Option<OperateResult>> {

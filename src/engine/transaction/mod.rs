@@ -21,7 +21,7 @@ use crate::{Error, Result};
 use super::namespace::Namespace;
 use super::set::Set;
 use super::store::Store;
-pub use all::SetCall;
+pub use all::{SetCall, TOKEN_SET};
 use attempt::{Attempt, CommitFailure, Conflict};
 pub(super) use policy::Counters;
 pub use policy::{TransactionPolicy, TransactionStats};

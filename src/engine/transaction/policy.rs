@@ -31,6 +31,9 @@ pub struct TransactionPolicy {
     pub max_records: usize,
     /// How many bytes the new versions of these records have at most, keys and headers included. Default: 32 MiB.
     pub max_bytes: usize,
+    /// How long the token of [`Namespace::operate_all_once`](crate::Namespace::operate_all_once) is known. Default: 10 minutes,
+    /// DynamoDB's.
+    pub token_time_to_live: Duration,
 }
 
 impl Default for TransactionPolicy {
@@ -45,6 +48,7 @@ impl Default for TransactionPolicy {
             acknowledge: Acknowledge::Durable,
             max_records: 4_096,
             max_bytes: 32 << 20,
+            token_time_to_live: Duration::from_secs(600),
         }
     }
 }
@@ -61,6 +65,13 @@ impl TransactionPolicy {
     #[must_use]
     pub fn total_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.total_timeout = timeout.into();
+        self
+    }
+
+    /// Sets [`TransactionPolicy::token_time_to_live`]: how long tokens are known.
+    #[must_use]
+    pub const fn token_time_to_live(mut self, time: Duration) -> Self {
+        self.token_time_to_live = time;
         self
     }
 
