@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::ControlFlow;
 
 use proptest::prelude::*;
@@ -233,9 +234,9 @@ proptest! {
                 ),
                 1 if former != layout => {
                     // As a process would that does not know yet of the move.
-                    if !children.contains_key(&child.to_string()) {
+                    if let Entry::Vacant(entry) = children.entry(child.to_string()) {
                         comments(&store, layouts()[former].clone()).put(parent, child, &comment(7)).unwrap();
-                        children.insert(child.to_string(), comment(7));
+                        entry.insert(comment(7));
                     }
                 }
                 _ => {
