@@ -1,7 +1,11 @@
 //! Transactions of two puts beside the two puts alone, in memory.
 //!
 //! `cargo bench --bench transactions`
-#![allow(clippy::unwrap_used, reason = "a bench stops where anything is wrong")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a bench stops where anything is wrong"
+)]
 
 mod support;
 

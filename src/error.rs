@@ -29,7 +29,7 @@ use spikelet_storage::{DeviceError, Error as StorageError};
 use crate::record::Key;
 use crate::value::{CodecError, ConversionError};
 
-pub use causes::{ShardLoss, StoreHolder, WriteStop};
+pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterFailure;
 pub use record_id::RecordId;
@@ -472,6 +472,16 @@ pub enum Error {
     /// by the process that this one is a fork of (codes 1, 4, 8, 22; see [`Error::result_code`]).
     #[error(transparent)]
     Storage(Box<StorageError>),
+    /// A call of a relation has failed at one of its records (the code of the cause). What was written before it stays, where
+    /// the store has no transactions: calling again, or `verify`, completes it.
+    #[error("relation \"{}\", {}: {source}", at.relation, at.side)]
+    Relation {
+        /// The relation, and where in it.
+        at: Box<RelationPlace>,
+        /// What has failed.
+        #[source]
+        source: Box<Self>,
+    },
     /// A cluster refused the call for a reason that no other variant names, or could not be reached (its code; 1 for a
     /// failure of the client).
     #[cfg(feature = "cluster")]
@@ -594,6 +604,7 @@ impl Error {
             Self::OpNotApplicable { .. } => 26,
             Self::FilteredOut { .. } => 27,
             Self::GeoJson(_) => 160,
+            Self::Relation { source, .. } => source.result_code(),
             Self::Storage(error) => match **error {
                 StorageError::BadName { .. }
                 | StorageError::BadOption { .. }
@@ -629,6 +640,7 @@ impl Error {
                 ..
             } => true,
             Self::Storage(error) => matches!(**error, StorageError::NoSpace { .. }),
+            Self::Relation { source, .. } => source.is_retryable(),
             #[cfg(feature = "cluster")]
             Self::Cluster(failure) => failure.is_transient() && !failure.in_doubt(),
             _ => false,
@@ -651,6 +663,7 @@ impl Error {
         match self {
             Self::Timeout { in_doubt, .. } => *in_doubt,
             Self::Storage(error) => matches!(**error, StorageError::InDoubt { .. }),
+            Self::Relation { source, .. } => source.in_doubt(),
             #[cfg(feature = "cluster")]
             Self::Cluster(failure) => failure.in_doubt(),
             _ => false,
@@ -663,6 +676,7 @@ impl Error {
     pub fn record(&self) -> Option<&RecordId> {
         match self {
             about_record!(record) => record.as_deref(),
+            Self::Relation { source, .. } => source.record(),
             #[cfg(feature = "cluster")]
             Self::Cluster(failure) => failure.record(),
             _ => None,
@@ -693,6 +707,19 @@ impl Error {
             what,
             source,
             record: None,
+        }
+    }
+
+    /// The error with the relation, and the side of it, where it came up.
+    #[cold]
+    pub(crate) fn in_relation(self, relation: &str, side: &str) -> Self {
+        let at = RelationPlace {
+            relation: relation.into(),
+            side: side.into(),
+        };
+        Self::Relation {
+            at: Box::new(at),
+            source: Box::new(self),
         }
     }
 

@@ -138,6 +138,7 @@ mod operation;
 #[cfg(any(feature = "monitor", feature = "server"))]
 mod prometheus;
 pub mod record;
+pub mod relation;
 mod retry;
 #[cfg(feature = "server")]
 pub mod server;
@@ -162,7 +163,7 @@ pub use record::{Bins, Key, Metadata, Record, RecordView};
 pub use retry::RetryPolicy;
 #[doc(inline)]
 pub use shard::{ShardedCounter, ShardedList, ShardedMap, TimeShards};
-pub use store::{RecordSet, RecordStore};
+pub use store::{AtomicWrites, IndexQuery, IndexedRecordSet, KeyPage, RecordSet, RecordStore};
 #[doc(inline)]
 pub use value::{ListOrder, MapOrder, Value, ValueRef};
 

@@ -9,8 +9,10 @@ use crate::engine::{
     HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
     TransitionReport, WritePolicy,
 };
-use crate::operation::Operation;
-use crate::record::{Key, Record};
+use crate::index::IndexDefinition;
+use crate::operation::{Operation, operations};
+use crate::record::{Key, Record, SHARD_OF};
+use crate::value::Value;
 use crate::{Error, Result};
 
 /// A place that keeps records in sets.
@@ -39,6 +41,30 @@ pub trait RecordStore {
     /// # Errors
     /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
     fn records(&self, set: &str) -> Result<Self::Records>;
+
+    /// Makes writes to several records that belong together. A store with transactions makes all of them or none; this
+    /// default makes them in their order, and a process that dies in between leaves the first of them.
+    ///
+    /// # Errors
+    /// What [`AtomicWrites::make`] returns.
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output>
+    where
+        Self: Sized,
+    {
+        writes.make(self)
+    }
+}
+
+/// Writes to several records that belong together: what [`RecordStore::atomically`] makes.
+pub trait AtomicWrites {
+    /// What they return.
+    type Output;
+
+    /// Makes them in a store, or in a transaction of it. It may be called again, if another writer came between.
+    ///
+    /// # Errors
+    /// The first one ends it.
+    fn make<S: RecordStore>(&self, store: &S) -> Result<Self::Output>;
 }
 
 /// A set of records, each of which can be operated on atomically.
@@ -65,6 +91,38 @@ pub trait RecordSet {
         calls
             .iter()
             .map(|call| self.operate_on(call.policy, &call.key, call.operations))
+            .collect()
+    }
+
+    /// Returns the records of these keys, in their order, each with those of `bins` that it has (`None`: with all bins);
+    /// `None` for a key without a record. One batch.
+    ///
+    /// # Errors
+    /// Each record has its own.
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        let policy = WritePolicy::default();
+        let reads: Vec<Operation> = match bins {
+            None => vec![operations::get()],
+            // A call needs an operation: users' records have no such bin.
+            Some([]) => vec![operations::get_bin(SHARD_OF)],
+            Some(bins) => bins.iter().map(|bin| operations::get_bin(bin)).collect(),
+        };
+        let calls: Vec<RecordCall<'_>> = keys
+            .iter()
+            .map(|key| RecordCall {
+                policy: &policy,
+                key: Key::from(key),
+                operations: &reads,
+            })
+            .collect();
+        let results = self.operate_on_each(&calls);
+        let found = keys.iter().zip(results);
+        found
+            .map(|(key, result)| match result {
+                Ok(read) => read.into_record(key).map(Some),
+                Err(Error::NotFound { .. }) => Ok(None),
+                Err(error) => Err(error),
+            })
             .collect()
     }
 
@@ -113,11 +171,88 @@ pub trait RecordSet {
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
 }
 
+/// A set whose records are found by secondary indexes.
+pub trait IndexedRecordSet: RecordSet {
+    /// Declares an index of the set and waits until it is complete. Does nothing if there is the same one.
+    ///
+    /// # Errors
+    /// [`Error::IndexExists`] if there is another one of this name; those of [`Set::create_index`].
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()>;
+
+    /// Returns the keys of the records that an index leads to, a page of them in the order of the index.
+    ///
+    /// # Errors
+    /// [`Error::IndexNotFound`]; [`Error::Parameter`] for a record without a stored key, and for a cursor of another query.
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage>;
+}
+
+/// What is asked of a secondary index.
+#[derive(Clone, Copy, Debug)]
+pub struct IndexQuery<'a> {
+    /// The name of the index.
+    pub index: &'a str,
+    /// What the first components are equal to.
+    pub equal: &'a [Value],
+    /// The least value of the next component; `None`: any.
+    pub at_least: Option<&'a Value>,
+    /// How many keys at most.
+    pub limit: usize,
+    /// The cursor of the page before; `None`: the first page.
+    pub after: Option<&'a str>,
+}
+
+/// Keys that a secondary index has led to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyPage {
+    /// The keys, in the order of the index.
+    pub keys: Vec<Key<'static>>,
+    /// The cursor of the next page; `None`: there is none.
+    pub cursor: Option<String>,
+}
+
+impl IndexedRecordSet for Set {
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.create_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        let mut asked = self.query(query.index)?.limit(query.limit);
+        for value in query.equal {
+            asked = asked.eq(value.clone());
+        }
+        if let Some(least) = query.at_least {
+            asked = asked.at_least(least.clone());
+        }
+        if let Some(cursor) = query.after {
+            asked = asked.after(&cursor.parse()?);
+        }
+        let page = asked.keys()?;
+        let cursor = page.cursor().map(ToString::to_string);
+        let keys = page.into_iter().map(|found| {
+            let found = found?;
+            found.key.ok_or_else(|| {
+                Error::parameter(format!(
+                    "the record of digest {} has no stored key, so it cannot be addressed: write it with WritePolicy::send_key",
+                    found.digest
+                ))
+            })
+        });
+        Ok(KeyPage {
+            keys: keys.collect::<Result<_>>()?,
+            cursor,
+        })
+    }
+}
+
 impl RecordStore for Store {
     type Records = Set;
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
+    }
+
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        self.transaction(|transaction| writes.make(transaction))
     }
 }
 
@@ -126,6 +261,10 @@ impl RecordStore for Namespace {
 
     fn records(&self, set: &str) -> Result<Set> {
         self.set(set)
+    }
+
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        self.transaction(|transaction| writes.make(transaction))
     }
 }
 
@@ -137,11 +276,15 @@ impl<'t> RecordStore for Transaction<'t> {
     }
 }
 
-impl<T: RecordStore + ?Sized> RecordStore for &T {
+impl<T: RecordStore> RecordStore for &T {
     type Records = T::Records;
 
     fn records(&self, set: &str) -> Result<T::Records> {
         (**self).records(set)
+    }
+
+    fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
+        (**self).atomically(writes)
     }
 }
 
@@ -157,6 +300,13 @@ impl RecordSet for Set {
 
     fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
         self.operate_each(calls)
+    }
+
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        match bins {
+            None => self.get_batch(keys),
+            Some(bins) => self.get_batch_bins(keys, bins),
+        }
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
@@ -186,6 +336,17 @@ impl RecordSet for Set {
     }
 }
 
+/// A query is no part of the transaction: it sees what is committed.
+impl IndexedRecordSet for TransactionSet<'_> {
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.outside().ensure_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        self.outside().query_keys(query)
+    }
+}
+
 /// Operations are part of the transaction; a scan is not: it sees what is committed, at no particular moment.
 impl RecordSet for TransactionSet<'_> {
     fn operate_on(
@@ -195,6 +356,13 @@ impl RecordSet for TransactionSet<'_> {
         operations: &[Operation],
     ) -> Result<OperateResult> {
         self.operate_with(policy, key, operations)
+    }
+
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        match bins {
+            None => self.get_batch(keys),
+            Some(bins) => keys.iter().map(|key| self.get_bins(key, bins)).collect(),
+        }
     }
 
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {

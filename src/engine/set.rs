@@ -16,7 +16,7 @@ use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 
 use crate::expression::Expression;
 use crate::operation::OperationResults;
-use crate::record::{Key, Metadata, Record, RecordView};
+use crate::record::{Bins, Key, Metadata, Record, RecordView};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -124,6 +124,23 @@ impl OperateResult {
             .rev()
             .find(|result| result.bin.as_str() == name)
             .map(|result| &result.value)
+    }
+
+    /// The record of this key, with the bins that were read.
+    pub(crate) fn into_record(self, key: &Key<'_>) -> Result<Record> {
+        let metadata = Metadata {
+            generation: self.generation,
+            void_time: self.void_time,
+            last_update_ms: 0,
+        };
+        let mut bins = Bins::new();
+        for result in self.results {
+            bins.insert(result.bin, result.value);
+        }
+        let (mut stored, mut body) = (Vec::new(), Vec::new());
+        key.write_stored(&mut stored);
+        bins.write_body(&mut body)?;
+        Record::new(metadata, Some(&stored), &body)
     }
 }
 

@@ -2,6 +2,16 @@
 
 use std::fmt;
 
+/// Where in a relation a call has failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelationPlace {
+    /// The name of the relation.
+    pub relation: Box<str>,
+    /// The side of it, by its set and bin.
+    pub side: Box<str>,
+}
+
 /// Which limit of space keeps a namespace from taking writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,0 +1,142 @@
+//! What audits of relations report.
+
+use std::fmt;
+use std::ops::ControlFlow;
+
+use crate::Key;
+
+/// What an audit does with the faults that it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// Reports them.
+    No,
+    /// Reports and repairs them: each is looked at again first, since others may write meanwhile.
+    Yes,
+}
+
+/// A fault of a relation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RelationFault {
+    /// The source names the target, and the target does not name the source.
+    MissingAtTarget {
+        /// The source.
+        source: Key<'static>,
+        /// The target.
+        target: Key<'static>,
+    },
+    /// The target names the source, and the source does not name the target.
+    MissingAtSource {
+        /// The source.
+        source: Key<'static>,
+        /// The target.
+        target: Key<'static>,
+    },
+    /// Both sides name each other, with different attributes.
+    AttributesDiffer {
+        /// The source.
+        source: Key<'static>,
+        /// The target.
+        target: Key<'static>,
+    },
+    /// A key leads to a record that is not there.
+    Dangling {
+        /// The record that holds the key.
+        from: Key<'static>,
+        /// The key.
+        to: Key<'static>,
+    },
+    /// A record is not among those that a collection of keys should list.
+    Orphan {
+        /// The record.
+        key: Key<'static>,
+    },
+    /// A record is in two places, of which one should be.
+    Twice {
+        /// The record that it belongs to.
+        parent: Key<'static>,
+        /// The record.
+        key: Key<'static>,
+    },
+}
+
+impl fmt::Display for RelationFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingAtTarget { source, target } => {
+                write!(f, "{source} names {target}, which does not name it")
+            }
+            Self::MissingAtSource { source, target } => {
+                write!(f, "{target} is said to be named by {source}, and is not")
+            }
+            Self::AttributesDiffer { source, target } => {
+                write!(
+                    f,
+                    "{source} and {target} have different attributes for their edge"
+                )
+            }
+            Self::Dangling { from, to } => write!(f, "{from} names {to}, which does not exist"),
+            Self::Orphan { key } => write!(f, "{key} is not listed"),
+            Self::Twice { parent, key } => write!(f, "{key} of {parent} is there twice"),
+        }
+    }
+}
+
+/// How far an audit, or a delete with many edges, has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelationProgress {
+    /// Records looked at.
+    pub records: u64,
+    /// How many there are to look at, where that is known.
+    pub records_total: Option<u64>,
+    /// Edges looked at.
+    pub edges: u64,
+    /// Faults found.
+    pub faults: u64,
+}
+
+/// What an audit has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelationAudit {
+    /// Records looked at.
+    pub records: u64,
+    /// Edges looked at, from either side.
+    pub edges: u64,
+    /// The most edges that a record has on a side, and its key.
+    pub largest: Option<(Key<'static>, u64)>,
+    /// What is wrong, or was before the repair.
+    pub faults: Vec<RelationFault>,
+    /// How many of the faults were repaired. Where it is less than that of the faults after a repair, others had repaired them.
+    pub repaired: u64,
+    /// Whether all was looked at; false: the observer has stopped the audit.
+    pub complete: bool,
+}
+
+impl RelationAudit {
+    /// Returns whether everything was looked at, and nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.complete && self.faults.is_empty()
+    }
+
+    pub(super) fn note_degree(&mut self, key: &Key<'static>, degree: u64) {
+        let is_larger = self.largest.as_ref().is_none_or(|(_, most)| *most < degree);
+        if is_larger && degree > 0 {
+            self.largest = Some((key.clone(), degree));
+        }
+    }
+
+    pub(super) fn progress(&self, records_total: Option<u64>) -> RelationProgress {
+        RelationProgress {
+            records: self.records,
+            records_total,
+            edges: self.edges,
+            faults: self.faults.len() as u64,
+        }
+    }
+}
+
+/// Who is told how far an audit has come, after each record, and may stop it.
+pub(super) type Observer<'a> = &'a mut dyn FnMut(RelationProgress) -> ControlFlow<()>;

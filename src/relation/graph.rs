@@ -1,0 +1,356 @@
+//! `Graph`: nodes and edges of declared types, with derived sort keys and edge sets.
+
+mod audit;
+mod query;
+mod schema;
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::audit::RelationProgress;
+use super::keys::BATCH;
+use super::listed::{delete, delete_without, puts, replacing};
+use super::many_to_many::OnDelete;
+use super::side::{DeleteEmpty, Side};
+use crate::query::IndexDefinition;
+use crate::record::{from_bins, to_bins};
+use crate::shard::ShardPolicy;
+use crate::{
+    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
+    Value, WritePolicy,
+};
+pub use query::{EdgeQuery, GraphNode, GraphPage, NodeEdge};
+use schema::{EDGE_SET, SOURCE, Schema, TARGET, sort_bin};
+pub use schema::{EdgeType, NodeId};
+
+/// A graph of typed nodes and edges. Nodes are records of one set, edges of another; a node also holds the keys of its edges,
+/// its *edge set*, so that the nodes next to a page of nodes are read in one batch.
+///
+/// Document: DynamoDB, *Modeling Graph Relationships* (Koan's records table): node and edge types, sort keys that are derived from
+/// an edge and ordered (`500-LEAD`, `400-CONTRIBUTOR`), several indexes, edge sets, omission of large edge types from them, the
+/// fetch of edges, nodes and related nodes. An edge set that outgrows its node is sharded.
+///
+/// | call | record operations |
+/// |---|---|
+/// | [`put_node`](Self::put_node), [`node`](Self::node), [`edge`](Self::edge) | 1 |
+/// | [`link`](Self::link), [`unlink`](Self::unlink) | 2 writes; 1 where the edge type is not in edge sets |
+/// | [`EdgeQuery::sources`] | 1 query |
+/// | [`EdgeQuery::nodes`] | 1 query and 1 batch |
+/// | [`EdgeQuery::nodes_with`] | 1 query and 2 batches |
+///
+/// Choose [`ManyToMany`](super::ManyToMany) where edges have no conditions: it needs no index.
+///
+/// On a [`Store`](crate::Store) an edge and the edge set change in one transaction. Elsewhere the edge is written first, and
+/// removed last, so the edge decides: what dies in between leaves an edge that the edge set has not, which
+/// [`Graph::verify`] adds, or repeating the call.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use serde_json::json;
+/// use spikelet::relation::{EdgeType, Graph, NodeId};
+///
+/// let store = spikelet::Store::in_memory()?;
+/// let member = EdgeType::new("GOALMEMBERSHIP").ranked_by("memberRole", [("LEAD", 500), ("CONTRIBUTOR", 400)]);
+/// let graph = Graph::new(&store, "records", ["GOAL", "USER"], [member])?;
+/// let (goal, user) = (NodeId::new("GOAL", "G1"), NodeId::new("USER", "U1"));
+/// graph.put_node(&goal, &json!({ "title": "Next-generation platform" }))?;
+/// graph.put_node(&user, &json!({ "name": "Dora Campos" }))?;
+/// graph.link(&goal, "GOALMEMBERSHIP", &user, &json!({ "memberRole": "LEAD", "date": "2020-07-01" }))?;
+/// let led = graph.query("GOALMEMBERSHIP", &user)?.equal("500-LEAD").nodes()?;
+/// assert_eq!(led.nodes[0].id, goal);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Graph<S> {
+    store: S,
+    schema: Schema,
+}
+
+impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
+    /// Returns the graph of this name, with these types of nodes and edges, and declares its indexes. Nodes are in the set of
+    /// this name, edges in `{name}_edges`.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name of a type with `-` or `|` in it, or one that is there twice; those of
+    /// [`IndexedRecordSet::ensure_index`].
+    pub fn new<'n>(
+        store: S,
+        name: &str,
+        node_types: impl IntoIterator<Item = &'n str>,
+        edge_types: impl IntoIterator<Item = EdgeType>,
+    ) -> Result<Self> {
+        let schema = Schema::new(name, node_types, edge_types)?;
+        let edges = store.records(&schema.edges)?;
+        edges.ensure_index(IndexDefinition::new(
+            &schema.source_index(),
+            [SOURCE, TARGET],
+        ))?;
+        for at in 0..schema.sort_keys() {
+            let sort = sort_bin(at);
+            let definition = IndexDefinition::new(&schema.target_index(at), [TARGET, &*sort]);
+            edges.ensure_index(definition)?;
+        }
+        Ok(Self { store, schema })
+    }
+
+    /// Sets when the edge set of a node is sharded. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub const fn shard_policy(mut self, policy: ShardPolicy) -> Self {
+        self.schema.shard_policy = policy;
+        self
+    }
+
+    /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a type of nodes that is not declared; [`Error::Serde`]; what a write may be refused for.
+    pub fn put_node<T: Serialize + ?Sized>(&self, id: &NodeId, node: &T) -> Result<()> {
+        let key = self.schema.node_key(id)?;
+        let records = self.store.records(&self.schema.nodes)?;
+        let written = records.operate_on(&WritePolicy::default(), &key, &puts(&to_bins(node)?));
+        self.schema.named(written.map(|_| ()))
+    }
+
+    /// Returns a node; `None` if there is none. One read.
+    ///
+    /// # Errors
+    /// As for [`Graph::put_node`].
+    pub fn node<T: DeserializeOwned>(&self, id: &NodeId) -> Result<Option<T>> {
+        let key = self.schema.node_key(id)?;
+        let found = self
+            .store
+            .records(&self.schema.nodes)?
+            .read_each(&[key], None);
+        let node = self
+            .schema
+            .named(found.into_iter().next().unwrap_or(Ok(None)))?;
+        node.map(|node| node.decode()).transpose()
+    }
+
+    /// Adds an edge, or changes its attributes. Two writes.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for types that are not declared; [`Error::Relation`] around what a write may be refused for.
+    pub fn link<T: Serialize + ?Sized>(
+        &self,
+        source: &NodeId,
+        edge_type: &str,
+        target: &NodeId,
+        attributes: &T,
+    ) -> Result<()> {
+        let edge = self.edge_change(source, edge_type, target)?;
+        let attributes = to_bins(attributes)?;
+        self.schema
+            .named(self.store.atomically(&PutEdge { edge, attributes }))
+    }
+
+    /// Removes an edge. Returns whether it was there. Two writes.
+    ///
+    /// # Errors
+    /// As for [`Graph::link`].
+    pub fn unlink(&self, source: &NodeId, edge_type: &str, target: &NodeId) -> Result<bool> {
+        let edge = self.edge_change(source, edge_type, target)?;
+        self.schema
+            .named(self.store.atomically(&RemoveEdge { edge }))
+    }
+
+    fn edge_change<'a>(
+        &'a self,
+        source: &NodeId,
+        edge_type: &str,
+        target: &NodeId,
+    ) -> Result<EdgeChange<'a>> {
+        let edge_type = self.schema.edge_type(edge_type)?;
+        Ok(EdgeChange {
+            schema: &self.schema,
+            edge_type,
+            source: self.schema.node_key(source)?,
+            target: self.schema.target_key(edge_type, target)?,
+            key: self.schema.edge_key(source, edge_type, target)?,
+        })
+    }
+
+    /// Returns the attributes of an edge; `None` if there is none. One read.
+    ///
+    /// # Errors
+    /// As for [`Graph::link`].
+    pub fn edge<T: DeserializeOwned>(
+        &self,
+        source: &NodeId,
+        edge_type: &str,
+        target: &NodeId,
+    ) -> Result<Option<T>> {
+        let edge_type = self.schema.edge_type(edge_type)?;
+        let key = self.schema.edge_key(source, edge_type, target)?;
+        let found = self
+            .store
+            .records(&self.schema.edges)?
+            .read_each(&[key], None);
+        let Some(edge) = self
+            .schema
+            .named(found.into_iter().next().unwrap_or(Ok(None)))?
+        else {
+            return Ok(None);
+        };
+        from_bins(&edge.into_bins()?).map(Some)
+    }
+
+    /// Returns a query for the edges of a type that lead to this node.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for types that are not declared.
+    pub fn query<'g>(&'g self, edge_type: &str, target: &NodeId) -> Result<EdgeQuery<'g, S>> {
+        let edge_type = self.schema.edge_type(edge_type)?;
+        let target = self.schema.target_key(edge_type, target)?;
+        Ok(EdgeQuery::new(&self.store, &self.schema, target))
+    }
+
+    /// Deletes a node with all edges from and to it, or refuses. Returns whether it was deleted; false: `observe` has stopped
+    /// it between two edges. The same call goes on with what is left. Two writes an edge, a query for 512 of them.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`],
+    /// since no node belongs to another; else as for [`Graph::unlink`].
+    pub fn delete_node(
+        &self,
+        id: &NodeId,
+        on_delete: OnDelete,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        if on_delete == OnDelete::Cascade {
+            let why = "no node of a graph belongs to another, so a delete does not cascade: use OnDelete::Detach";
+            return Err(Error::parameter(why));
+        }
+        let key = self.schema.node_key(id)?;
+        let mut progress = RelationProgress::default();
+        loop {
+            let edges = self.some_edges_of(id)?;
+            if edges.is_empty() {
+                break;
+            }
+            if on_delete == OnDelete::Restrict {
+                return Err(Error::Forbidden(
+                    format!(
+                        "node {id} has edges: remove them first, or delete it with OnDelete::Detach"
+                    )
+                    .into(),
+                ));
+            }
+            for edge in edges {
+                let (source, edge_type, target) = self.schema.parse_edge_key(&edge)?;
+                self.unlink(&source, &edge_type, &target)?;
+                progress.edges += 1;
+                if observe(progress).is_break() {
+                    return Ok(false);
+                }
+            }
+        }
+        let edge_set = self.schema.edge_set();
+        let emptied = self.store.atomically(&DeleteEmpty {
+            side: &edge_set,
+            key: &key,
+        });
+        self.schema.named(emptied)?;
+        let nodes = self.store.records(&self.schema.nodes)?;
+        match self
+            .schema
+            .named(delete_without(&nodes, &key, &[EDGE_SET]))?
+        {
+            true => Ok(true),
+            // Others have added edges since.
+            false => self.delete_node(id, on_delete, observe),
+        }
+    }
+
+    /// The keys of some edges from or to a node; none: there are none.
+    fn some_edges_of(&self, id: &NodeId) -> Result<Vec<Key<'static>>> {
+        let records = self.store.records(&self.schema.edges)?;
+        let ask = |index: &str, equal: String| {
+            let page = records.query_keys(&IndexQuery {
+                index,
+                equal: &[Value::String(equal)],
+                at_least: None,
+                limit: BATCH as usize,
+                after: None,
+            });
+            self.schema.named(page).map(|page| page.keys)
+        };
+        let from = ask(&self.schema.source_index(), id.to_string())?;
+        if !from.is_empty() {
+            return Ok(from);
+        }
+        for edge_type in &self.schema.edge_types {
+            let to = ask(
+                &self.schema.target_index(0),
+                self.schema.target_text(edge_type, id),
+            )?;
+            if !to.is_empty() {
+                return Ok(to);
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// An edge, by its keys.
+struct EdgeChange<'a> {
+    schema: &'a Schema,
+    edge_type: &'a EdgeType,
+    /// The key of the node that it begins at.
+    source: Key<'static>,
+    /// What the edge set of that node has as its key.
+    target: Key<'static>,
+    /// The key of its record.
+    key: Key<'static>,
+}
+
+impl EdgeChange<'_> {
+    fn edge_set(&self) -> Side {
+        self.schema.edge_set()
+    }
+}
+
+/// Writes an edge, then its entry in the edge set.
+struct PutEdge<'a> {
+    edge: EdgeChange<'a>,
+    attributes: Bins,
+}
+
+impl AtomicWrites for PutEdge<'_> {
+    type Output = ();
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+        let edge = &self.edge;
+        let bins =
+            edge.schema
+                .edge_bins(edge.edge_type, &edge.source, &edge.target, &self.attributes)?;
+        let records = store.records(&edge.schema.edges)?;
+        records.operate_on(&replacing(), &edge.key, &puts(&bins))?;
+        if edge.edge_type.is_in_edge_set() {
+            let sort = edge.edge_type.first_sort_key(&self.attributes);
+            edge.edge_set()
+                .add(store, &edge.source, &edge.target, &Value::String(sort))?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes an edge's entry in the edge set, then the edge.
+struct RemoveEdge<'a> {
+    edge: EdgeChange<'a>,
+}
+
+impl AtomicWrites for RemoveEdge<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let edge = &self.edge;
+        if edge.edge_type.is_in_edge_set() {
+            edge.edge_set().remove(store, &edge.source, &edge.target)?;
+        }
+        delete(&store.records(&edge.schema.edges)?, &edge.key)
+    }
+}

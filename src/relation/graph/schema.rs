@@ -1,0 +1,300 @@
+//! The types of a graph, and the keys and bins of its records.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::relation::key_pattern::KeyPattern;
+use crate::relation::side::Side;
+use crate::shard::ShardPolicy;
+use crate::{Bins, Error, Key, Result, Value};
+
+/// The bins of an edge: the node that it begins at, and its type with the node that it leads to.
+pub(super) const SOURCE: &str = "source";
+pub(super) const TARGET: &str = "target";
+/// The bin of a node that holds its edge set.
+pub(super) const EDGE_SET: &str = "edge_set";
+
+/// A node, by its type and id: `GOAL-G1`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId {
+    /// The type of the node.
+    pub kind: Box<str>,
+    /// Its id among the nodes of this type.
+    pub id: Box<str>,
+}
+
+impl NodeId {
+    /// Returns the id of a node of this type.
+    #[must_use]
+    pub fn new(kind: &str, id: &str) -> Self {
+        Self {
+            kind: kind.into(),
+            id: id.into(),
+        }
+    }
+
+    /// The node that a text such as `GOAL-G1` names.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (kind, id) = text.split_once('-')?;
+        Some(Self::new(kind, id))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.kind, self.id)
+    }
+}
+
+type SortKey = Arc<dyn Fn(&Bins) -> Option<String> + Send + Sync>;
+
+/// A type of edges: what they are sorted by, and whether nodes have them in their edge sets.
+#[derive(Clone)]
+pub struct EdgeType {
+    name: Box<str>,
+    sort_keys: Vec<SortKey>,
+    omitted: bool,
+}
+
+impl fmt::Debug for EdgeType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EdgeType")
+            .field("name", &self.name)
+            .field("sort_keys", &self.sort_keys.len())
+            .field("omitted", &self.omitted)
+            .finish()
+    }
+}
+
+impl EdgeType {
+    /// Returns a type of this name, without sort keys, that is in edge sets.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            sort_keys: Vec::new(),
+            omitted: false,
+        }
+    }
+
+    /// Adds a sort key, which is derived from the attributes of an edge. The first one is also in the edge set. An edge for
+    /// which there is none sorts as the empty text.
+    #[must_use]
+    pub fn sort_key(
+        mut self,
+        derive: impl Fn(&Bins) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.sort_keys.push(Arc::new(derive));
+        self
+    }
+
+    /// Adds a sort key by the rank of what an attribute has: `500-LEAD`, `400-CONTRIBUTOR`, so that a query for at least `400-`
+    /// finds both.
+    #[must_use]
+    pub fn ranked_by<'r>(
+        self,
+        attribute: &str,
+        ranks: impl IntoIterator<Item = (&'r str, u32)>,
+    ) -> Self {
+        let attribute = attribute.to_owned();
+        let ranks: Vec<(String, u32)> = ranks
+            .into_iter()
+            .map(|(value, rank)| (value.to_owned(), rank))
+            .collect();
+        self.sort_key(move |attributes| {
+            let value = attributes.get(&attribute)?.as_str()?;
+            let (_, rank) = ranks.iter().find(|(known, _)| known == value)?;
+            Some(format!("{rank:03}-{value}"))
+        })
+    }
+
+    /// Leaves edges of this type out of edge sets: for types of which a node may have thousands that are not shown with it.
+    #[must_use]
+    pub const fn omitted(mut self) -> Self {
+        self.omitted = true;
+        self
+    }
+
+    pub(super) const fn is_in_edge_set(&self) -> bool {
+        !self.omitted
+    }
+
+    pub(super) fn first_sort_key(&self, attributes: &Bins) -> String {
+        let derive = self.sort_keys.first();
+        derive
+            .and_then(|derive| derive(attributes))
+            .unwrap_or_default()
+    }
+}
+
+/// The bin of a sort key.
+pub(super) fn sort_bin(at: usize) -> String {
+    format!("sort{at}")
+}
+
+/// The declared types of a graph.
+#[derive(Clone, Debug)]
+pub(super) struct Schema {
+    name: Box<str>,
+    pub(super) nodes: Box<str>,
+    pub(super) edges: Box<str>,
+    node_types: Vec<Box<str>>,
+    pub(super) edge_types: Vec<EdgeType>,
+    edge_keys: KeyPattern<(String, String)>,
+    pub(super) shard_policy: ShardPolicy,
+}
+
+impl Schema {
+    pub(super) fn new<'n>(
+        name: &str,
+        node_types: impl IntoIterator<Item = &'n str>,
+        edge_types: impl IntoIterator<Item = EdgeType>,
+    ) -> Result<Self> {
+        let schema = Self {
+            name: name.into(),
+            nodes: name.into(),
+            edges: format!("{name}_edges").into(),
+            node_types: node_types.into_iter().map(Into::into).collect(),
+            edge_types: edge_types.into_iter().collect(),
+            edge_keys: KeyPattern::new("{source}|{target}")?,
+            shard_policy: ShardPolicy::default(),
+        };
+        let edge_names = schema.edge_types.iter().map(|edge| &edge.name);
+        let mut names: Vec<&Box<str>> = schema.node_types.iter().chain(edge_names).collect();
+        names.sort();
+        for (name, next) in names
+            .iter()
+            .zip(names.iter().skip(1).map(Some).chain([None]))
+        {
+            if name.is_empty() || name.contains('-') || Some(name) == next {
+                return Err(Error::parameter(format!(
+                    "type {name:?} of a graph: names of types differ, are not empty, and have no hyphen, which ends them in keys"
+                )));
+            }
+        }
+        Ok(schema)
+    }
+
+    /// How many indexes by target there are.
+    pub(super) fn sort_keys(&self) -> usize {
+        let most = self
+            .edge_types
+            .iter()
+            .map(|edge| edge.sort_keys.len())
+            .max();
+        most.unwrap_or(0).max(1)
+    }
+
+    pub(super) fn source_index(&self) -> String {
+        format!("{}_source", self.name)
+    }
+
+    pub(super) fn target_index(&self, at: usize) -> String {
+        format!("{}_target{at}", self.name)
+    }
+
+    pub(super) fn edge_type(&self, name: &str) -> Result<&EdgeType> {
+        let known = self.edge_types.iter().find(|edge| *edge.name == *name);
+        known.ok_or_else(|| self.undeclared("edges", name))
+    }
+
+    fn undeclared(&self, of: &str, name: &str) -> Error {
+        Error::parameter(format!(
+            "graph {:?} has no type {name:?} of {of}: declare it in Graph::new",
+            self.name
+        ))
+    }
+
+    pub(super) fn node_key(&self, id: &NodeId) -> Result<Key<'static>> {
+        if self.node_types.contains(&id.kind) {
+            return Ok(id.to_string().into());
+        }
+        Err(self.undeclared("nodes", &id.kind))
+    }
+
+    pub(super) fn target_text(&self, edge_type: &EdgeType, target: &NodeId) -> String {
+        format!("{}-{target}", edge_type.name)
+    }
+
+    pub(super) fn target_key(&self, edge_type: &EdgeType, target: &NodeId) -> Result<Key<'static>> {
+        self.node_key(target)?;
+        Ok(self.target_text(edge_type, target).into())
+    }
+
+    pub(super) fn edge_key(
+        &self,
+        source: &NodeId,
+        edge_type: &EdgeType,
+        target: &NodeId,
+    ) -> Result<Key<'static>> {
+        self.node_key(source)?;
+        self.node_key(target)?;
+        let target = self.target_text(edge_type, target);
+        Ok(self.edge_keys.key((source.to_string(), target)))
+    }
+
+    /// The source, type and target of an edge.
+    pub(super) fn parse_edge_key(&self, key: &Key<'_>) -> Result<(NodeId, String, NodeId)> {
+        let (source, target) = self.edge_keys.parse(key)?;
+        let (edge_type, target) = self.parse_target(&target)?;
+        let source = NodeId::parse(&source).ok_or_else(|| self.foreign(key))?;
+        Ok((source, edge_type, target))
+    }
+
+    /// The type and the target of an edge, of what an edge set or an index has.
+    pub(super) fn parse_target(&self, text: &str) -> Result<(String, NodeId)> {
+        let parsed = text
+            .split_once('-')
+            .and_then(|(edge_type, node)| Some((edge_type.to_owned(), NodeId::parse(node)?)));
+        parsed.ok_or_else(|| self.foreign(&text.into()))
+    }
+
+    fn foreign(&self, key: &Key<'_>) -> Error {
+        Error::parameter(format!(
+            "{key} is no key of graph {:?}: look at who writes to its sets",
+            self.name
+        ))
+    }
+
+    /// All bins of an edge.
+    pub(super) fn edge_bins(
+        &self,
+        edge_type: &EdgeType,
+        source: &Key<'_>,
+        target: &Key<'_>,
+        attributes: &Bins,
+    ) -> Result<Bins> {
+        let mut bins = attributes.clone();
+        for at in 0..edge_type.sort_keys.len().max(1) {
+            let derive = edge_type.sort_keys.get(at);
+            let sort = derive.and_then(|derive| derive(attributes));
+            bins.set(&sort_bin(at), sort.unwrap_or_default())?;
+        }
+        for (bin, key) in [(SOURCE, source), (TARGET, target)] {
+            if attributes.get(bin).is_some() {
+                return Err(Error::parameter(format!(
+                    "attribute {bin:?} of an edge: the graph keeps its own there, use another name"
+                )));
+            }
+            if let Key::String(text) = key {
+                bins.set(bin, Value::String(text.to_string()))?;
+            }
+        }
+        Ok(bins)
+    }
+
+    /// The edge sets of the nodes.
+    pub(super) fn edge_set(&self) -> Side {
+        let mut side = Side::new(&self.nodes, EDGE_SET);
+        side.has_attributes = true;
+        side.shard_policy = self.shard_policy;
+        side
+    }
+
+    pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let side = format!("nodes \"{}\" and edges \"{}\"", self.nodes, self.edges);
+            error.in_relation(&self.name, &side)
+        })
+    }
+}

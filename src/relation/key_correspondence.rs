@@ -1,0 +1,146 @@
+//! `KeyCorrespondence`: records of one key in several sets or namespaces.
+
+use crate::operations::delete_all_bins;
+use crate::record::Record;
+use crate::{Bins, Error, Key, Operation, RecordSet, RecordStore, Result, WritePolicy, operations};
+
+/// Records that belong together by having the same key in several sets, or in sets of several namespaces: a profile and its
+/// avatar, a user and whom the user follows. Each set has its own policy, and so its own time to live.
+///
+/// Documents: Riak, *Relationships* (key correspondence) and *Key/Value Modeling* (bucket types as additional namespaces);
+/// Aerospike, *1:1 relationships* (separate records, split namespaces). Cost: one operation a set. Where both are always read
+/// together, live equally long and are small, keep them in one record.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::KeyCorrespondence;
+/// use spikelet::{Expiration, Store, WritePolicy, bins};
+/// use std::time::Duration;
+///
+/// let store = Store::in_memory()?;
+/// let month = WritePolicy::default().expiration(Expiration::After(Duration::from_secs(30 * 86_400)));
+/// let user = KeyCorrespondence::new()
+///     .set(&store, "users", WritePolicy::default())?
+///     .set(&store, "sessions", month)?;
+/// user.put("users", "alice", bins! { "name" => "Alice" })?;
+/// user.put("sessions", "alice", bins! { "token" => "x" })?;
+/// let [profile, session] = &user.get("alice")?[..] else { panic!() };
+/// assert!(profile.is_some() && session.is_some());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct KeyCorrespondence<R> {
+    sets: Vec<CorrespondingSet<R>>,
+}
+
+#[derive(Clone, Debug)]
+struct CorrespondingSet<R> {
+    name: Box<str>,
+    records: R,
+    policy: WritePolicy,
+}
+
+impl<R: RecordSet> Default for KeyCorrespondence<R> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<R: RecordSet> KeyCorrespondence<R> {
+    /// Returns a correspondence of no sets yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { sets: Vec::new() }
+    }
+
+    /// Adds a set of a store, and the policy by which it is written. Sets of two namespaces need two names.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a set that is there already, or whose name is not allowed.
+    pub fn set<S: RecordStore<Records = R>>(
+        mut self,
+        store: &S,
+        name: &str,
+        policy: WritePolicy,
+    ) -> Result<Self> {
+        self = self.set_as(name, store.records(name)?, policy)?;
+        Ok(self)
+    }
+
+    /// Adds a set under a name of its own, such as the same set of another namespace.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if there is one of this name already.
+    pub fn set_as(mut self, name: &str, records: R, policy: WritePolicy) -> Result<Self> {
+        if self.sets.iter().any(|set| *set.name == *name) {
+            return Err(Error::parameter(format!(
+                "set {name:?} is in this correspondence already: give the second one another name"
+            )));
+        }
+        self.sets.push(CorrespondingSet {
+            name: name.into(),
+            records,
+            policy,
+        });
+        Ok(self)
+    }
+
+    /// Returns the records of this key, in the order of the sets. One operation a set.
+    ///
+    /// # Errors
+    /// The first of those that reading a record may have.
+    pub fn get<'k>(&self, key: impl Into<Key<'k>>) -> Result<Vec<Option<Record>>> {
+        let key = key.into();
+        let read = |set: &CorrespondingSet<R>| {
+            let found = set.records.read_each(std::slice::from_ref(&key), None);
+            found.into_iter().next().unwrap_or(Ok(None))
+        };
+        self.sets.iter().map(read).collect()
+    }
+
+    /// Writes bins of the record of this key in one of the sets, by the set's policy.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a set that is not in the correspondence; what a write may be refused for.
+    pub fn put<'k>(
+        &self,
+        set: &str,
+        key: impl Into<Key<'k>>,
+        bins: impl TryInto<Bins, Error = Error>,
+    ) -> Result<()> {
+        let Some(set) = self.sets.iter().find(|known| *known.name == *set) else {
+            return Err(Error::parameter(format!(
+                "set {set:?} is not in this correspondence: add it first"
+            )));
+        };
+        let bins = bins.try_into()?;
+        let puts: Vec<Operation> = bins
+            .iter()
+            .map(|(name, value)| operations::put(name.as_str(), value.clone()))
+            .collect();
+        set.records.operate_on(&set.policy, &key.into(), &puts)?;
+        Ok(())
+    }
+
+    /// Deletes the records of this key, those of the last set first. Returns how many there were. Repeat it after an error:
+    /// what was deleted is passed over.
+    ///
+    /// # Errors
+    /// What a delete may be refused for.
+    pub fn delete<'k>(&self, key: impl Into<Key<'k>>) -> Result<u64> {
+        let key = key.into();
+        let mut deleted = 0;
+        for set in self.sets.iter().rev() {
+            match set
+                .records
+                .operate_on(&set.policy, &key, &[delete_all_bins()])
+            {
+                Ok(_) => deleted += 1,
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(deleted)
+    }
+}

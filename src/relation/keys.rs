@@ -1,0 +1,107 @@
+//! Keys as elements of collections, and the records that they lead to.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::record::Record;
+use crate::{Error, Key, RecordSet, Result, Value};
+
+/// How many keys are read in one batch where a whole relation is gone through.
+pub(super) const BATCH: u64 = 512;
+
+/// Returns a key as the element of a collection.
+pub(super) fn element_of(key: &Key<'_>) -> Value {
+    match key {
+        Key::Integer(id) => Value::Int(*id),
+        Key::String(text) => Value::String(text.to_string()),
+        Key::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// Returns the key that an element of a collection is.
+///
+/// # Errors
+/// [`Error::Parameter`] for an element that is no key: another program has put it there.
+pub(super) fn key_of(element: Value) -> Result<Key<'static>> {
+    match element {
+        Value::Int(id) => Ok(Key::Integer(id)),
+        Value::String(text) => Ok(text.into()),
+        Value::Blob(bytes) => Ok(bytes.into()),
+        other => Err(Error::parameter(format!(
+            "{other} stands where a key should: keys are integers, text and bytes; remove it by the bin's own operations"
+        ))),
+    }
+}
+
+/// Returns the value of a bin or of an element, given a type that serde knows.
+///
+/// # Errors
+/// [`Error::Serde`] if it has no such form.
+pub(super) fn to_value<T: Serialize + ?Sized>(typed: &T) -> Result<Value> {
+    let bytes = rmp_serde::to_vec_named(typed).map_err(refused)?;
+    rmp_serde::from_slice(&bytes).map_err(refused)
+}
+
+/// Returns what a value is as this type.
+///
+/// # Errors
+/// [`Error::Serde`] if it is of another form.
+pub(super) fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T> {
+    let bytes = rmp_serde::to_vec_named(value).map_err(refused)?;
+    rmp_serde::from_slice(&bytes).map_err(refused)
+}
+
+fn refused(error: impl ToString) -> Error {
+    Error::Serde(error.to_string().into())
+}
+
+/// A record that a relation has led to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Related {
+    /// Its key.
+    pub key: Key<'static>,
+    /// The attributes of the edge that leads to it; [`Value::Nil`] where the relation has none.
+    pub attributes: Value,
+    /// The record; `None`: there is none of this key, so the reference dangles.
+    pub record: Option<Record>,
+}
+
+impl Related {
+    /// Decodes the record as a struct whose fields are the bins; `None` if there is no record.
+    ///
+    /// # Errors
+    /// [`Error::Serde`] if the bins do not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        self.record.as_ref().map(Record::decode).transpose()
+    }
+
+    /// Decodes the attributes of the edge.
+    ///
+    /// # Errors
+    /// [`Error::Serde`] if they do not fit the type.
+    pub fn attributes<T: DeserializeOwned>(&self) -> Result<T> {
+        from_value(&self.attributes)
+    }
+}
+
+/// Reads the records that edges lead to, in one batch.
+pub(super) fn read_related<R: RecordSet>(
+    records: &R,
+    edges: Vec<(Key<'static>, Value)>,
+    bins: Option<&[&str]>,
+) -> Result<Vec<Related>> {
+    let keys: Vec<Key<'_>> = edges.iter().map(|(key, _)| Key::from(key)).collect();
+    let found = records.read_each(&keys, bins);
+    drop(keys);
+    edges
+        .into_iter()
+        .zip(found)
+        .map(|((key, attributes), record)| {
+            Ok(Related {
+                key,
+                attributes,
+                record: record?,
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,209 @@
+//! Records whose keys a collection lists.
+
+use super::audit::{RelationAudit, RelationFault, Repair};
+use super::keys::BATCH;
+use super::side::{Edge, Side};
+use crate::expressions::{and, bin_exists, not};
+use crate::operations::{self, delete_all_bins};
+use crate::policy::RecordExistsAction;
+use crate::record::Record;
+use crate::{
+    AtomicWrites, Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy,
+};
+
+/// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
+/// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
+#[derive(Clone, Debug)]
+pub(super) struct ListedRecords {
+    pub(super) side: Side,
+    pub(super) set: Box<str>,
+}
+
+impl ListedRecords {
+    pub(super) fn put<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+        bins: &Bins,
+    ) -> Result<bool> {
+        store.atomically(&PutListed {
+            listed: self,
+            owner,
+            key,
+            bins,
+        })
+    }
+
+    pub(super) fn remove<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        key: &Key<'_>,
+    ) -> Result<bool> {
+        store.atomically(&RemoveListed {
+            listed: self,
+            owner,
+            key,
+        })
+    }
+
+    /// Reads the records of keys in one batch, without those that are not there.
+    pub(super) fn read<S: RecordStore>(
+        &self,
+        store: &S,
+        edges: Vec<Edge>,
+    ) -> Result<Vec<(Key<'static>, Record)>> {
+        let keys: Vec<Key<'_>> = edges.iter().map(|(key, _)| key.into()).collect();
+        let found = store.records(&self.set)?.read_each(&keys, None);
+        drop(keys);
+        let there = edges.into_iter().zip(found);
+        there
+            .filter_map(|((key, _), record)| record.transpose().map(|record| Ok((key, record?))))
+            .collect()
+    }
+
+    /// Finds the keys of one list that have no record, and takes them off if asked to.
+    pub(super) fn verify<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'static>,
+        repair: Repair,
+        audit: &mut RelationAudit,
+    ) -> Result<()> {
+        let records = store.records(&self.set)?;
+        let (mut after, mut degree) = (None, 0);
+        loop {
+            let page = self.side.page_after(store, owner, after.as_ref(), BATCH)?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            degree += page.len() as u64;
+            let keys: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
+            for (key, record) in keys.iter().zip(records.read_each(&keys, Some(&[]))) {
+                if record?.is_some() {
+                    continue;
+                }
+                if repair == Repair::Yes {
+                    let listed = self;
+                    audit.repaired +=
+                        u64::from(store.atomically(&Unlist { listed, owner, key })?);
+                }
+                audit.faults.push(RelationFault::Dangling {
+                    from: owner.clone(),
+                    to: key.clone().into_owned(),
+                });
+            }
+        }
+        audit.records += 1;
+        audit.edges += degree;
+        audit.note_degree(owner, degree);
+        Ok(())
+    }
+}
+
+/// Returns the operations that write these bins.
+pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
+    let put = |(name, value): (&crate::record::BinName, &Value)| {
+        operations::put(name.as_str(), value.clone())
+    };
+    bins.iter().map(put).collect()
+}
+
+/// Returns the policy by which a record is replaced.
+pub(super) fn replacing() -> WritePolicy {
+    WritePolicy::default().record_exists_action(RecordExistsAction::Replace)
+}
+
+/// Deletes a record. Returns whether there was one.
+pub(super) fn delete<R: RecordSet>(records: &R, key: &Key<'_>) -> Result<bool> {
+    match records.operate_on(&WritePolicy::default(), key, &[delete_all_bins()]) {
+        Ok(_) => Ok(true),
+        Err(Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Deletes a record, unless it has one of these bins: others have written it since it was emptied. Returns whether it is gone.
+pub(super) fn delete_without<R: RecordSet>(
+    records: &R,
+    key: &Key<'_>,
+    bins: &[&str],
+) -> Result<bool> {
+    let absent = bins.iter().map(|bin| not(bin_exists(bin)));
+    let filter = absent.reduce(|all, absent| and([all, absent]));
+    let policy = WritePolicy::default().filter(filter);
+    match records.operate_on(&policy, key, &[delete_all_bins()]) {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
+        Err(Error::FilteredOut { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+struct PutListed<'a> {
+    listed: &'a ListedRecords,
+    owner: &'a Key<'a>,
+    key: &'a Key<'a>,
+    bins: &'a Bins,
+}
+
+impl AtomicWrites for PutListed<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let listed = self.listed;
+        let is_new = listed.side.add(store, self.owner, self.key, &Value::Nil)?;
+        let records = store.records(&listed.set)?;
+        records.operate_on(&replacing(), self.key, &puts(self.bins))?;
+        Ok(is_new)
+    }
+}
+
+struct RemoveListed<'a> {
+    listed: &'a ListedRecords,
+    owner: &'a Key<'a>,
+    key: &'a Key<'a>,
+}
+
+impl AtomicWrites for RemoveListed<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let deleted = delete(&store.records(&self.listed.set)?, self.key)?;
+        self.listed.side.remove(store, self.owner, self.key)?;
+        Ok(deleted)
+    }
+}
+
+/// Takes a key off its list, if it has no record. Where others write meanwhile without transactions, the record may come
+/// just then: so it is looked at again, and listed again if need be.
+struct Unlist<'a> {
+    listed: &'a ListedRecords,
+    owner: &'a Key<'a>,
+    key: &'a Key<'a>,
+}
+
+impl AtomicWrites for Unlist<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let records = store.records(&self.listed.set)?;
+        let is_there = || {
+            let found = records.read_each(std::slice::from_ref(self.key), Some(&[]));
+            found
+                .into_iter()
+                .next()
+                .unwrap_or(Ok(None))
+                .map(|it| it.is_some())
+        };
+        if is_there()? || !self.listed.side.remove(store, self.owner, self.key)? {
+            return Ok(false);
+        }
+        if is_there()? {
+            self.listed
+                .side
+                .add(store, self.owner, self.key, &Value::Nil)?;
+            return Ok(false);
+        }
+        Ok(true)
+    }
+}

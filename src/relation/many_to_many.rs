@@ -1,0 +1,435 @@
+//! `ManyToMany`: edges that both of their ends know.
+
+mod audit;
+mod neighbors;
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::audit::{Observer, RelationProgress};
+use super::keys::{BATCH, from_value, to_value};
+use super::listed::delete_without;
+use super::side::{DeleteEmpty, Side};
+use crate::shard::ShardPolicy;
+use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
+pub use neighbors::Neighbors;
+
+/// A relation of records of one set to records of another or the same one, known at both ends: each source has an ordered
+/// collection of its targets' keys, each target one of its sources' keys.
+///
+/// With [`ManyToMany::with_attributes`] the collections are maps from keys to the attributes of the edge, which both ends
+/// have. Either side is sharded by itself when it grows too large ([`ShardPolicy`]): calls stay the same.
+///
+/// Documents: Aerospike, *N:M relationships* (bidirectional key lists, pagination, shard-on-demand); RavenDB, *array of
+/// references* and its dictionary of dates; Riak, *links on both sides*.
+///
+/// | call | record operations, as long as a side is not sharded |
+/// |---|---|
+/// | [`link`](Self::link), [`unlink`](Self::unlink) | 2 writes |
+/// | [`contains`](Self::contains), [`attributes`](Self::attributes) | 1 read |
+/// | [`Neighbors::page`], [`Neighbors::len`] | 1 read |
+/// | [`Neighbors::fetch`] | 1 read and 1 batch |
+/// | [`Neighbors::common`] | 1 read of each for 512 keys |
+///
+/// Choose another where the children belong to one parent ([`OneToMany`](super::OneToMany)), or edges have conditions of their own
+/// to be queried by ([`Graph`](super::Graph)).
+///
+/// # What holds when a process dies
+///
+/// On a [`Store`](crate::Store) and a [`Namespace`](crate::Namespace) both ends are written in one transaction. Elsewhere `link`
+/// writes the source, then the target, and `unlink` the target, then the source. So the source decides: a process that dies in
+/// between leaves an edge that the source has and the target has not, never the other way round. Repeating the call completes
+/// it, and so does [`ManyToMany::verify`]. Two callers who link and unlink the same edge at one time may leave an edge at the
+/// target alone, which `verify` removes.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::ManyToMany;
+///
+/// let store = spikelet::Store::in_memory()?;
+/// let follows = ManyToMany::new(&store, "follows", ("users", "following"), ("users", "followers"));
+/// follows.link("bart", "lisa")?;
+/// follows.link("homer", "lisa")?;
+/// assert!(!follows.link("bart", "lisa")?);
+/// assert!(follows.contains("homer", "lisa")?);
+/// assert_eq!(follows.sources("lisa").page(0, 50)?, ["bart".into(), "homer".into()]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct ManyToMany<S> {
+    store: S,
+    edges: EdgeSides,
+}
+
+/// Where both ends of the edges are kept.
+#[derive(Clone, Debug)]
+struct EdgeSides {
+    name: Box<str>,
+    /// In the sources: keys of targets.
+    targets: Side,
+    /// In the targets: keys of sources.
+    sources: Side,
+}
+
+/// What a delete does about the edges of the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnDelete {
+    /// Refuses while there are any.
+    Restrict,
+    /// Removes the edges, and leaves the records at their other ends.
+    Detach,
+    /// Removes the edges and the records at their other ends: for children that belong to the record.
+    Cascade,
+}
+
+impl<S: RecordStore> ManyToMany<S> {
+    /// Returns the relation of this name. `sources`: the set of the sources, and the bin in which they have the keys of their
+    /// targets; `targets` likewise. Both may be the same set, with two bins. Reads and writes nothing.
+    pub fn new(store: S, name: &str, sources: (&str, &str), targets: (&str, &str)) -> Self {
+        Self {
+            store,
+            edges: EdgeSides {
+                name: name.into(),
+                targets: Side::new(sources.0, sources.1),
+                sources: Side::new(targets.0, targets.1),
+            },
+        }
+    }
+
+    /// Gives edges attributes: both sides are maps from keys to them. To be chosen before the first edge.
+    #[must_use]
+    pub fn with_attributes(mut self) -> Self {
+        self.edges.targets.has_attributes = true;
+        self.edges.sources.has_attributes = true;
+        self
+    }
+
+    /// Sets when either side is sharded. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
+        self.edges.targets.shard_policy = policy;
+        self.edges.sources.shard_policy = policy;
+        self
+    }
+
+    /// Sets how both sides are written, as [`ShardedList::new_with`](crate::ShardedList::new_with) takes it.
+    #[must_use]
+    pub fn write_policy(mut self, policy: &WritePolicy) -> Self {
+        self.edges.targets.write_policy = policy.clone();
+        self.edges.sources.write_policy = policy.clone();
+        self
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.edges.name
+    }
+
+    /// Returns the same relation in another store, such as a transaction: all that is done to it there is part of it.
+    ///
+    /// ```
+    /// # fn main() -> spikelet::Result<()> {
+    /// # use spikelet::relation::ManyToMany;
+    /// # let store = spikelet::Store::in_memory()?;
+    /// # let other = spikelet::Store::in_memory()?;
+    /// let friends = ManyToMany::new(&store, "friends", ("users", "friends"), ("users", "friend_of"));
+    /// friends.within(&other).link("lisa", "janey")?;
+    /// assert!(!friends.contains("lisa", "janey")?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn within<T: RecordStore>(&self, store: T) -> ManyToMany<T> {
+        ManyToMany {
+            store,
+            edges: self.edges.clone(),
+        }
+    }
+
+    /// Adds an edge without attributes. Returns whether it is new. Two writes.
+    ///
+    /// # Errors
+    /// [`Error::Relation`], which names the side, around what a write to one record may be refused for.
+    pub fn link<'a, 'b>(
+        &self,
+        source: impl Into<Key<'a>>,
+        target: impl Into<Key<'b>>,
+    ) -> Result<bool> {
+        self.link_value(&source.into(), &target.into(), Value::Nil)
+    }
+
+    /// Adds an edge with attributes, or changes those of an edge. Returns whether it is new. Two writes.
+    ///
+    /// # Errors
+    /// As for [`ManyToMany::link`]; [`Error::Parameter`] for a relation without attributes; [`Error::Serde`].
+    pub fn link_with<'a, 'b, A: Serialize + ?Sized>(
+        &self,
+        source: impl Into<Key<'a>>,
+        target: impl Into<Key<'b>>,
+        attributes: &A,
+    ) -> Result<bool> {
+        if !self.edges.targets.has_attributes {
+            return Err(Error::parameter(format!(
+                "relation {:?} has no attributes: declare it by ManyToMany::with_attributes, or use link",
+                self.edges.name
+            )));
+        }
+        self.link_value(&source.into(), &target.into(), to_value(attributes)?)
+    }
+
+    fn link_value(&self, source: &Key<'_>, target: &Key<'_>, attributes: Value) -> Result<bool> {
+        self.store.atomically(&Link {
+            edges: &self.edges,
+            source,
+            target,
+            attributes,
+        })
+    }
+
+    /// Removes an edge. Returns whether it was there. Two writes.
+    ///
+    /// # Errors
+    /// As for [`ManyToMany::link`].
+    pub fn unlink<'a, 'b>(
+        &self,
+        source: impl Into<Key<'a>>,
+        target: impl Into<Key<'b>>,
+    ) -> Result<bool> {
+        self.store.atomically(&Unlink {
+            edges: &self.edges,
+            source: &source.into(),
+            target: &target.into(),
+        })
+    }
+
+    /// Returns whether there is an edge, as the source says. One read, O(log edges).
+    ///
+    /// # Errors
+    /// As for [`ManyToMany::link`].
+    pub fn contains<'a, 'b>(
+        &self,
+        source: impl Into<Key<'a>>,
+        target: impl Into<Key<'b>>,
+    ) -> Result<bool> {
+        let (source, target) = (source.into(), target.into());
+        Ok(self.edge(&source, &target)?.is_some())
+    }
+
+    /// Returns the attributes of an edge; `None` if there is no such edge. One read.
+    ///
+    /// # Errors
+    /// As for [`ManyToMany::link`]; [`Error::Serde`] if they do not fit the type.
+    pub fn attributes<'a, 'b, A: DeserializeOwned>(
+        &self,
+        source: impl Into<Key<'a>>,
+        target: impl Into<Key<'b>>,
+    ) -> Result<Option<A>> {
+        let (source, target) = (source.into(), target.into());
+        let attributes = self.edge(&source, &target)?;
+        attributes.as_ref().map(from_value).transpose()
+    }
+
+    fn edge(&self, source: &Key<'_>, target: &Key<'_>) -> Result<Option<Value>> {
+        let side = &self.edges.targets;
+        let found = side.get(&self.store, source, target);
+        found.map_err(|error| self.edges.failed(side, error))
+    }
+
+    /// Returns the targets of a record.
+    pub fn targets<'k>(&self, source: impl Into<Key<'k>>) -> Neighbors<'_, S> {
+        let edges = &self.edges;
+        Neighbors::new(&self.store, edges, &edges.targets, source.into())
+    }
+
+    /// Returns the sources of a record.
+    pub fn sources<'k>(&self, target: impl Into<Key<'k>>) -> Neighbors<'_, S> {
+        let edges = &self.edges;
+        Neighbors::new(&self.store, edges, &edges.sources, target.into())
+    }
+
+    /// Deletes a source with its edges, or refuses. Where sources and targets are one set, those edges that lead to it are
+    /// meant, too. Returns whether it was deleted; false: `observe` has stopped it between two edges.
+    ///
+    /// Each edge is removed by itself, both ends together, and the record comes last: after a stop, an error or the end of the
+    /// process the same call goes on with what is left. Two writes an edge, one read for 512 of them, and the delete. An edge
+    /// that others add meanwhile is removed with the others, or makes the record anew.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for [`OnDelete::Restrict`] while there are edges; [`Error::Parameter`] for [`OnDelete::Cascade`];
+    /// [`Error::ShardRoot`], within [`Error::Relation`], for a record with other sharded collections; else as for [`ManyToMany::unlink`].
+    pub fn delete_with_edges<'k>(
+        &self,
+        source: impl Into<Key<'k>>,
+        on_delete: OnDelete,
+        observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let key = source.into();
+        let edges = &self.edges;
+        let mut sides = vec![&edges.targets];
+        if edges.targets.set == edges.sources.set {
+            sides.push(&edges.sources);
+        }
+        self.delete_record(&key, &sides, on_delete, observe)
+    }
+
+    /// Deletes a target with its edges, or refuses, as [`ManyToMany::delete_with_edges`] does with a source.
+    ///
+    /// # Errors
+    /// As for [`ManyToMany::delete_with_edges`].
+    pub fn delete_target_with_edges<'k>(
+        &self,
+        target: impl Into<Key<'k>>,
+        on_delete: OnDelete,
+        observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        if self.edges.targets.set == self.edges.sources.set {
+            return self.delete_with_edges(target, on_delete, observe);
+        }
+        self.delete_record(&target.into(), &[&self.edges.sources], on_delete, observe)
+    }
+
+    fn delete_record(
+        &self,
+        key: &Key<'_>,
+        sides: &[&Side],
+        on_delete: OnDelete,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        if on_delete == OnDelete::Cascade {
+            return Err(Error::parameter(format!(
+                "records of relation {:?} belong to nobody, so a delete does not cascade to them: use OnDelete::Detach",
+                self.edges.name
+            )));
+        }
+        let mut progress = RelationProgress::default();
+        let bins: Vec<&str> = sides.iter().map(|side| &*side.bin).collect();
+        loop {
+            for side in sides {
+                let removed = self.remove_edges(key, side, on_delete, &mut progress, &mut observe);
+                if removed?.is_break() {
+                    return Ok(false);
+                }
+            }
+            let Some(side) = sides.first() else {
+                return Ok(true);
+            };
+            let records = self.store.records(&side.set)?;
+            match delete_without(&records, key, &bins) {
+                Ok(true) => return Ok(true),
+                // Others have linked it since.
+                Ok(false) => {}
+                Err(Error::ShardRoot { .. }) if self.has_edges(key, sides)? => {}
+                Err(error) => return Err(self.edges.failed(side, error)),
+            }
+        }
+    }
+
+    fn has_edges(&self, key: &Key<'_>, sides: &[&Side]) -> Result<bool> {
+        for side in sides {
+            let count = side.len(&self.store, key);
+            if count.map_err(|error| self.edges.failed(side, error))? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Removes all edges that one side of a record has, one after the other.
+    fn remove_edges(
+        &self,
+        key: &Key<'_>,
+        side: &Side,
+        on_delete: OnDelete,
+        progress: &mut RelationProgress,
+        observe: Observer<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let failed = |error| self.edges.failed(side, error);
+        loop {
+            let page = side.page(&self.store, key, 0, BATCH).map_err(failed)?;
+            if page.is_empty() {
+                break;
+            }
+            if on_delete == OnDelete::Restrict {
+                return Err(Error::Forbidden(
+                    format!(
+                        "record {key} has edges of relation {:?} in {side}: remove them first, or delete it with OnDelete::Detach",
+                        self.edges.name
+                    )
+                    .into(),
+                ));
+            }
+            for (other, _) in page {
+                match std::ptr::eq(side, &raw const self.edges.targets) {
+                    true => self.unlink(key, &other)?,
+                    false => self.unlink(&other, key)?,
+                };
+                progress.edges += 1;
+                if observe(*progress).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        self.store
+            .atomically(&DeleteEmpty { side, key })
+            .map_err(failed)?;
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl EdgeSides {
+    /// The error with the names of the relation and of the side.
+    fn failed(&self, side: &Side, error: Error) -> Error {
+        error.in_relation(&self.name, &side.to_string())
+    }
+}
+
+/// Adds an edge at its source, then at its target: the source decides whether there is one.
+struct Link<'a> {
+    edges: &'a EdgeSides,
+    source: &'a Key<'a>,
+    target: &'a Key<'a>,
+    attributes: Value,
+}
+
+impl AtomicWrites for Link<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let EdgeSides {
+            targets, sources, ..
+        } = self.edges;
+        let is_new = targets
+            .add(store, self.source, self.target, &self.attributes)
+            .map_err(|error| self.edges.failed(targets, error))?;
+        sources
+            .add(store, self.target, self.source, &self.attributes)
+            .map_err(|error| self.edges.failed(sources, error))?;
+        Ok(is_new)
+    }
+}
+
+/// Removes an edge at its target, then at its source.
+struct Unlink<'a> {
+    edges: &'a EdgeSides,
+    source: &'a Key<'a>,
+    target: &'a Key<'a>,
+}
+
+impl AtomicWrites for Unlink<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let EdgeSides {
+            targets, sources, ..
+        } = self.edges;
+        sources
+            .remove(store, self.target, self.source)
+            .map_err(|error| self.edges.failed(sources, error))?;
+        targets
+            .remove(store, self.source, self.target)
+            .map_err(|error| self.edges.failed(targets, error))
+    }
+}

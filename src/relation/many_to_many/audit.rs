@@ -1,0 +1,206 @@
+//! The audit of both sides of a relation.
+
+use std::ops::ControlFlow;
+
+use super::{EdgeSides, ManyToMany};
+use crate::relation::audit::{Observer, RelationAudit, RelationFault, RelationProgress, Repair};
+use crate::relation::keys::BATCH;
+use crate::relation::side::{Edge, Side};
+use crate::{AtomicWrites, Key, RecordStore, Result};
+
+impl<S: RecordStore> ManyToMany<S> {
+    /// Looks at every edge from both sides, and repairs what is wrong if asked to: what the source says holds, and keys of
+    /// records that are not there are removed. `observe` is told after each record, and may stop it.
+    ///
+    /// Others may write meanwhile: an edge that is being written may be reported, and is looked at again before it is changed.
+    /// One scan of each set, one batch for 512 edges, memory for the keys of one set.
+    ///
+    /// # Errors
+    /// [`Error::Relation`](crate::Error::Relation), around what a read or a repair may fail with.
+    pub fn verify(
+        &self,
+        repair: Repair,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<RelationAudit> {
+        let mut audit = RelationAudit::default();
+        let edges = &self.edges;
+        for (side, other) in [
+            (&edges.targets, &edges.sources),
+            (&edges.sources, &edges.targets),
+        ] {
+            let checked = self.verify_side(&mut audit, (side, other), repair, &mut observe);
+            if checked
+                .map_err(|error| edges.failed(side, error))?
+                .is_break()
+            {
+                return Ok(audit);
+            }
+        }
+        audit.complete = true;
+        Ok(audit)
+    }
+
+    fn verify_side(
+        &self,
+        audit: &mut RelationAudit,
+        (side, other): (&Side, &Side),
+        repair: Repair,
+        observe: Observer<'_>,
+    ) -> Result<ControlFlow<()>> {
+        let owners = side.owners(&self.store)?;
+        let total = audit.records + owners.len() as u64;
+        for owner in owners {
+            let (mut after, mut degree) = (None, 0);
+            loop {
+                let page = side.page_after(&self.store, &owner, after.as_ref(), BATCH)?;
+                let Some((last, _)) = page.last() else { break };
+                after = Some(last.clone());
+                degree += page.len() as u64;
+                let faults = self.faults_of(&owner, &page, (side, other))?;
+                if repair == Repair::Yes {
+                    for fault in &faults {
+                        audit.repaired += u64::from(self.repair(fault)?);
+                    }
+                }
+                audit.faults.extend(faults);
+            }
+            audit.records += 1;
+            audit.edges += degree;
+            audit.note_degree(&owner, degree);
+            if observe(audit.progress(Some(total))).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns what is wrong with these edges of a record. Attributes are compared from the source's side alone.
+    fn faults_of(
+        &self,
+        owner: &Key<'static>,
+        page: &[Edge],
+        (side, other): (&Side, &Side),
+    ) -> Result<Vec<RelationFault>> {
+        let is_source = std::ptr::eq(side, &raw const self.edges.targets);
+        let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
+        let mutual = other.each_has(&self.store, &neighbors, owner)?;
+        let mut faults = Vec::new();
+        for ((neighbor, attributes), has) in page.iter().zip(mutual) {
+            let (source, target) = match is_source {
+                true => (owner.clone(), neighbor.clone()),
+                false => (neighbor.clone(), owner.clone()),
+            };
+            match (has, is_source) {
+                (None, _) => faults.push(RelationFault::Dangling {
+                    from: owner.clone(),
+                    to: neighbor.clone(),
+                }),
+                (Some(false), true) => {
+                    faults.push(RelationFault::MissingAtTarget { source, target })
+                }
+                (Some(false), false) => {
+                    faults.push(RelationFault::MissingAtSource { source, target });
+                }
+                (Some(true), true) if side.has_attributes => {
+                    let theirs = other.get(&self.store, neighbor, owner)?;
+                    if theirs.is_some_and(|theirs| theirs != *attributes) {
+                        faults.push(RelationFault::AttributesDiffer { source, target });
+                    }
+                }
+                (Some(true), _) => {}
+            }
+        }
+        Ok(faults)
+    }
+
+    /// Returns whether there was something to repair.
+    fn repair(&self, fault: &RelationFault) -> Result<bool> {
+        let (source, target) = match fault {
+            RelationFault::MissingAtTarget { source, target }
+            | RelationFault::MissingAtSource { source, target }
+            | RelationFault::AttributesDiffer { source, target } => (source, target),
+            RelationFault::Dangling { from, to } => return self.repair_dangling(from, to),
+            _ => return Ok(false),
+        };
+        let edges = &self.edges;
+        self.store.atomically(&FollowSource {
+            edges,
+            source,
+            target,
+        })
+    }
+
+    /// Removes an edge to a record that is not there, from whichever side has it.
+    fn repair_dangling(&self, from: &Key<'static>, to: &Key<'static>) -> Result<bool> {
+        let edges = &self.edges;
+        let mut removed = false;
+        for (side, other) in [
+            (&edges.targets, &edges.sources),
+            (&edges.sources, &edges.targets),
+        ] {
+            removed |= self.store.atomically(&RemoveDangling {
+                side,
+                other,
+                from,
+                to,
+            })?;
+        }
+        Ok(removed)
+    }
+}
+
+/// Makes the target say of an edge what the source says.
+struct FollowSource<'a> {
+    edges: &'a EdgeSides,
+    source: &'a Key<'a>,
+    target: &'a Key<'a>,
+}
+
+impl AtomicWrites for FollowSource<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let EdgeSides {
+            targets, sources, ..
+        } = self.edges;
+        let mut changed = false;
+        // Until the source says the same before and after: elsewhere than in a transaction others may have linked or unlinked.
+        loop {
+            let before = targets.get(store, self.source, self.target)?;
+            let theirs = sources.get(store, self.target, self.source)?;
+            if before == theirs {
+                return Ok(changed);
+            }
+            changed = true;
+            match &before {
+                Some(attributes) => {
+                    sources.add(store, self.target, self.source, attributes)?;
+                }
+                None => {
+                    sources.remove(store, self.target, self.source)?;
+                }
+            }
+        }
+    }
+}
+
+struct RemoveDangling<'a> {
+    side: &'a Side,
+    other: &'a Side,
+    from: &'a Key<'a>,
+    to: &'a Key<'a>,
+}
+
+impl AtomicWrites for RemoveDangling<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let there = self
+            .other
+            .each_has(store, std::slice::from_ref(self.to), self.from)?;
+        if there != [None] || self.side.get(store, self.from, self.to)?.is_none() {
+            return Ok(false);
+        }
+        self.side.remove(store, self.from, self.to)
+    }
+}

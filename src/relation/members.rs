@@ -1,0 +1,238 @@
+//! `Members`: the keys of all records of a set, kept with them.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::listed::ListedRecords;
+use super::side::Side;
+use crate::record::{Record, SHARD_OF, to_bins};
+use crate::shard::ShardPolicy;
+use crate::{Bins, Error, Key, RecordSet, RecordStore, Result, Value};
+
+/// The records of a set that are found without knowing their keys: an ordered collection lists the keys, page by page, and is
+/// changed with the records.
+///
+/// Document: Riak, *Key/Value Modeling* (object discovery with sets). A scan of the set finds the same records in no order;
+/// a secondary index ([`Set::query`](crate::Set::query)) finds them by what is in them. `Members` is for what has an order by
+/// key and pages, and for part of a set: there may be several lists.
+///
+/// | call | record operations, as long as the list is not sharded |
+/// |---|---|
+/// | [`put`](Self::put), [`remove`](Self::remove) | 2 writes |
+/// | [`page`](Self::page), [`contains`](Self::contains), [`len`](Self::len) | 1 read |
+/// | [`fetch`](Self::fetch) | 1 read and 1 batch |
+///
+/// On a [`Store`](crate::Store) both are written in one transaction. Elsewhere a key is listed before its record is written, and
+/// taken off after the record was deleted. So a process that dies in between leaves a key without a record, which
+/// [`Members::fetch`] passes over and [`Members::verify`] removes; there is no record that is not listed, unless others wrote it.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::Members;
+/// use spikelet::{Store, bins};
+///
+/// let store = Store::in_memory()?;
+/// let users = Members::new(&store, "users", ("user_info_sets", "usernames", "members"));
+/// users.put("coderoshi", bins! { "info" => "writes" })?;
+/// users.put("macintux", bins! { "info" => "teaches" })?;
+/// let all = users.fetch(None, 100)?;
+/// assert_eq!(all.len(), 2);
+/// assert_eq!(all[0].0, "coderoshi".into());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Members<S> {
+    store: S,
+    listed: ListedRecords,
+    owner: Key<'static>,
+}
+
+impl<S: RecordStore> Members<S> {
+    /// Returns the members of a set. `list`: the set, the key and the bin of the collection of their keys. Reads and writes
+    /// nothing.
+    pub fn new<'k>(store: S, set: &str, list: (&str, impl Into<Key<'k>>, &str)) -> Self {
+        Self {
+            store,
+            listed: ListedRecords {
+                side: Side::new(list.0, list.2),
+                set: set.into(),
+            },
+            owner: list.1.into().into_owned(),
+        }
+    }
+
+    /// Sets when the list is sharded. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
+        self.listed.side.shard_policy = policy;
+        self
+    }
+
+    /// Returns the same members in another store, such as a transaction.
+    pub fn within<T: RecordStore>(&self, store: T) -> Members<T> {
+        Members {
+            store,
+            listed: self.listed.clone(),
+            owner: self.owner.clone(),
+        }
+    }
+
+    /// Writes a record in the place of what it had, and lists its key. Returns whether the key is new. Two writes.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what a write may be refused for.
+    pub fn put<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        bins: impl TryInto<Bins, Error = Error>,
+    ) -> Result<bool> {
+        self.put_bins(&key.into(), &bins.try_into()?)
+    }
+
+    /// Writes a struct, its fields being the bins, as [`Members::put`].
+    ///
+    /// # Errors
+    /// As for [`Members::put`], and [`Error::Serde`].
+    pub fn put_as<'k, T: Serialize + ?Sized>(
+        &self,
+        key: impl Into<Key<'k>>,
+        record: &T,
+    ) -> Result<bool> {
+        self.put_bins(&key.into(), &to_bins(record)?)
+    }
+
+    fn put_bins(&self, key: &Key<'_>, bins: &Bins) -> Result<bool> {
+        self.named(self.listed.put(&self.store, &self.owner, key, bins))
+    }
+
+    /// Deletes a record and takes its key off the list. Returns whether there was a record. Two writes.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn remove<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
+        let removed = self.listed.remove(&self.store, &self.owner, &key.into());
+        self.named(removed)
+    }
+
+    /// Returns whether a key is listed. One read.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
+        let side = &self.listed.side;
+        Ok(self
+            .named(side.get(&self.store, &self.owner, &key.into()))?
+            .is_some())
+    }
+
+    /// Returns how many keys are listed. One read.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn len(&self) -> Result<u64> {
+        self.named(self.listed.side.len(&self.store, &self.owner))
+    }
+
+    /// Returns whether no key is listed. One read.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn is_empty(&self) -> Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One read.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn page(&self, after: Option<&Key<'_>>, limit: u64) -> Result<Vec<Key<'static>>> {
+        let side = &self.listed.side;
+        let page = self.named(side.page_after(&self.store, &self.owner, after, limit))?;
+        Ok(page.into_iter().map(|(key, _)| key).collect())
+    }
+
+    /// Returns the records of the first `limit` keys that are greater than `after`, without those that have no record. One read
+    /// and one batch.
+    ///
+    /// # Errors
+    /// As for [`Members::put`].
+    pub fn fetch(
+        &self,
+        after: Option<&Key<'_>>,
+        limit: u64,
+    ) -> Result<Vec<(Key<'static>, Record)>> {
+        let side = &self.listed.side;
+        let page = self.named(side.page_after(&self.store, &self.owner, after, limit))?;
+        self.named(self.listed.read(&self.store, page))
+    }
+
+    /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
+    /// if asked to. `observe` is told after each record of the scan, and may stop it. One read and one batch for 512 keys, a
+    /// scan, and one read a record of the set.
+    ///
+    /// # Errors
+    /// As for [`Members::put`]; [`Error::Parameter`] for a record without a stored key.
+    pub fn verify(
+        &self,
+        repair: Repair,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<RelationAudit> {
+        let mut audit = RelationAudit::default();
+        let listed = self
+            .listed
+            .verify(&self.store, &self.owner, repair, &mut audit);
+        self.named(listed)?;
+        for key in self.named(self.keys_of_set())? {
+            let side = &self.listed.side;
+            audit.records += 1;
+            if self
+                .named(side.get(&self.store, &self.owner, &key))?
+                .is_none()
+            {
+                if repair == Repair::Yes {
+                    let added = side.add(&self.store, &self.owner, &key, &Value::Nil);
+                    audit.repaired += u64::from(self.named(added)?);
+                }
+                audit.faults.push(RelationFault::Orphan { key });
+            }
+            if observe(audit.progress(None)).is_break() {
+                return Ok(audit);
+            }
+        }
+        audit.complete = true;
+        Ok(audit)
+    }
+
+    fn keys_of_set(&self) -> Result<Vec<Key<'static>>> {
+        let (mut keys, mut keyless) = (Vec::new(), false);
+        let in_own_set = self.listed.set == self.listed.side.set;
+        self.store
+            .records(&self.listed.set)?
+            .scan_records(&mut |record| match record.key() {
+                Some(key) if in_own_set && key == self.owner => {}
+                Some(_) if record.view().bin(SHARD_OF).is_some() => {}
+                Some(key) => keys.push(key.into_owned()),
+                None => keyless = true,
+            })?;
+        if keyless {
+            return Err(Error::parameter(format!(
+                "a record of set {:?} has no stored key, so it cannot be listed: write it with WritePolicy::send_key",
+                self.listed.set
+            )));
+        }
+        Ok(keys)
+    }
+
+    fn named<T>(&self, result: Result<T>) -> Result<T> {
+        let side = &self.listed.side;
+        result.map_err(|error| {
+            error.in_relation(
+                &format!("members of {}", self.listed.set),
+                &side.to_string(),
+            )
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Relations between records: the patterns of key-value modeling as handles.
+//!
+//! | handle | relates |
+//! |---|---|
+//! | [`KeyPattern`] | records by the parts of their keys |
+//! | [`KeyCorrespondence`] | records of one key in several sets or namespaces |
+//! | [`Members`] | a set with the keys of its records |
+//! | [`OneToMany`] | parents with children that belong to one of them |
+//! | [`ManyToMany`] | records of two sets, or of one, with both ends known |
+//! | [`Links`] | records of any sets by tags, and walks along them |
+//! | [`Graph`] | nodes and edges of declared types, with sort keys and edge sets |
+//! | [`Includes`] | records with those that they refer to, in one read |
+//!
+//! All are written against [`RecordStore`](crate::RecordStore): a [`Store`](crate::Store), a
+//! [`Namespace`](crate::Namespace), a transaction, or another place that keeps records. What changes several records goes
+//! through [`RecordStore::atomically`](crate::RecordStore::atomically); each handle says in which order it writes where there are
+//! no transactions, and what `verify` finds and repairs then.
+//!
+//! Which pattern when, with its cost: `docs/relations.md`.
+
+// * `keys`: keys as elements of collections, and reading the records behind them. `side`: a collection of keys in each record
+//   of a set, which every handle with two ends is made of. `listed`: records whose keys such a collection lists. `audit`: what audits report.
+// * one file a handle; `many_to_many/` has what is read of it, and its audit, apart.
+
+mod audit;
+mod graph;
+mod includes;
+mod key_correspondence;
+mod key_pattern;
+mod keys;
+mod links;
+mod listed;
+mod many_to_many;
+mod members;
+mod one_to_many;
+mod side;
+mod traversal;
+
+pub use audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+pub use graph::{EdgeQuery, EdgeType, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
+pub use includes::{Included, Includes};
+pub use key_correspondence::KeyCorrespondence;
+pub use key_pattern::{KeyPart, KeyParts, KeyPattern};
+pub use keys::Related;
+pub use links::{Address, Links, TaggedLink, Walk, WalkStep};
+pub use many_to_many::{ManyToMany, Neighbors, OnDelete};
+pub use members::Members;
+pub use one_to_many::{
+    CONSOLIDATED_BYTES_MAX, Child, ChildPage, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice,
+    LayoutKind, OneToMany, suggest_layout,
+};
+pub use traversal::{Traversal, TraversalEnd};

@@ -1,0 +1,550 @@
+//! `OneToMany`: children that belong to one parent, in one of three layouts.
+
+mod layout;
+mod place;
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::keys::key_of;
+use super::listed::delete_without;
+use super::many_to_many::OnDelete;
+use super::side::DeleteEmpty;
+use crate::query::IndexDefinition;
+use crate::record::{from_bins, to_bins};
+use crate::shard::ShardPolicy;
+use crate::{Bins, Error, IndexedRecordSet, Key, RecordSet, RecordStore, Result};
+pub use layout::{
+    CONSOLIDATED_BYTES_MAX, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice, LayoutKind, suggest_layout,
+};
+use place::{ChildPlace, MoveChild};
+
+/// How many children are moved, removed or looked at before the next page is read.
+const CHILDREN_AT_ONCE: usize = 512;
+
+/// A relation of parents to children that belong to one parent each, in a [`Layout`] that can be changed while it is used.
+///
+/// Documents: Aerospike, *1:N relationships* (patterns 1, 2 and 3, mixed access); Riak, *De-normalization / Composition*;
+/// RavenDB, *Embedded collection* and *Reference by ID*.
+///
+/// | call | key list | consolidated | reference with an index |
+/// |---|---|---|---|
+/// | [`put`](Self::put) | 2 writes | 1 write | 1 write |
+/// | [`get`](Self::get) | 1 read, 2 without the parent's bin | 1 read | 1 read |
+/// | [`remove`](Self::remove) | 1 read, 2 writes | 1 write | 1 read, 1 write |
+/// | [`page`](Self::page) | 1 read, 1 batch | 1 read | 1 query, 1 batch |
+/// | [`parent_of`](Self::parent_of) | 1 read, if declared | not there | 1 read |
+///
+/// [`suggest_layout`] says which suits. Choose [`ManyToMany`](super::ManyToMany) where a child has several parents.
+///
+/// On a [`Store`](crate::Store) what a call writes is one transaction, and two while children are moved. Elsewhere a key list is
+/// written before the child, and after it when the child is removed, so what dies in between leaves a key without a record: [`OneToMany::page`] passes over it, and
+/// [`OneToMany::verify`] removes it. The other layouts write one record.
+///
+/// Keys of children are unique in the set of children, except where children are consolidated: there, in their parent.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use serde::{Deserialize, Serialize};
+/// use spikelet::relation::{Layout, OneToMany};
+///
+/// #[derive(Serialize, Deserialize)]
+/// struct Comment { user: String, message: String }
+///
+/// let store = spikelet::Store::in_memory()?;
+/// let layout = Layout::consolidated("comments");
+/// let comments = OneToMany::new(&store, "comments", ("posts", "comments"), layout)?;
+/// comments.put("post 1", 1, &Comment { user: "homer".into(), message: "Doh!".into() })?;
+/// let page = comments.page("post 1", None, 10)?;
+/// assert_eq!(page.children[0].decode::<Comment>()?.user, "homer");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct OneToMany<S> {
+    store: S,
+    name: Box<str>,
+    current: ChildPlace,
+    /// The layout that children are being moved from.
+    former: Option<ChildPlace>,
+}
+
+/// A child.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// Its key.
+    pub key: Key<'static>,
+    /// Its bins.
+    pub bins: Bins,
+}
+
+impl Child {
+    /// Decodes it as a struct whose fields are the bins.
+    ///
+    /// # Errors
+    /// [`Error::Serde`] if the bins do not fit the type.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T> {
+        from_bins(&self.bins)
+    }
+}
+
+/// Children of a parent, and where the next page begins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChildPage {
+    /// The children: in the order of their keys, with an index in the order of digests.
+    pub children: Vec<Child>,
+    /// What [`OneToMany::page`] takes for the next page; `None`: this is the last one.
+    pub next: Option<String>,
+}
+
+impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
+    /// Returns a relation between the sets of parents and of children in this layout. Declares the index of a reference.
+    ///
+    /// # Errors
+    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
+    pub fn new(store: S, name: &str, sets: (&str, &str), layout: Layout) -> Result<Self> {
+        let current = ChildPlace {
+            layout,
+            parents: sets.0.into(),
+            children: sets.1.into(),
+            inverse: None,
+            hidden: None,
+            shard_policy: ShardPolicy::default(),
+        };
+        let relation = Self {
+            store,
+            name: name.into(),
+            current,
+            former: None,
+        };
+        relation.ensure_index(&relation.current)?;
+        Ok(relation)
+    }
+
+    /// Writes the parent's key into this bin of children that are records, so that [`OneToMany::parent_of`] finds it.
+    #[must_use]
+    pub fn with_parent_bin(mut self, bin: &str) -> Self {
+        self.current.inverse = Some(bin.into());
+        self
+    }
+
+    /// Sets when what parents hold is sharded. Without this call, [`ShardPolicy::default`] decides.
+    #[must_use]
+    pub fn shard_policy(mut self, policy: ShardPolicy) -> Self {
+        self.current.shard_policy = policy;
+        self
+    }
+
+    /// Says that some children may still be in this layout. All calls look in both, and writes go to the new one; every process
+    /// has to say so before one of them calls [`OneToMany::move_children`].
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if both have the same bin in the parent, or are the same; those of the index of a reference.
+    pub fn moving_from(mut self, layout: Layout) -> Result<Self> {
+        let same_bin = layout.parent_bin().is_some()
+            && layout.parent_bin() == self.current.layout.parent_bin();
+        if same_bin || layout == self.current.layout {
+            return Err(Error::parameter(format!(
+                "relation {:?}: both layouts use the same bin; children move between two bins, or between the parent and their own records",
+                self.name
+            )));
+        }
+        let mut former = ChildPlace {
+            layout,
+            ..self.current.clone()
+        };
+        former.hidden = self.current.parent_bin_of_child().map(Into::into);
+        self.current.hidden = former.parent_bin_of_child().map(Into::into);
+        self.ensure_index(&former)?;
+        self.former = Some(former);
+        Ok(self)
+    }
+
+    fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
+        if let Layout::Reference { bin, index } = &place.layout {
+            let definition = IndexDefinition::new(index, [&**bin]);
+            let records = self.store.records(&place.children)?;
+            self.named(place, records.ensure_index(definition))?;
+        }
+        Ok(())
+    }
+
+    /// The layouts in the order in which they are read: a child that moves meanwhile is seen in one of them at least.
+    fn places(&self) -> impl Iterator<Item = &ChildPlace> {
+        self.former.iter().chain([&self.current])
+    }
+
+    /// Writes a child of a parent, in the place of what it was. A child that is to have another parent is removed from the first
+    /// one before, unless it is kept by reference.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what a write may be refused for; [`Error::Serde`] for a type that is no struct.
+    pub fn put<'p, 'c, T: Serialize + ?Sized>(
+        &self,
+        parent: impl Into<Key<'p>>,
+        child: impl Into<Key<'c>>,
+        value: &T,
+    ) -> Result<()> {
+        let (parent, child) = (parent.into(), child.into());
+        let place = &self.current;
+        self.named(
+            place,
+            place.put(&self.store, &parent, &child, &to_bins(value)?),
+        )?;
+        let Some(former) = &self.former else {
+            return Ok(());
+        };
+        let both_are_records = [former, place]
+            .iter()
+            .all(|it| it.layout.has_child_records());
+        let removed = match both_are_records {
+            false => former.remove(&self.store, &parent, &child),
+            // The record was written anew: only a list can still have its key.
+            true if former.layout.parent_bin().is_some() => {
+                former.side().remove(&self.store, &parent, &child)
+            }
+            true => Ok(false),
+        };
+        self.named(former, removed).map(|_| ())
+    }
+
+    /// Returns a child of a parent; `None` if there is no such child.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what a read may fail with; [`Error::Serde`] if it does not fit the type.
+    pub fn get<'p, 'c, T: DeserializeOwned>(
+        &self,
+        parent: impl Into<Key<'p>>,
+        child: impl Into<Key<'c>>,
+    ) -> Result<Option<T>> {
+        let (parent, child) = (parent.into(), child.into());
+        // The new place first: what is there is newer. The old one, and the new one again, where a child moves meanwhile.
+        let order = [Some(&self.current), self.former.as_ref()];
+        let again = self.former.as_ref().map(|_| &self.current);
+        for place in order.into_iter().chain([again]).flatten() {
+            if let Some(bins) = self.named(place, place.get(&self.store, &parent, &child))? {
+                return from_bins(&bins).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes a child. Returns whether it was there.
+    ///
+    /// # Errors
+    /// As for [`OneToMany::put`].
+    pub fn remove<'p, 'c>(
+        &self,
+        parent: impl Into<Key<'p>>,
+        child: impl Into<Key<'c>>,
+    ) -> Result<bool> {
+        let (parent, child) = (parent.into(), child.into());
+        let mut removed = false;
+        for place in self.places() {
+            removed |= self.named(place, place.remove(&self.store, &parent, &child))?;
+        }
+        Ok(removed)
+    }
+
+    /// Returns at most `limit` children of a parent, behind the page that gave `token` (`None`: the first ones). While children
+    /// are moved, one may be on two pages.
+    ///
+    /// # Errors
+    /// As for [`OneToMany::get`]; [`Error::Parameter`] for a token of something else.
+    pub fn page<'p>(
+        &self,
+        parent: impl Into<Key<'p>>,
+        token: Option<&str>,
+        limit: usize,
+    ) -> Result<ChildPage> {
+        let parent = parent.into();
+        let (former, token) = match token {
+            None => (self.former.as_ref(), None),
+            Some(token) => match (token.split_at_checked(1), &self.former) {
+                (Some(("f", rest)), Some(former)) => (Some(former), Some(rest)),
+                (Some(("f", _)), None) => (None, None),
+                (Some(("c", rest)), _) => (None, Some(rest).filter(|rest| !rest.is_empty())),
+                _ => return Err(Error::parameter(format!("{token:?} is no token of a page"))),
+            },
+        };
+        let place = former.unwrap_or(&self.current);
+        let (children, next) = self.named(place, place.page(&self.store, &parent, token, limit))?;
+        let next = match (next, former) {
+            (Some(next), Some(_)) => Some(format!("f{next}")),
+            (Some(next), None) => Some(format!("c{next}")),
+            (None, Some(_)) => Some("c".to_owned()),
+            (None, None) => None,
+        };
+        let children = children.into_iter().map(|(key, bins)| Child { key, bins });
+        Ok(ChildPage {
+            children: children.collect(),
+            next,
+        })
+    }
+
+    /// Returns how many children a parent has: one read, or one query for 1,024 of them by an index. While children are moved,
+    /// those of both layouts.
+    ///
+    /// # Errors
+    /// As for [`OneToMany::get`].
+    pub fn len<'p>(&self, parent: impl Into<Key<'p>>) -> Result<u64> {
+        let parent = parent.into();
+        let count = |place| self.named(place, place.count(&self.store, &parent));
+        self.places().map(count).sum()
+    }
+
+    /// Returns the parent of a child, from the child's own record; `None` if there is no such child, or it names none.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] where children do not name their parents: declare it by [`OneToMany::with_parent_bin`].
+    pub fn parent_of<'c>(&self, child: impl Into<Key<'c>>) -> Result<Option<Key<'static>>> {
+        let Some(bin) = self.places().find_map(ChildPlace::parent_bin_of_child) else {
+            return Err(Error::parameter(format!(
+                "children of relation {:?} do not name their parents: declare it by OneToMany::with_parent_bin, or keep them by reference",
+                self.name
+            )));
+        };
+        let records = self.store.records(&self.current.children)?;
+        let found = records.read_each(&[child.into()], Some(&[bin]));
+        let child = found.into_iter().next().transpose()?.flatten();
+        child
+            .and_then(|child| child.get(bin))
+            .map(key_of)
+            .transpose()
+    }
+
+    /// Moves the children that are in the former layout ([`OneToMany::moving_from`]) to the present one, each by itself, while
+    /// others read and write. Returns whether all were moved; false: `observe` has stopped it. After a stop, an error or the end
+    /// of the process the same call goes on.
+    ///
+    /// On a store without transactions, what is written to a child in the moment of its move may be lost, and a child that is
+    /// removed in that moment may stay: let writers pause there.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what a read or a write may fail with.
+    pub fn move_children(
+        &self,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let Some(former) = &self.former else {
+            return Ok(true);
+        };
+        let parents = self.named(former, former.all_parents(&self.store))?;
+        let mut progress = RelationProgress {
+            records_total: Some(parents.len() as u64),
+            ..RelationProgress::default()
+        };
+        for parent in &parents {
+            let mut token = None;
+            loop {
+                let token_text = token.as_deref();
+                let page = former.page(&self.store, parent, token_text, CHILDREN_AT_ONCE);
+                let (children, next) = self.named(former, page)?;
+                for (child, _) in children {
+                    let to = &self.current;
+                    let from = former;
+                    let moved = self.store.atomically(&MoveChild {
+                        from,
+                        to,
+                        parent,
+                        child: &child,
+                    });
+                    progress.edges += u64::from(self.named(former, moved)?);
+                    if observe(progress).is_break() {
+                        return Ok(false);
+                    }
+                }
+                match next {
+                    Some(next) => token = Some(next),
+                    None => break,
+                }
+            }
+            progress.records += 1;
+        }
+        Ok(true)
+    }
+
+    /// Looks at the children of all parents: keys without a record are removed if asked to, children in both layouts are
+    /// moved to the present one. `observe` is told after each parent, and may stop it.
+    ///
+    /// # Errors
+    /// As for [`OneToMany::move_children`].
+    pub fn verify(
+        &self,
+        repair: Repair,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<RelationAudit> {
+        let mut audit = RelationAudit::default();
+        for place in self.places() {
+            for parent in self.named(place, place.all_parents(&self.store))? {
+                let checked = self.verify_parent(place, &parent, repair, &mut audit);
+                self.named(place, checked)?;
+                if observe(audit.progress(None)).is_break() {
+                    return Ok(audit);
+                }
+            }
+        }
+        audit.complete = true;
+        Ok(audit)
+    }
+
+    fn verify_parent(
+        &self,
+        place: &ChildPlace,
+        parent: &Key<'static>,
+        repair: Repair,
+        audit: &mut RelationAudit,
+    ) -> Result<()> {
+        if matches!(place.layout, Layout::KeyList { .. }) {
+            place.listed().verify(&self.store, parent, repair, audit)?;
+        } else {
+            let degree = place.count(&self.store, parent)?;
+            audit.records += 1;
+            audit.edges += degree;
+            audit.note_degree(parent, degree);
+        }
+        let is_former = self
+            .former
+            .as_ref()
+            .is_some_and(|former| std::ptr::eq(former, place));
+        if !is_former {
+            return Ok(());
+        }
+        let mut token: Option<String> = None;
+        loop {
+            let (children, next) =
+                place.page(&self.store, parent, token.as_deref(), CHILDREN_AT_ONCE)?;
+            for (child, _) in children {
+                if self.current.get(&self.store, parent, &child)?.is_none() {
+                    continue;
+                }
+                if repair == Repair::Yes {
+                    let (from, to, child) = (place, &self.current, &child);
+                    let moved = self.store.atomically(&MoveChild {
+                        from,
+                        to,
+                        parent,
+                        child,
+                    })?;
+                    audit.repaired += u64::from(moved);
+                }
+                audit.faults.push(RelationFault::Twice {
+                    parent: parent.clone(),
+                    key: child,
+                });
+            }
+            match next {
+                Some(next) => token = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Deletes a parent and, as declared here, its children: [`OnDelete::Cascade`] removes them, [`OnDelete::Restrict`] refuses
+    /// while there are any. Returns whether it was deleted; false: `observe` has stopped it between two children. The same call
+    /// goes on with what is left.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] for children in the way; [`Error::Parameter`] for [`OnDelete::Detach`], after which nothing would
+    /// lead to the children; else as for [`OneToMany::remove`].
+    pub fn delete_with_edges<'p>(
+        &self,
+        parent: impl Into<Key<'p>>,
+        on_delete: OnDelete,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<bool> {
+        let parent = parent.into();
+        if on_delete == OnDelete::Detach {
+            return Err(Error::parameter(format!(
+                "children of relation {:?} belong to their parent: nothing would lead to them; delete them by OnDelete::Cascade, or put them to another parent first",
+                self.name
+            )));
+        }
+        let mut progress = RelationProgress::default();
+        for place in self.places() {
+            loop {
+                let page = place.page(&self.store, &parent, None, CHILDREN_AT_ONCE);
+                let (children, next) = self.named(place, page)?;
+                if !children.is_empty() && on_delete == OnDelete::Restrict {
+                    return Err(Error::Forbidden(
+                        format!(
+                            "parent {parent} has children of relation {:?}: remove them first, or delete them with it by OnDelete::Cascade",
+                            self.name
+                        )
+                        .into(),
+                    ));
+                }
+                for (child, _) in children {
+                    self.remove(&parent, &child)?;
+                    progress.edges += 1;
+                    if observe(progress).is_break() {
+                        return Ok(false);
+                    }
+                }
+                if next.is_none() {
+                    break;
+                }
+            }
+            if place.layout.parent_bin().is_some() {
+                let side = &place.side();
+                let key = &parent;
+                self.named(place, self.store.atomically(&DeleteEmpty { side, key }))?;
+            }
+        }
+        let bins: Vec<&str> = self
+            .places()
+            .filter_map(|place| place.layout.parent_bin())
+            .collect();
+        let records = self.store.records(&self.current.parents)?;
+        let deleted = delete_without(&records, &parent, &bins);
+        match self.named(&self.current, deleted)? {
+            true => Ok(true),
+            // Others have put children since.
+            false => self.delete_with_edges(&parent, on_delete, observe),
+        }
+    }
+
+    /// Looks at how many children parents have and what they take, and returns the layout that suits them. Reads every parent
+    /// that has children, and one page of the children of each; memory for a count a parent.
+    ///
+    /// # Errors
+    /// As for [`OneToMany::get`].
+    pub fn suggest(&self) -> Result<LayoutAdvice> {
+        let place = &self.current;
+        let (mut counts, mut children_read, mut bytes) = (Vec::new(), 0_u64, 0_u64);
+        for parent in self.named(place, place.all_parents(&self.store))? {
+            let count = self.named(place, place.count(&self.store, &parent))?;
+            if count == 0 {
+                continue;
+            }
+            counts.push(count);
+            let (children, _) = self.named(place, place.page(&self.store, &parent, None, 32))?;
+            for (_, bins) in children {
+                let mut body = Vec::new();
+                bins.write_body(&mut body)?;
+                bytes += body.len() as u64;
+                children_read += 1;
+            }
+        }
+        counts.sort_unstable();
+        let rank = (counts.len() * 99).div_ceil(100).saturating_sub(1);
+        let children_p99 = counts.get(rank).copied().unwrap_or(0);
+        let child_bytes = bytes.checked_div(children_read).unwrap_or(0);
+        Ok(LayoutAdvice {
+            layout: suggest_layout(children_p99, child_bytes),
+            parents: counts.len() as u64,
+            children_p99,
+            child_bytes,
+        })
+    }
+
+    fn named<T>(&self, place: &ChildPlace, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let side = format!("{} of set \"{}\"", place.layout.kind(), place.parents);
+            error.in_relation(&self.name, &side)
+        })
+    }
+}

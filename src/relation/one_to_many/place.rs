@@ -1,0 +1,297 @@
+//! Reads and writes of children in one layout.
+
+use std::collections::BTreeSet;
+
+use super::layout::Layout;
+use crate::base64;
+use crate::record::Record;
+use crate::relation::keys::{element_of, from_value, key_of, to_value};
+use crate::relation::listed::{ListedRecords, delete, puts, replacing};
+use crate::relation::side::Side;
+use crate::shard::ShardPolicy;
+use crate::{
+    AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
+    Value,
+};
+
+/// The children of a relation, where one layout has them.
+#[derive(Clone, Debug)]
+pub(super) struct ChildPlace {
+    pub(super) layout: Layout,
+    /// The sets of parents and of children.
+    pub(super) parents: Box<str>,
+    pub(super) children: Box<str>,
+    /// The bin in which children that are records name their parent, where that is declared.
+    pub(super) inverse: Option<Box<str>>,
+    /// The bin in which the other layout of a move names the parent.
+    pub(super) hidden: Option<Box<str>>,
+    pub(super) shard_policy: ShardPolicy,
+}
+
+/// A page of children, and where the next one begins.
+pub(super) type ChildPage = (Vec<(Key<'static>, Bins)>, Option<String>);
+
+impl ChildPlace {
+    /// The collection in the parent; that of a reference is never asked for.
+    pub(super) fn side(&self) -> Side {
+        let mut side = Side::new(&self.parents, self.layout.parent_bin().unwrap_or_default());
+        side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
+        side.shard_policy = self.shard_policy;
+        side
+    }
+
+    pub(super) fn listed(&self) -> ListedRecords {
+        ListedRecords {
+            side: self.side(),
+            set: self.children.clone(),
+        }
+    }
+
+    /// The bin in which a child names its parent.
+    pub(super) fn parent_bin_of_child(&self) -> Option<&str> {
+        match &self.layout {
+            Layout::Reference { bin, .. } => Some(bin),
+            Layout::KeyList { .. } => self.inverse.as_deref(),
+            Layout::Consolidated { .. } => None,
+        }
+    }
+
+    /// The bins of a child with its parent's key, as they are stored.
+    fn stored(&self, parent: &Key<'_>, bins: &Bins) -> Result<Bins> {
+        let mut bins = bins.clone();
+        if let Some(bin) = self.parent_bin_of_child() {
+            bins.set(bin, element_of(parent))?;
+        }
+        Ok(bins)
+    }
+
+    /// The bins of a child as its writer gave them.
+    fn own_bins(&self, record: Record) -> Result<Bins> {
+        let mut bins = record.into_bins()?;
+        for bin in [self.parent_bin_of_child(), self.hidden.as_deref()]
+            .into_iter()
+            .flatten()
+        {
+            bins.remove(bin);
+        }
+        Ok(bins)
+    }
+
+    pub(super) fn put<S: RecordStore>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+        bins: &Bins,
+    ) -> Result<()> {
+        let stored = self.stored(parent, bins)?;
+        match &self.layout {
+            Layout::KeyList { .. } => {
+                self.listed().put(store, parent, child, &stored)?;
+            }
+            Layout::Consolidated { .. } => {
+                self.side().add(store, parent, child, &to_value(bins)?)?;
+            }
+            Layout::Reference { .. } => {
+                let records = store.records(&self.children)?;
+                records.operate_on(&replacing(), child, &puts(&stored))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn get<S: RecordStore>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+    ) -> Result<Option<Bins>> {
+        if let Layout::Consolidated { .. } = self.layout {
+            let found = self.side().get(store, parent, child)?;
+            return found.as_ref().map(from_value).transpose();
+        }
+        let records = store.records(&self.children)?;
+        let found = records.read_each(std::slice::from_ref(child), None);
+        let Some(record) = found.into_iter().next().transpose()?.flatten() else {
+            return Ok(None);
+        };
+        let is_child = match self.parent_bin_of_child() {
+            Some(bin) => record.get(bin) == Some(element_of(parent)),
+            None => self.side().get(store, parent, child)?.is_some(),
+        };
+        is_child.then(|| self.own_bins(record)).transpose()
+    }
+
+    pub(super) fn remove<S: RecordStore>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        child: &Key<'_>,
+    ) -> Result<bool> {
+        match &self.layout {
+            Layout::KeyList { .. } => match self.side().get(store, parent, child)? {
+                Some(_) => self.listed().remove(store, parent, child),
+                None => Ok(false),
+            },
+            Layout::Consolidated { .. } => self.side().remove(store, parent, child),
+            Layout::Reference { .. } => match self.get(store, parent, child)? {
+                Some(_) => delete(&store.records(&self.children)?, child),
+                None => Ok(false),
+            },
+        }
+    }
+
+    /// Returns a page of the children of a parent. A token is the last key of the page before, or the cursor of an index.
+    pub(super) fn page<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        token: Option<&str>,
+        limit: usize,
+    ) -> Result<ChildPage> {
+        let Layout::Reference { index, .. } = &self.layout else {
+            return self.page_of_collection(store, parent, token, limit);
+        };
+        let records = store.records(&self.children)?;
+        let page = records.query_keys(&IndexQuery {
+            index,
+            equal: &[element_of(parent)],
+            at_least: None,
+            limit,
+            after: token,
+        })?;
+        let found = records.read_each(&page.keys, None);
+        let mut children = Vec::with_capacity(found.len());
+        for (key, record) in page.keys.into_iter().zip(found) {
+            if let Some(record) = record? {
+                children.push((key, self.own_bins(record)?));
+            }
+        }
+        Ok((children, page.cursor))
+    }
+
+    fn page_of_collection<S: RecordStore>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+        token: Option<&str>,
+        limit: usize,
+    ) -> Result<ChildPage> {
+        let after = token.map(key_of_token).transpose()?;
+        let edges = self
+            .side()
+            .page_after(store, parent, after.as_ref(), limit as u64)?;
+        let is_full = edges.len() >= limit;
+        let last = edges.last().filter(|_| is_full);
+        let token = last.map(|(key, _)| token_of(key));
+        let children = if let Layout::Consolidated { .. } = self.layout {
+            let child = |(key, bins): (Key<'static>, Value)| Ok((key, from_value(&bins)?));
+            edges.into_iter().map(child).collect::<Result<_>>()?
+        } else {
+            let records = self.listed().read(store, edges)?;
+            let child = |(key, record)| Ok((key, self.own_bins(record)?));
+            records.into_iter().map(child).collect::<Result<_>>()?
+        };
+        Ok((children, token))
+    }
+
+    /// Returns how many children a parent has.
+    pub(super) fn count<S: RecordStore<Records: IndexedRecordSet>>(
+        &self,
+        store: &S,
+        parent: &Key<'_>,
+    ) -> Result<u64> {
+        let Layout::Reference { index, .. } = &self.layout else {
+            return self.side().len(store, parent);
+        };
+        let (records, mut count, mut after) = (store.records(&self.children)?, 0, None);
+        loop {
+            let page = records.query_keys(&IndexQuery {
+                index,
+                equal: &[element_of(parent)],
+                at_least: None,
+                limit: 1024,
+                after: after.as_deref(),
+            })?;
+            count += page.keys.len() as u64;
+            match page.cursor {
+                Some(cursor) => after = Some(cursor),
+                None => return Ok(count),
+            }
+        }
+    }
+
+    /// Returns the keys of all parents that have children here. Memory for their keys, one scan.
+    pub(super) fn all_parents<S: RecordStore>(&self, store: &S) -> Result<Vec<Key<'static>>> {
+        let Layout::Reference { bin, .. } = &self.layout else {
+            return self.side().owners(store);
+        };
+        let (mut parents, mut failed) = (BTreeSet::new(), None);
+        store.records(&self.children)?.scan_records(
+            &mut |record| match record.get(bin).map(key_of) {
+                Some(Ok(parent)) => {
+                    parents.insert(parent);
+                }
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            },
+        )?;
+        failed.map_or_else(|| Ok(parents.into_iter().collect()), Err)
+    }
+}
+
+/// Moves one child from the place of one layout to that of another. It is there twice for a moment, never nowhere: what dies in
+/// between is repeated.
+pub(super) struct MoveChild<'a> {
+    pub(super) from: &'a ChildPlace,
+    pub(super) to: &'a ChildPlace,
+    pub(super) parent: &'a Key<'a>,
+    pub(super) child: &'a Key<'a>,
+}
+
+impl AtomicWrites for MoveChild<'_> {
+    type Output = bool;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
+        let (from, to) = (self.from, self.to);
+        let Some(bins) = from.get(store, self.parent, self.child)? else {
+            // A key without a record.
+            if matches!(from.layout, Layout::KeyList { .. }) {
+                from.side().remove(store, self.parent, self.child)?;
+            }
+            return Ok(false);
+        };
+        let stays_record = from.layout.has_child_records() && to.layout.has_child_records();
+        // What is there already was written since: it is newer.
+        if stays_record || to.get(store, self.parent, self.child)?.is_none() {
+            to.put(store, self.parent, self.child, &bins)?;
+        }
+        match (&from.layout, stays_record) {
+            (Layout::KeyList { .. } | Layout::Consolidated { .. }, true) => {
+                from.side().remove(store, self.parent, self.child)?;
+            }
+            // Written anew, the record does not name its parent any more.
+            (Layout::Reference { .. }, true) => {}
+            (_, false) => {
+                from.remove(store, self.parent, self.child)?;
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn token_of(key: &Key<'_>) -> String {
+    let mut stored = Vec::new();
+    key.write_stored(&mut stored);
+    base64::encode(&stored)
+}
+
+fn key_of_token(token: &str) -> Result<Key<'static>> {
+    let bytes = base64::decode(token.as_bytes());
+    let key = bytes.and_then(|bytes| Key::from_stored(&bytes).ok().map(Key::into_owned));
+    key.ok_or_else(|| {
+        Error::parameter(format!(
+            "{token:?} is no token of a page: give back what the page before had"
+        ))
+    })
+}

@@ -1,0 +1,178 @@
+//! Traversals: breadth first along the edges of a `ManyToMany`, a batch at a time.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use super::keys::BATCH;
+use super::many_to_many::Neighbors;
+use crate::{Key, RecordStore, Result};
+
+/// How a traversal has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraversalEnd {
+    /// Everything within the depth was seen.
+    Complete,
+    /// The caller has stopped it.
+    Stopped,
+    /// The bound of records was reached, so there may be more.
+    Bounded,
+}
+
+/// Goes along edges from a record, breadth first, with one batch of reads for 512 records: friends of friends, shortest paths.
+/// From [`Neighbors::traverse`].
+///
+/// Memory: the keys of the records that were seen, [`Traversal::records_max`] at most, and the edges of one batch.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::ManyToMany;
+///
+/// let store = spikelet::Store::in_memory()?;
+/// let follows = ManyToMany::new(&store, "follows", ("users", "following"), ("users", "followers"));
+/// for (source, target) in [("a", "b"), ("b", "c"), ("a", "d"), ("d", "c"), ("c", "e")] {
+///     follows.link(source, target)?;
+/// }
+/// let from_a = follows.targets("a").traverse().depth_max(4);
+/// assert_eq!(from_a.at_distance_two(10)?, [("c".into(), 2)]);
+/// let path = from_a.shortest_path("e")?.expect("there is one");
+/// assert_eq!(path.len(), 4);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Traversal<'r, S> {
+    from: Neighbors<'r, S>,
+    depth_max: u32,
+    records_max: usize,
+    edges_max: u64,
+}
+
+impl<'r, S: RecordStore> Neighbors<'r, S> {
+    /// Returns a traversal that begins at these neighbors' record and goes on in their direction.
+    #[must_use]
+    pub fn traverse(self) -> Traversal<'r, S> {
+        Traversal {
+            from: self,
+            depth_max: 2,
+            records_max: 100_000,
+            edges_max: 10_000,
+        }
+    }
+}
+
+impl<S: RecordStore> Traversal<'_, S> {
+    /// Sets how many edges lead from the first record to the last at most. Default: 2.
+    #[must_use]
+    pub const fn depth_max(mut self, depth: u32) -> Self {
+        self.depth_max = depth;
+        self
+    }
+
+    /// Sets how many records are seen at most. Default: 100,000.
+    #[must_use]
+    pub const fn records_max(mut self, records: usize) -> Self {
+        self.records_max = records;
+        self
+    }
+
+    /// Sets how many edges of one record are followed at most, the first ones in the order of their keys. Default: 10,000.
+    #[must_use]
+    pub const fn edges_max(mut self, edges: u64) -> Self {
+        self.edges_max = edges;
+        self
+    }
+
+    /// Shows each record that can be reached to `each` once, with its distance and the record that led to it, the nearest first;
+    /// `each` may stop it.
+    ///
+    /// # Errors
+    /// [`Error::Relation`](crate::Error::Relation) around what a read may fail with.
+    pub fn breadth_first(
+        &self,
+        mut each: impl FnMut(&Key<'static>, u32, &Key<'static>) -> ControlFlow<()>,
+    ) -> Result<TraversalEnd> {
+        let start = self.from.owner().clone();
+        let mut seen = HashSet::from([start.clone()]);
+        let mut frontier = vec![start];
+        for depth in 1..=self.depth_max {
+            let mut next = Vec::new();
+            for keys in frontier.chunks(BATCH as usize) {
+                for (from, edges) in keys.iter().zip(self.from.of_each(keys, self.edges_max)?) {
+                    for to in edges {
+                        if seen.contains(&to) {
+                            continue;
+                        }
+                        if seen.len() > self.records_max {
+                            return Ok(TraversalEnd::Bounded);
+                        }
+                        if each(&to, depth, from).is_break() {
+                            return Ok(TraversalEnd::Stopped);
+                        }
+                        seen.insert(to.clone());
+                        next.push(to);
+                    }
+                }
+            }
+            frontier = next;
+        }
+        Ok(TraversalEnd::Complete)
+    }
+
+    /// Returns the shortest way to a record, both ends included; `None`: there is none within the depth, and within the bounds of
+    /// records and edges. Stops at the depth at which it is found.
+    ///
+    /// # Errors
+    /// As for [`Traversal::breadth_first`].
+    pub fn shortest_path<'k>(&self, to: impl Into<Key<'k>>) -> Result<Option<Vec<Key<'static>>>> {
+        let to = to.into().into_owned();
+        let start = self.from.owner();
+        if to == *start {
+            return Ok(Some(vec![to]));
+        }
+        let mut came_from: HashMap<Key<'static>, Key<'static>> = HashMap::new();
+        let ended = self.breadth_first(|key, _, from| {
+            came_from.insert(key.clone(), from.clone());
+            match *key == to {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        if ended != TraversalEnd::Stopped {
+            return Ok(None);
+        }
+        let mut path = vec![to];
+        while let Some(before) = path.last().and_then(|key| came_from.get(key)) {
+            path.push(before.clone());
+        }
+        path.reverse();
+        Ok(Some(path))
+    }
+
+    /// Returns the `limit` records at distance two that most ways lead to, each with the number of ways, the most first: friends
+    /// of friends by common friends. One read and one batch for 512 neighbors.
+    ///
+    /// # Errors
+    /// As for [`Traversal::breadth_first`].
+    pub fn at_distance_two(&self, limit: usize) -> Result<Vec<(Key<'static>, u64)>> {
+        let start = self.from.owner();
+        let near: Vec<Key<'static>> = self
+            .from
+            .of_each(std::slice::from_ref(start), self.edges_max)?
+            .concat();
+        let known: HashSet<&Key<'static>> = near.iter().chain([start]).collect();
+        let mut ways: BTreeMap<Key<'static>, u64> = BTreeMap::new();
+        for keys in near.chunks(BATCH as usize) {
+            for far in self.from.of_each(keys, self.edges_max)?.concat() {
+                if !known.contains(&far)
+                    && (ways.len() < self.records_max || ways.contains_key(&far))
+                {
+                    *ways.entry(far).or_default() += 1;
+                }
+            }
+        }
+        let mut ranked: Vec<(Key<'static>, u64)> = ways.into_iter().collect();
+        ranked.sort_by(|(a, many), (b, more)| more.cmp(many).then_with(|| a.cmp(b)));
+        ranked.truncate(limit);
+        Ok(ranked)
+    }
+}

@@ -1,0 +1,299 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use spikelet::relation::{EdgeType, Graph, NodeId, OnDelete, RelationFault, Repair};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store};
+
+use crate::watched::{Calls, Watched};
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Membership {
+    member_role: String,
+    date: String,
+}
+
+const ROLES: [&str; 3] = ["TEAM", "CONTRIBUTOR", "LEAD"];
+
+fn member(role: &str) -> Membership {
+    Membership {
+        member_role: role.into(),
+        date: "2020-07-01".into(),
+    }
+}
+
+fn records<S: RecordStore<Records: IndexedRecordSet>>(store: S) -> Graph<S> {
+    let membership = EdgeType::new("GOALMEMBERSHIP")
+        .ranked_by(
+            "memberRole",
+            [("LEAD", 500), ("CONTRIBUTOR", 400), ("TEAM", 300)],
+        )
+        .sort_key(|edge| Some(edge.get("date")?.as_str()?.to_owned()));
+    let subscriber = EdgeType::new("GOALSUBSCRIBER").omitted();
+    Graph::new(
+        store,
+        "records",
+        ["GOAL", "USER", "TEAM"],
+        [membership, subscriber],
+    )
+    .unwrap()
+}
+
+fn goal(id: usize) -> NodeId {
+    NodeId::new("GOAL", &format!("G{id}"))
+}
+
+fn user(id: usize) -> NodeId {
+    NodeId::new("USER", &format!("U{id}"))
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Goals of one team, each led by a user and worked on by another.
+fn company<S: RecordStore<Records: IndexedRecordSet>>(graph: &Graph<S>, goals: usize) {
+    let team = NodeId::new("TEAM", "T1");
+    graph
+        .put_node(&team, &json!({ "name": "Marketing" }))
+        .unwrap();
+    for id in 0..goals {
+        graph
+            .put_node(&user(id), &json!({ "name": format!("user {id}") }))
+            .unwrap();
+        graph
+            .put_node(&goal(id), &json!({ "title": format!("goal {id}") }))
+            .unwrap();
+    }
+    for id in 0..goals {
+        graph
+            .link(&goal(id), "GOALMEMBERSHIP", &team, &member("TEAM"))
+            .unwrap();
+        graph
+            .link(&goal(id), "GOALMEMBERSHIP", &user(id), &member("LEAD"))
+            .unwrap();
+        graph
+            .link(
+                &goal(id),
+                "GOALMEMBERSHIP",
+                &user((id + 1) % goals),
+                &member("CONTRIBUTOR"),
+            )
+            .unwrap();
+    }
+}
+
+#[test]
+fn goals_with_leads_and_teams_are_three_batches() {
+    let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+    let graph = records(Watched::new(&store, &calls));
+    company(&graph, 40);
+    calls.take();
+    let team = NodeId::new("TEAM", "T1");
+    let query = || graph.query("GOALMEMBERSHIP", &team).unwrap().limit(25);
+    let page = query().nodes_with(&["USER", "TEAM"]).unwrap();
+    assert_eq!(calls.take(), (0, 3), "edges, goals, leads and teams");
+    assert_eq!(page.nodes.len(), 25);
+    for node in &page.nodes {
+        let lead = node
+            .edges
+            .iter()
+            .find(|edge| &*edge.sort_key == "500-LEAD")
+            .unwrap();
+        assert_eq!(lead.target.id[1..], node.id.id[1..]);
+        assert!(page.related.contains_key(&lead.target) && page.related.contains_key(&team));
+    }
+    let rest = query()
+        .after(&page.next.unwrap())
+        .nodes_with(&["USER", "TEAM"])
+        .unwrap();
+    assert_eq!((rest.nodes.len(), rest.next), (15, None));
+}
+
+#[test]
+fn sort_keys_answer_what_the_modeling_document_asks() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    company(&graph, 5);
+    let goals = |query: spikelet::relation::EdgeQuery<'_, _>| {
+        query
+            .sources()
+            .unwrap()
+            .0
+            .into_iter()
+            .map(|id| id.to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    let of_user = || graph.query("GOALMEMBERSHIP", &user(2)).unwrap();
+    assert_eq!(
+        goals(of_user().equal("500-LEAD")),
+        BTreeSet::from(["GOAL-G2".to_owned()])
+    );
+    assert_eq!(
+        goals(of_user().at_least("400-")),
+        ["GOAL-G1", "GOAL-G2"].map(String::from).into()
+    );
+    assert_eq!(goals(of_user().sort(1).at_least("2020-07-01")).len(), 2);
+    assert_eq!(goals(of_user().sort(1).at_least("2020-07-02")).len(), 0);
+    let edge: Option<Membership> = graph.edge(&goal(2), "GOALMEMBERSHIP", &user(2)).unwrap();
+    assert_eq!(edge, Some(member("LEAD")));
+    graph
+        .link(
+            &goal(2),
+            "GOALSUBSCRIBER",
+            &user(0),
+            &json!({ "date": "2020-07-02" }),
+        )
+        .unwrap();
+    let page = graph
+        .query("GOALSUBSCRIBER", &user(0))
+        .unwrap()
+        .nodes()
+        .unwrap();
+    assert_eq!(
+        page.nodes[0].edges.len(),
+        3,
+        "the omitted type is not in the edge set"
+    );
+    assert_eq!(
+        graph.query("FRIEND", &user(0)).unwrap_err().result_code(),
+        4
+    );
+    assert_eq!(
+        graph
+            .put_node(&NodeId::new("ORG", "1"), &json!({ "a": 1 }))
+            .unwrap_err()
+            .result_code(),
+        4
+    );
+}
+
+#[test]
+fn an_edge_set_that_outgrows_its_node_is_sharded() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store).shard_policy(ShardPolicy::manual().record_bytes_max(1_000));
+    graph
+        .put_node(&goal(1), &json!({ "title": "all" }))
+        .unwrap();
+    for id in 0..200 {
+        graph.put_node(&user(id), &json!({ "name": id })).unwrap();
+        graph
+            .link(&goal(1), "GOALMEMBERSHIP", &user(id), &member("LEAD"))
+            .unwrap();
+    }
+    let page = graph
+        .query("GOALMEMBERSHIP", &user(7))
+        .unwrap()
+        .nodes_with(&["USER"])
+        .unwrap();
+    assert_eq!((page.nodes[0].edges.len(), page.related.len()), (200, 200));
+    graph
+        .put_node(&goal(1), &json!({ "title": "renamed" }))
+        .unwrap();
+    assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
+    assert!(
+        graph
+            .delete_node(&goal(1), OnDelete::Restrict, go_on)
+            .is_err()
+    );
+    assert!(
+        graph
+            .delete_node(&goal(1), OnDelete::Detach, go_on)
+            .unwrap()
+    );
+    assert_eq!(store.set("records_edges").unwrap().len(), 0);
+    assert!(graph.node::<serde_json::Value>(&goal(1)).unwrap().is_none());
+}
+
+#[test]
+fn a_kill_between_two_steps_leaves_an_edge_that_decides() {
+    for add in [true, false] {
+        for operations in 0.. {
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            let plain = records(&store);
+            company(&plain, 2);
+            let dying = records(Watched::new(&store, &calls));
+            calls.die_after(operations);
+            let ended = match add {
+                true => dying
+                    .link(&goal(0), "GOALMEMBERSHIP", &user(0), &member("TEAM"))
+                    .is_ok(),
+                false => dying.unlink(&goal(0), "GOALMEMBERSHIP", &user(0)).is_ok(),
+            };
+            let audit = plain.verify(Repair::Yes, go_on).unwrap();
+            for fault in &audit.faults {
+                assert!(
+                    matches!(fault, RelationFault::MissingAtSource { .. }),
+                    "{fault}"
+                );
+            }
+            assert!(plain.verify(Repair::No, go_on).unwrap().is_sound());
+            if ended {
+                assert!(audit.is_sound());
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_audit_finds_edges_of_nodes_that_others_deleted() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    company(&graph, 3);
+    store.set("records").unwrap().delete("USER-U1").unwrap();
+    let found = graph.verify(Repair::Yes, go_on).unwrap();
+    assert_eq!(found.faults.len(), 2);
+    assert!(
+        found
+            .faults
+            .iter()
+            .all(|fault| matches!(fault, RelationFault::Dangling { .. }))
+    );
+    assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
+    let refused = graph.link(
+        &goal(0),
+        "GOALMEMBERSHIP",
+        &user(0),
+        &json!({ "source": "x" }),
+    );
+    assert!(matches!(refused.unwrap_err(), Error::Relation { .. }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn edges_are_those_of_a_naive_model(calls in prop::collection::vec((0..6_usize, 0..6_usize, 0..4_usize), 1..80)) {
+        let store = Store::in_memory().unwrap();
+        let graph = records(&store).shard_policy(ShardPolicy::manual().record_bytes_max(400));
+        for id in 0..6 {
+            graph.put_node(&goal(id), &json!({ "title": id })).unwrap();
+            graph.put_node(&user(id), &json!({ "name": id })).unwrap();
+        }
+        let mut model: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        for (from, to, role) in calls {
+            if role == 3 {
+                let removed = graph.unlink(&goal(from), "GOALMEMBERSHIP", &user(to)).unwrap();
+                prop_assert_eq!(removed, model.remove(&(from, to)).is_some());
+            } else {
+                graph.link(&goal(from), "GOALMEMBERSHIP", &user(to), &member(ROLES[role])).unwrap();
+                model.insert((from, to), role);
+            }
+        }
+        for id in 0..6 {
+            let page = graph.query("GOALMEMBERSHIP", &user(id)).unwrap().at_least("400-").nodes().unwrap();
+            let found: BTreeSet<NodeId> = page.nodes.iter().map(|node| node.id.clone()).collect();
+            let expected = model.iter().filter(|((_, to), role)| *to == id && **role > 0).map(|((from, _), _)| goal(*from));
+            prop_assert_eq!(found, expected.collect());
+            for node in page.nodes {
+                let degree = model.keys().filter(|(from, _)| goal(*from) == node.id).count();
+                prop_assert_eq!(node.edges.len(), degree);
+            }
+        }
+        prop_assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+}

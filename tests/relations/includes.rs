@@ -1,0 +1,96 @@
+use spikelet::relation::{Address, Includes};
+use spikelet::value::Map;
+use spikelet::{MapOrder, Store, Value, bins};
+
+use crate::watched::{Calls, Watched};
+
+fn map(entries: &[(&str, &str)]) -> Value {
+    let entries = entries
+        .iter()
+        .map(|(key, value)| ((*key).into(), (*value).into()));
+    Map::new(entries.collect(), MapOrder::KeyOrdered).into()
+}
+
+#[test]
+fn a_page_with_its_references_is_one_batch_and_one_a_set() {
+    let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+    for id in ["u1", "u2", "u3", "u4"] {
+        store.set("users").unwrap().put(id, [("name", id)]).unwrap();
+    }
+    store
+        .set("teams")
+        .unwrap()
+        .put("t1", [("name", "t1")])
+        .unwrap();
+    let items = store.set("items").unwrap();
+    let comments = Value::from(vec![
+        map(&[("user", "u2")]),
+        map(&[("user", "u3")]),
+        map(&[("text", "none")]),
+    ]);
+    items.put(1, bins! { "assignee" => map(&[("id", "u1"), ("name", "x")]), "comments" => comments, "team" => "t1" }).unwrap();
+    items
+        .put(
+            2,
+            bins! { "modified_by" => map(&[("u4", "2020"), ("u9", "2021")]) },
+        )
+        .unwrap();
+    let includes = Includes::new()
+        .path("assignee.id", "users")
+        .unwrap()
+        .path("comments[].user", "users")
+        .unwrap()
+        .path("modified_by{}", "users")
+        .unwrap()
+        .path("team", "teams")
+        .unwrap();
+    let read = includes
+        .read(
+            &Watched::new(&store, &calls),
+            "items",
+            [1.into(), 2.into(), 3.into()],
+        )
+        .unwrap();
+    assert_eq!(calls.take(), (0, 3));
+    assert_eq!(
+        read.records.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    let related: Vec<String> = read
+        .related
+        .keys()
+        .map(|address| address.key.bare_text())
+        .collect();
+    assert_eq!(related, ["t1", "u1", "u2", "u3", "u4"]);
+    assert_eq!(read.dangling, [Address::new("users", "u9")]);
+    assert_eq!(
+        read.get("users", "u2").unwrap().get("name"),
+        Some("u2".into())
+    );
+}
+
+trait BareText {
+    fn bare_text(&self) -> String;
+}
+
+impl BareText for spikelet::Key<'_> {
+    fn bare_text(&self) -> String {
+        self.to_string().trim_matches('"').to_owned()
+    }
+}
+
+#[test]
+fn a_path_or_a_reference_that_cannot_be_read_is_refused() {
+    for wrong in ["", ".id", "a..b", "a[0]", "a{b}", "[]"] {
+        assert!(Includes::new().path(wrong, "users").is_err(), "{wrong:?}");
+    }
+    let store = Store::in_memory().unwrap();
+    store
+        .set("items")
+        .unwrap()
+        .put(1, bins! { "assignee" => 1.5 })
+        .unwrap();
+    let includes = Includes::new().path("assignee", "users").unwrap();
+    let refused = includes.read(&store, "items", [1.into()]).unwrap_err();
+    assert_eq!(refused.result_code(), 4);
+}

@@ -1,0 +1,159 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use spikelet::relation::{Address, Links, WalkStep};
+use spikelet::shard::ShardPolicy;
+use spikelet::{RecordStore, Store};
+
+use crate::watched::{Calls, Watched};
+
+fn person(id: i64) -> Address {
+    Address::new("people", id)
+}
+
+fn friends<S: RecordStore>(store: S) -> Links<S> {
+    Links::new(store, "links")
+        .reciprocal("friend", "friend")
+        .reciprocal("parent", "child")
+}
+
+#[test]
+fn a_step_of_a_walk_is_one_batch() {
+    let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+    let links = friends(Watched::new(&store, &calls));
+    for id in 1..50 {
+        links.link(&person(0), "friend", &person(id)).unwrap();
+        links
+            .link(&person(id), "friend", &person(id + 100))
+            .unwrap();
+    }
+    calls.take();
+    let friend = || WalkStep::new().tag("friend");
+    let walk = links
+        .walk([person(0)], &[friend().keep(), friend().keep()])
+        .unwrap();
+    assert_eq!(calls.take(), (0, 2));
+    assert_eq!(
+        (walk.steps[0].len(), walk.steps[1].len()),
+        (49, 50),
+        "the start is its friends' friend"
+    );
+    assert!(walk.complete);
+}
+
+#[test]
+fn more_than_995_links_are_sharded_and_walked() {
+    let store = Store::in_memory().unwrap();
+    let policy = ShardPolicy::manual().record_bytes_max(4_000);
+    let links = Links::new(&store, "links").shard_policy(policy);
+    for id in 1..=2_000 {
+        links.link(&person(0), "friend", &person(id)).unwrap();
+    }
+    links.link(&person(0), "friend of", &person(7)).unwrap();
+    links
+        .link(&person(0), "enemy", &Address::new("robots", 7))
+        .unwrap();
+    let step = |tag: &str| [WalkStep::new().tag(tag).keep()];
+    assert_eq!(
+        links
+            .walk([person(0)], &step("friend"))
+            .unwrap()
+            .kept()
+            .len(),
+        2_000
+    );
+    assert_eq!(
+        links.walk([person(0)], &step("friend of")).unwrap().kept(),
+        [person(7)]
+    );
+    let robots = [WalkStep::new().set("robots").keep()];
+    assert_eq!(
+        links.walk([person(0)], &robots).unwrap().kept(),
+        [Address::new("robots", 7)]
+    );
+    let page = links.page(&person(0), Some("friend"), None, 50).unwrap();
+    let next = links
+        .page(&person(0), Some("friend"), page.last(), 50)
+        .unwrap();
+    assert_eq!(
+        (page[49].to.clone(), next[0].to.clone()),
+        (person(50), person(51))
+    );
+    let bounded = links
+        .records_max(100)
+        .walk([person(0)], &step("friend"))
+        .unwrap();
+    assert_eq!((bounded.kept().len(), bounded.complete), (100, false));
+}
+
+#[test]
+fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
+    for operations in 0..2 {
+        for add in [true, false] {
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            let plain = friends(&store);
+            if !add {
+                plain.link(&person(1), "parent", &person(2)).unwrap();
+            }
+            calls.die_after(operations);
+            let dying = friends(Watched::new(&store, &calls));
+            let call = |links: &Links<Watched<Store>>| match add {
+                true => links.link(&person(1), "parent", &person(2)),
+                false => links.unlink(&person(1), "parent", &person(2)),
+            };
+            assert!(call(&dying).is_err());
+            let back = plain.contains(&person(2), "child", &person(1)).unwrap();
+            assert!(!back || plain.contains(&person(1), "parent", &person(2)).unwrap());
+            let again = match add {
+                true => plain.link(&person(1), "parent", &person(2)),
+                false => plain.unlink(&person(1), "parent", &person(2)),
+            };
+            again.unwrap();
+            assert_eq!(
+                plain.contains(&person(2), "child", &person(1)).unwrap(),
+                add
+            );
+            assert_eq!(
+                plain.contains(&person(1), "parent", &person(2)).unwrap(),
+                add
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn walks_are_those_of_a_naive_model(
+        edges in prop::collection::vec((0..15_i64, 0..3_usize, 0..15_i64, any::<bool>()), 0..120),
+        steps in prop::collection::vec((prop::option::of(0..3_usize), any::<bool>()), 1..4),
+    ) {
+        const TAGS: [&str; 3] = ["a", "ab", "b"];
+        let store = Store::in_memory().unwrap();
+        let links = Links::new(&store, "links").shard_policy(ShardPolicy::manual().record_bytes_max(250));
+        let mut model: BTreeMap<i64, BTreeSet<(usize, i64)>> = BTreeMap::new();
+        for (from, tag, to, add) in edges {
+            let known = model.entry(from).or_default();
+            if add {
+                prop_assert_eq!(links.link(&person(from), TAGS[tag], &person(to)).unwrap(), known.insert((tag, to)));
+            } else {
+                prop_assert_eq!(links.unlink(&person(from), TAGS[tag], &person(to)).unwrap(), known.remove(&(tag, to)));
+            }
+        }
+        let mut frontier = BTreeSet::from([0_i64, 1]);
+        let mut expected = Vec::new();
+        let mut walked = Vec::new();
+        for (tag, keep) in steps {
+            frontier = frontier.iter().flat_map(|from| model.get(from).into_iter().flatten())
+                .filter(|(of, _)| tag.is_none_or(|tag| tag == *of)).map(|(_, to)| *to).collect();
+            expected.push(if keep { frontier.iter().map(|id| person(*id)).collect() } else { Vec::new() });
+            let mut step = WalkStep::new();
+            if let Some(tag) = tag { step = step.tag(TAGS[tag]); }
+            if keep { step = step.keep(); }
+            walked.push(step);
+        }
+        let walk = links.walk([person(0), person(1)], &walked).unwrap();
+        prop_assert_eq!(walk.steps, expected);
+        prop_assert!(walk.complete);
+    }
+}

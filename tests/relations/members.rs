@@ -1,0 +1,117 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use spikelet::relation::{Members, RelationFault, Repair};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Key, RecordStore, Store, bins};
+
+use crate::watched::{Calls, Watched};
+
+fn users<S: RecordStore>(store: S) -> Members<S> {
+    Members::new(store, "users", ("user_info_sets", "usernames", "members"))
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn a_page_of_members_is_one_read_and_one_batch() {
+    let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+    let users = users(Watched::new(&store, &calls));
+    for id in 0..60 {
+        users.put(id, bins! { "info" => id }).unwrap();
+    }
+    assert_eq!(calls.take(), (120, 0));
+    let page = users.fetch(Some(&9.into()), 20).unwrap();
+    let (single, batches) = calls.take();
+    assert_eq!(single + batches, 2);
+    assert_eq!(page.len(), 20);
+    assert_eq!(
+        (page[0].0.clone(), page[0].1.get("info")),
+        (10.into(), Some(10.into()))
+    );
+}
+
+#[test]
+fn a_kill_between_two_steps_never_leaves_a_record_that_is_not_listed() {
+    for put in [true, false] {
+        for operations in 0.. {
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            let plain = users(&store);
+            plain.put("bart", bins! { "info" => 1 }).unwrap();
+            calls.die_after(operations);
+            let dying = users(Watched::new(&store, &calls));
+            let ended = match put {
+                true => dying.put("lisa", bins! { "info" => 2 }).is_ok(),
+                false => dying.remove("bart").is_ok(),
+            };
+            let audit = plain.verify(Repair::Yes, go_on).unwrap();
+            assert!(
+                audit
+                    .faults
+                    .iter()
+                    .all(|fault| matches!(fault, RelationFault::Dangling { .. }))
+            );
+            assert_eq!(audit.repaired, audit.faults.len() as u64);
+            assert!(plain.verify(Repair::No, go_on).unwrap().is_sound());
+            if ended {
+                assert!(audit.is_sound());
+                break;
+            }
+            assert_eq!(
+                audit.is_sound(),
+                operations == 0,
+                "put: {put}, after {operations}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_record_that_others_wrote_is_found_and_listed() {
+    let store = Store::in_memory().unwrap();
+    let users = users(&store);
+    users.put("bart", bins! { "info" => 1 }).unwrap();
+    store
+        .set("users")
+        .unwrap()
+        .put("lisa", [("info", 2)])
+        .unwrap();
+    let audit = users.verify(Repair::Yes, go_on).unwrap();
+    assert_eq!(audit.faults, [RelationFault::Orphan { key: "lisa".into() }]);
+    assert!(users.contains("lisa").unwrap());
+    assert!(users.verify(Repair::No, go_on).unwrap().is_sound());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(30))]
+    #[test]
+    fn members_are_those_of_a_naive_model(calls in prop::collection::vec((0..50_i64, any::<bool>()), 1..150), limit in 1..20_u64) {
+        let store = Store::in_memory().unwrap();
+        let users = users(&store).shard_policy(ShardPolicy::manual().record_bytes_max(200));
+        let mut model = BTreeMap::new();
+        for (turn, (id, put)) in calls.into_iter().enumerate() {
+            if put {
+                let is_new = users.put(id, bins! { "turn" => turn as i64 }).unwrap();
+                prop_assert_eq!(is_new, model.insert(id, turn as i64).is_none());
+            } else {
+                prop_assert_eq!(users.remove(id).unwrap(), model.remove(&id).is_some());
+            }
+        }
+        let (mut found, mut after): (Vec<(i64, i64)>, Option<Key<'static>>) = (Vec::new(), None);
+        loop {
+            let page = users.fetch(after.as_ref(), limit).unwrap();
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            for (key, record) in page {
+                let Key::Integer(id) = key else { panic!("{key}") };
+                found.push((id, record.get("turn").and_then(|turn| turn.as_i64()).unwrap()));
+            }
+        }
+        prop_assert_eq!(users.len().unwrap(), model.len() as u64);
+        prop_assert_eq!(found, model.into_iter().collect::<Vec<_>>());
+        prop_assert!(users.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+}

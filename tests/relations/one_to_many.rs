@@ -1,0 +1,257 @@
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::ControlFlow;
+
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use spikelet::relation::{Layout, LayoutKind, OnDelete, OneToMany, RelationFault, Repair};
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store};
+
+use crate::watched::{Calls, Watched};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Comment {
+    user: String,
+    message: String,
+}
+
+fn comment(turn: i64) -> Comment {
+    Comment {
+        user: format!("user {}", turn % 3),
+        message: format!("message {turn}"),
+    }
+}
+
+fn layouts() -> [Layout; 3] {
+    [
+        Layout::key_list("comment_keys"),
+        Layout::consolidated("comments"),
+        Layout::reference("post", "comments_by_post"),
+    ]
+}
+
+fn comments<S: RecordStore<Records: IndexedRecordSet>>(store: S, layout: Layout) -> OneToMany<S> {
+    OneToMany::new(store, "comments", ("posts", "comments"), layout).unwrap()
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// All children of a parent, read in pages of three.
+fn all<S: RecordStore<Records: IndexedRecordSet>>(
+    relation: &OneToMany<S>,
+    parent: i64,
+) -> BTreeMap<String, Comment> {
+    let (mut found, mut token) = (BTreeMap::new(), None);
+    loop {
+        let page = relation.page(parent, token.as_deref(), 3).unwrap();
+        assert!(page.children.len() <= 3);
+        for child in page.children {
+            found.insert(child.key.to_string(), child.decode().unwrap());
+        }
+        match page.next {
+            Some(next) => token = Some(next),
+            None => return found,
+        }
+    }
+}
+
+#[test]
+fn calls_cost_what_their_documentation_says() {
+    // Writes of a put; reads of a get without the parent's bin; of a page; operations of a remove.
+    let costs = [((2, 0), 2, 2, 3), ((1, 0), 1, 1, 1), ((1, 0), 1, 2, 2)];
+    for (layout, (put, get, page, remove)) in layouts().into_iter().zip(costs) {
+        let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+        let kind = format!("{layout:?}");
+        let relation = comments(Watched::new(&store, &calls), layout);
+        relation.put(1, 1, &comment(1)).unwrap();
+        assert_eq!(calls.take(), put, "{kind}");
+        assert_eq!(relation.get::<Comment>(1, 1).unwrap(), Some(comment(1)));
+        let sum = |(single, batches): (usize, usize)| single + batches;
+        assert_eq!(sum(calls.take()), get, "{kind}");
+        assert_eq!(relation.page(1, None, 50).unwrap().children.len(), 1);
+        assert_eq!(sum(calls.take()), page, "{kind}");
+        assert!(relation.remove(1, 1).unwrap());
+        assert_eq!(sum(calls.take()), remove, "{kind}");
+    }
+}
+
+#[test]
+fn a_child_is_found_from_its_parent_and_its_parent_from_it() {
+    for layout in layouts() {
+        let store = Store::in_memory().unwrap();
+        let is_consolidated = layout == Layout::consolidated("comments");
+        let relation = comments(&store, layout).with_parent_bin("post");
+        relation.put(1, 10, &comment(1)).unwrap();
+        assert_eq!(relation.get::<Comment>(2, 10).unwrap(), None);
+        let parent = relation.parent_of(10);
+        match is_consolidated {
+            true => assert_eq!(parent.unwrap_err().result_code(), 4),
+            false => assert_eq!(parent.unwrap(), Some(1.into())),
+        }
+        let refused = relation
+            .delete_with_edges(1, OnDelete::Restrict, go_on)
+            .unwrap_err();
+        assert!(matches!(refused, Error::Forbidden(_)));
+        assert!(
+            relation
+                .delete_with_edges(1, OnDelete::Cascade, go_on)
+                .unwrap()
+        );
+        assert_eq!(relation.len(1).unwrap(), 0);
+        assert_eq!(store.set("comments").unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_layout_is_suggested_from_counts_and_sizes() {
+    let store = Store::in_memory().unwrap();
+    let relation = comments(&store, Layout::key_list("comment_keys"));
+    for child in 0..50 {
+        relation.put(1, child, &comment(child)).unwrap();
+    }
+    let advice = relation.suggest().unwrap();
+    assert_eq!(
+        (advice.layout, advice.children_p99),
+        (LayoutKind::Consolidated, 50)
+    );
+    let long = Comment {
+        message: "x".repeat(8_000),
+        user: String::new(),
+    };
+    for child in 0..50 {
+        relation.put(1, child, &long).unwrap();
+    }
+    assert_eq!(relation.suggest().unwrap().layout, LayoutKind::KeyList);
+}
+
+#[test]
+fn children_move_from_each_layout_to_each_other_and_a_kill_loses_none() {
+    for from in layouts() {
+        for to in layouts().into_iter().filter(|to| *to != from) {
+            for operations in 0.. {
+                let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+                let old = comments(&store, from.clone());
+                let mut model = BTreeMap::new();
+                for child in 0..8_i64 {
+                    old.put(child % 2, child, &comment(child)).unwrap();
+                    model
+                        .entry(child % 2)
+                        .or_insert_with(BTreeMap::new)
+                        .insert(child.to_string(), comment(child));
+                }
+                let moving = comments(Watched::new(&store, &calls), to.clone())
+                    .moving_from(from.clone())
+                    .unwrap();
+                calls.die_after(operations);
+                let ended = moving.move_children(go_on);
+                let plain = comments(&store, to.clone())
+                    .moving_from(from.clone())
+                    .unwrap();
+                for parent in 0..2 {
+                    assert_eq!(
+                        all(&plain, parent),
+                        model[&parent],
+                        "{from:?} to {to:?} after {operations}"
+                    );
+                }
+                plain.verify(Repair::Yes, go_on).unwrap();
+                assert!(plain.move_children(go_on).unwrap());
+                let new = comments(&store, to.clone());
+                for parent in 0..2 {
+                    assert_eq!(all(&new, parent), model[&parent]);
+                    assert_eq!(
+                        all(&comments(&store, from.clone()), parent).len(),
+                        0,
+                        "{from:?} to {to:?}"
+                    );
+                }
+                assert!(new.verify(Repair::No, go_on).unwrap().is_sound());
+                if ended.is_ok() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kill_between_two_steps_leaves_a_key_without_a_record_at_most() {
+    for operations in 0..3 {
+        let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+        let dying = comments(
+            Watched::new(&store, &calls),
+            Layout::key_list("comment_keys"),
+        );
+        calls.die_after(operations);
+        let ended = dying.put(1, 1, &comment(1)).is_ok();
+        let plain = comments(&store, Layout::key_list("comment_keys"));
+        assert_eq!(all(&plain, 1).len(), usize::from(ended));
+        let audit = plain.verify(Repair::Yes, go_on).unwrap();
+        let dangling = RelationFault::Dangling {
+            from: 1.into(),
+            to: 1.into(),
+        };
+        assert_eq!(audit.faults, vec![dangling; usize::from(operations == 1)]);
+        assert!(plain.verify(Repair::No, go_on).unwrap().is_sound());
+    }
+}
+
+#[test]
+fn two_layouts_with_one_bin_are_refused() {
+    let store = Store::in_memory().unwrap();
+    let relation = comments(&store, Layout::key_list("comments"));
+    assert_eq!(
+        relation
+            .moving_from(Layout::consolidated("comments"))
+            .unwrap_err()
+            .result_code(),
+        4
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn children_are_those_of_a_naive_model(
+        calls in prop::collection::vec((0..3_i64, 0..12_i64, 0..4_u8), 1..80),
+        layout in 0..3_usize, former in 0..3_usize,
+    ) {
+        let store = Store::in_memory().unwrap();
+        let mut relation = comments(&store, layouts()[layout].clone());
+        if former != layout {
+            relation = relation.moving_from(layouts()[former].clone()).unwrap();
+        }
+        let mut model: BTreeMap<i64, BTreeMap<String, Comment>> = BTreeMap::new();
+        for (turn, (parent, child, call)) in calls.into_iter().enumerate() {
+            let child = child + parent * 100;
+            let children = model.entry(parent).or_default();
+            match call {
+                0 => prop_assert_eq!(
+                    relation.remove(parent, child).unwrap(),
+                    children.remove(&child.to_string()).is_some()
+                ),
+                1 if former != layout => {
+                    // As a process would that does not know yet of the move.
+                    if let Entry::Vacant(entry) = children.entry(child.to_string()) {
+                        comments(&store, layouts()[former].clone()).put(parent, child, &comment(7)).unwrap();
+                        entry.insert(comment(7));
+                    }
+                }
+                _ => {
+                    relation.put(parent, child, &comment(turn as i64)).unwrap();
+                    children.insert(child.to_string(), comment(turn as i64));
+                }
+            }
+        }
+        for (parent, children) in &model {
+            prop_assert_eq!(&all(&relation, *parent), children);
+            prop_assert_eq!(relation.len(*parent).unwrap(), children.len() as u64);
+        }
+        relation.move_children(go_on).unwrap();
+        for (parent, children) in &model {
+            prop_assert_eq!(&all(&comments(&store, layouts()[layout].clone()), *parent), children);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! A store whose record operations are counted, and which may die after some of them. It has no transactions.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use spikelet::query::IndexDefinition;
+use spikelet::storage::HotRecord;
+use spikelet::{
+    Error, IndexQuery, IndexedRecordSet, Key, KeyPage, OperateResult, Operation, Record,
+    RecordCall, RecordSet, RecordStore, Result, Set, Store, WritePolicy,
+};
+
+/// What was asked of a store.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Arc<Mutex<Counts>>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Operations on one record that did not come in a batch.
+    pub single: usize,
+    /// Batches.
+    pub batches: usize,
+    /// Operations that are answered still; `None`: all.
+    left: Option<usize>,
+}
+
+impl Calls {
+    /// What was asked since the last time: operations on single records, and batches.
+    pub fn take(&self) -> (usize, usize) {
+        let mut counts = self.0.lock().unwrap();
+        let taken = (counts.single, counts.batches);
+        (counts.single, counts.batches) = (0, 0);
+        taken
+    }
+
+    /// From now on only so many operations are answered.
+    pub fn die_after(&self, operations: usize) {
+        self.0.lock().unwrap().left = Some(operations);
+    }
+
+    fn spend(&self) -> Result<()> {
+        let mut counts = self.0.lock().unwrap();
+        if let Some(left) = &mut counts.left {
+            *left = left.checked_sub(1).ok_or(Error::Timeout {
+                after: Duration::ZERO,
+                in_doubt: false,
+                record: None,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// A store, or a set of it.
+#[derive(Clone, Debug)]
+pub struct Watched<T> {
+    inner: T,
+    calls: Calls,
+}
+
+impl Watched<Store> {
+    pub fn new(store: &Store, calls: &Calls) -> Self {
+        Self {
+            inner: store.clone(),
+            calls: calls.clone(),
+        }
+    }
+}
+
+impl RecordStore for Watched<Store> {
+    type Records = Watched<Set>;
+
+    fn records(&self, set: &str) -> Result<Watched<Set>> {
+        Ok(Watched {
+            inner: self.inner.set(set)?,
+            calls: self.calls.clone(),
+        })
+    }
+}
+
+impl RecordSet for Watched<Set> {
+    fn operate_on(
+        &self,
+        policy: &WritePolicy,
+        key: &Key<'_>,
+        operations: &[Operation],
+    ) -> Result<OperateResult> {
+        self.calls.spend()?;
+        self.calls.0.lock().unwrap().single += 1;
+        self.inner.operate_on(policy, key, operations)
+    }
+
+    fn operate_on_each(&self, calls: &[RecordCall<'_>]) -> Vec<Result<OperateResult>> {
+        self.calls.0.lock().unwrap().batches += 1;
+        let each = calls.iter().map(|call| {
+            self.calls.spend()?;
+            self.inner
+                .operate_on(call.policy, &call.key, call.operations)
+        });
+        each.collect()
+    }
+
+    fn read_each(&self, keys: &[Key<'_>], bins: Option<&[&str]>) -> Vec<Result<Option<Record>>> {
+        self.calls.0.lock().unwrap().batches += 1;
+        match self.calls.spend() {
+            Ok(()) => self.inner.read_each(keys, bins),
+            Err(_) => keys
+                .iter()
+                .map(|_| self.calls.spend().map(|()| None))
+                .collect(),
+        }
+    }
+
+    fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>) {
+        self.inner.scan_each(each);
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.inner.now_ms()
+    }
+
+    fn max_record_bytes(&self) -> Option<u64> {
+        self.inner.max_record_bytes()
+    }
+
+    fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord> {
+        self.inner.contention_on(key)
+    }
+}
+
+/// A query counts as a batch.
+impl IndexedRecordSet for Watched<Set> {
+    fn ensure_index(&self, definition: IndexDefinition) -> Result<()> {
+        self.inner.ensure_index(definition)
+    }
+
+    fn query_keys(&self, query: &IndexQuery<'_>) -> Result<KeyPage> {
+        self.calls.0.lock().unwrap().batches += 1;
+        self.calls.spend()?;
+        self.inner.query_keys(query)
+    }
+}
