@@ -189,7 +189,7 @@ fn partitions_are_told_with_their_records() {
         assert_eq!(row[at("working_master")], node);
     }
     let records = |row: &&Vec<&str>| row[at("records")].parse::<usize>().unwrap();
-    assert_eq!(of_test.iter().map(|row| records(row)).sum::<usize>(), 20);
+    assert_eq!(of_test.iter().map(&records).sum::<usize>(), 20);
     let partition = digest(7).partition();
     assert!(records(&of_test[partition]) >= 1);
 }
