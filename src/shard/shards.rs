@@ -114,7 +114,12 @@ impl<'h, R: RecordSet> Shards<'h, R> {
     /// those of transitions.
     pub fn activate(&mut self, shards: u64) -> Result<ShardState> {
         check_number(shards)?;
-        self.change(Goal::Activate(shards))
+        let mut state = self.change(Goal::Activate(shards))?;
+        // A split that was broken off is under way still.
+        while (1..shards).contains(&state.shards) && state.transition.is_none() {
+            state = self.change(Goal::Split)?;
+        }
+        Ok(state)
     }
 
     /// Splits every companion in two.

@@ -13,7 +13,7 @@ use crate::shard::scheme::{Epoch, Scheme};
 pub(crate) enum Goal {
     /// No transition under way.
     Advance,
-    /// At least this many companions: activates, then splits until there are as many.
+    /// This many companions, unless there are companions already.
     Activate(u64),
     /// Twice as many companions as there are.
     Split,
@@ -91,10 +91,6 @@ impl<P: Clone> Start<P> {
         }
     }
 
-    fn split(self, shards: u64, root: Root) -> Progress<Self, Root> {
-        self.check(shards, shards * 2, root, Scheme::Splitting { from: shards })
-    }
-
     fn judge(mut self, root: Root, has_bin: bool) -> Progress<Self, Root> {
         if self.only_at.is_some_and(|epoch| epoch != root.epoch) {
             return Progress::Done(root);
@@ -125,9 +121,6 @@ impl<P: Clone> Start<P> {
             (Goal::Activate(shards), Scheme::Unsharded) => {
                 self.check(0, shards, root, Scheme::Activating { shards })
             }
-            (Goal::Activate(least), Scheme::Active { shards }) if shards < least => {
-                self.split(shards, root)
-            }
             (Goal::Split, Scheme::Active { shards }) => {
                 let target = *self.target.get_or_insert(shards * 2);
                 if shards >= target {
@@ -135,7 +128,7 @@ impl<P: Clone> Start<P> {
                 } else if target > SHARDS_MAX {
                     Progress::Failed(Failure::NotApplicable(root.scheme))
                 } else {
-                    self.split(shards, root)
+                    self.check(shards, shards * 2, root, Scheme::Splitting { from: shards })
                 }
             }
             (Goal::Merge, Scheme::Active { shards }) => {

@@ -102,9 +102,6 @@ fn a_split_loses_doubles_and_revives_nothing() {
             ),
             20_000,
         ),
-        // An activation of a collection that has fewer shards splits it.
-        (of(ONE, &[&[TO_TWO], &[TO_TWO], &[Add(0)]]), 1_000),
-        (of(ONE, &[&[TO_TWO], &[MERGE], &[Remove(1)]]), 1_000),
         (of(TWO, &[&[SPLIT], &[Add(0)], &[ReadAll]]), 8_000),
         (
             of(TWO, &[&[SPLIT], &[ADVANCE], &[Remove(2), Contains(2)]]),
