@@ -41,7 +41,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 960,
+        limit: 980,
         run: |set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -51,7 +51,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put",
-        limit: 4_550,
+        limit: 4_620,
         run: |set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -61,7 +61,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-followed",
-        limit: 4_550,
+        limit: 4_620,
         run: |set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
@@ -103,7 +103,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_420,
+        limit: 5_500,
         run: |set, times| {
             let unique = unique();
             for at in 0..times {
@@ -114,7 +114,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_300,
+        limit: 13_500,
         run: |set, times| {
             let unique = unique();
             for _ in 0..times {
@@ -127,7 +127,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_050,
+        limit: 5_120,
         run: |set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);

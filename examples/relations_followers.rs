@@ -18,7 +18,7 @@ fn main() -> spikelet::Result<()> {
         ("users", "following"),
         ("users", "followers"),
     )
-    .shard_policy(ShardPolicy::manual().record_bytes_max(16 * 1024));
+    .shard_policy(ShardPolicy::manual().record_bytes_max(8 * 1024));
 
     for name in ["alice", "bob", "carol"] {
         users.put(name, [("name", name)])?;
