@@ -5,7 +5,8 @@ use crate::digest::PARTITIONS;
 use crate::epoch::{self, Guard};
 use crate::image::Images;
 use crate::index::Slot;
-use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED};
+use crate::location::Location;
+use crate::log::entry::{EntryView, FLAG_CHANGED_SET, FLAG_GROUPED, Kind};
 use crate::sync::atomic::Ordering;
 
 impl Core {
@@ -28,6 +29,19 @@ impl Core {
             return;
         }
         let image = Images::number_of(superseded.location);
+        if image.is_none()
+            && let Some(entry) = self.log.entry(superseded.location, guard)
+            && !entry.view().kind_is(Kind::Delta)
+        {
+            self.leave_group_of(superseded.location, &entry.view());
+            self.log.release(superseded.location, superseded.size_units);
+            return;
+        }
+        self.retire_chain(superseded, image, guard);
+    }
+
+    /// Takes the entries that a record with deltas consists of out of the counts of their blocks, and its image away.
+    fn retire_chain(&self, superseded: &Slot, image: Option<u32>, guard: &Guard) {
         let parts = match (self.parts_of_slot(superseded, guard), image) {
             (Some(parts), _) => parts,
             (None, Some(_)) => Vec::new(),
@@ -37,20 +51,26 @@ impl Core {
             }
         };
         // Deltas are never members of groups.
-        if let Some(whole) = parts
-            .first()
-            .filter(|_| self.any_groups.load(Ordering::Relaxed))
+        if let Some(whole) = parts.first()
             && let Some(entry) = self.log.entry(whole.location, guard)
-            && entry.view().flags() & FLAG_GROUPED != 0
-            && self.log.holds(whole.location, &entry.view())
         {
-            self.leave_group(&entry.view());
+            self.leave_group_of(whole.location, &entry.view());
         }
         for part in parts {
             self.log.release(part.location, part.units);
         }
         if let Some(number) = image {
             self.log.images().remove(number, guard);
+        }
+    }
+
+    /// A version is superseded: if it is a member of a group, and says so without damage, the group has one less.
+    fn leave_group_of(&self, location: Location, entry: &EntryView<'_>) {
+        if self.any_groups.load(Ordering::Relaxed)
+            && entry.flags() & FLAG_GROUPED != 0
+            && self.log.holds(location, entry)
+        {
+            self.leave_group(entry);
         }
     }
 

@@ -3,9 +3,11 @@
 //! - `acquire.rs`: locking a record
 //! - `space_wait.rs`: waiting for space with records locked
 //! - `group.rs`: changes of several records at once
+//! - `delta.rs`: writing what an edit changes
 //! - `fold.rs`: writing a record with a chain of deltas whole
 
 mod acquire;
+mod delta;
 mod fold;
 mod group;
 pub(crate) mod space_wait;
@@ -15,11 +17,8 @@ use crate::core::Core;
 use crate::digest::Digest;
 use crate::epoch::Guard;
 use crate::error::{Error, Result};
-use crate::image::delta::{Splice, diff, edit, encode};
-use crate::image::{Content, Image, Images, Part};
 use crate::index::{PartitionGuard, Slot};
-use crate::location::Location;
-use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
+use crate::log::chain::DELTA_RECORD_BYTES_MIN;
 use crate::log::entry::Appended;
 use crate::log::entry::{
     EntryView, FLAG_CHANGED_SET, FLAG_EXPIRED, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn,
@@ -27,7 +26,6 @@ use crate::log::entry::{
 };
 use crate::log::space::Purpose;
 use crate::log::volume::OwnedEntry;
-use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
 /// A new version of a record.
@@ -47,14 +45,6 @@ pub struct NewVersion<'a> {
     pub key: Option<&'a [u8]>,
     /// What to store.
     pub payload: &'a [u8],
-}
-
-/// An edit that is worth a delta.
-struct EditedRecord {
-    delta: Vec<u8>,
-    header: Header,
-    /// Changes of the payload.
-    splices: Vec<Splice>,
 }
 
 /// What to do with one record of a group.
@@ -326,153 +316,6 @@ impl<'n> RecordLock<'n> {
                 self.core.log.append(Purpose::Write, header, parts, None)
             }
         }
-    }
-
-    /// Puts a version by what it changes in the one before. None: it is to be written whole.
-    #[inline(never)]
-    fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
-        let core = self.core;
-        let Some(EditedRecord {
-            delta,
-            mut header,
-            splices,
-        }) = self.edited(version)
-        else {
-            return Ok(None);
-        };
-        core.any_deltas.store(true, Ordering::Relaxed);
-        let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
-        header.lsn = appended.lsn;
-        core.evict(&self.guard);
-        // The image is edited where it is, if nobody else looks at it: this lock no longer does.
-        self.entry = OnceCell::new();
-        let mut partition = core.index.lock(&self.digest);
-        let hidden = core
-            .sets
-            .hides(header.set_id, appended.lsn, header.last_update_ms);
-        // Nobody moves a record that is locked, but its image may have been evicted.
-        let at = partition.find(self.digest.tag(), |slot| {
-            core.is_of(slot, &self.digest, &self.guard)
-        });
-        let old = at.filter(|_| !hidden).map(|at| {
-            let old = partition.get(at);
-            let slot = Slot {
-                location: self.extend_image(&old, version, &header, &splices, &appended),
-                unverified: false,
-                size_units: old.size_units + appended.units,
-                void_time: version.void_time,
-                ..old
-            };
-            partition.replace(at, slot);
-            (old, slot)
-        });
-        self.release(partition);
-        let Some((old, slot)) = old else {
-            // A truncation came between, and has retired the chain: it is as if the write had come before it.
-            core.log.release(appended.location, appended.units);
-            return Ok(Some(appended.lsn));
-        };
-        core.sets.count(slot.set_id, 0, i64::from(appended.units));
-        if let Some(number) = Images::number_of(old.location)
-            && old.location != slot.location
-        {
-            core.log.images().remove(number, &self.guard);
-        }
-        Ok(Some(appended.lsn))
-    }
-
-    /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
-    /// The caller has the partition locked.
-    fn extend_image(
-        &self,
-        old: &Slot,
-        version: &NewVersion<'_>,
-        header: &Header,
-        splices: &[Splice],
-        appended: &Appended,
-    ) -> Location {
-        let images = self.core.log.images();
-        let part = Part {
-            location: appended.location,
-            units: appended.units,
-        };
-        let prefix_bytes = prefix_bytes(version.key);
-        let body_bytes = prefix_bytes + version.payload.len();
-        let number = Images::number_of(old.location);
-        let image = number.and_then(|number| images.get(number, &self.guard));
-        let is_edited = image.is_some_and(|image| {
-            image.edit(|content| {
-                let before = content.memory_bytes();
-                let mut payload = splices.to_vec();
-                payload
-                    .iter_mut()
-                    .for_each(|splice| splice.at += prefix_bytes);
-                edit(&mut content.body, &payload, version.payload);
-                content.raw = image_header(*header, body_bytes);
-                content.push(part);
-                images.count_edit(before, content.memory_bytes());
-            })
-        });
-        if is_edited {
-            return old.location;
-        }
-        let Some(mut parts) = self.core.parts_of_slot(old, &self.guard) else {
-            return appended.location;
-        };
-        parts.push(part);
-        let mut body = Vec::with_capacity(body_bytes);
-        if let Some(key) = version.key {
-            body.extend_from_slice(Varint::new(key.len()).bytes());
-            body.extend_from_slice(key);
-        }
-        body.extend_from_slice(version.payload);
-        let raw = image_header(*header, body.len());
-        let number = images.insert(Image::new(Content::new(raw, body, parts)));
-        number.map_or(appended.location, Images::location_of)
-    }
-
-    /// What an edit writes, if it is worth a delta.
-    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
-        let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
-        let old = self.entry().ok().flatten()?;
-        // A member of a group may still be undone.
-        if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
-            return None;
-        }
-        let held = self.entry.get();
-        let newest = match (Images::number_of(seen.location), held) {
-            (Some(_), Some(OwnedEntry::Held(image))) => {
-                let content = image.content();
-                let parts = &content.parts;
-                (!should_fold(content, self.had_image))
-                    .then(|| (parts.len(), parts.last().map(|part| part.location)))?
-            }
-            // A chain whose image could not be kept, or is in use by an edit: that is for this lock's owner alone.
-            (Some(_), _) | (None, Some(OwnedEntry::Built(_))) => return None,
-            (None, _) => (1, Some(seen.location)),
-        };
-        let (count, location) = newest;
-        let body_bytes = prefix_bytes(version.key) + version.payload.len();
-        let splices = diff(old.payload(), version.payload, body_bytes / DELTA_SHARE)?;
-        let before = (location?, old.lsn());
-        let prefix = prefix_bytes(version.key);
-        let delta = encode(before, count, prefix, &splices, version.payload);
-        let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
-        let header = Header {
-            kind: Kind::Delta,
-            flags: keyed | (old.flags() & FLAG_CHANGED_SET),
-            generation: version.generation,
-            last_update_ms: old.last_update_ms().max(version.last_update_ms),
-            void_time: version.void_time,
-            set_id: version.set_id,
-            digest: self.digest,
-            ..blank_header()
-        };
-        Some(EditedRecord {
-            delta,
-            header,
-            splices,
-        })
     }
 
     /// Makes an appended entry the record, unlocks it, and retires what was there.

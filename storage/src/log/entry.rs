@@ -165,6 +165,21 @@ impl Header {
 
     /// The header, for a body whose check is known (an entry that moves keeps its body).
     pub(crate) fn encode_with(&self, place: Place, body_check: u32) -> RawHeader {
+        let mut raw = self.encode_fields(body_check);
+        let check = head_check(&raw, place);
+        if let Some(target) = raw.first_chunk_mut::<4>() {
+            *target = check.to_le_bytes();
+        }
+        raw
+    }
+
+    /// The header without its checks, for an entry that is kept in memory.
+    pub(crate) fn encode_unchecked(&self) -> RawHeader {
+        self.encode_fields(0)
+    }
+
+    #[inline]
+    fn encode_fields(&self, body_check: u32) -> RawHeader {
         let mut raw = [0u8; ENTRY_HEADER_BYTES];
         let (digest_words, digest_tail) = self.digest.as_bytes().as_chunks::<8>();
         let [digest_0, digest_1] = digest_words else {
@@ -190,21 +205,7 @@ impl Header {
         for (target, word) in targets.iter_mut().zip(words) {
             *target = word.to_le_bytes();
         }
-        let check = head_check(&raw, place);
-        if let Some(target) = raw.first_chunk_mut::<4>() {
-            *target = check.to_le_bytes();
-        }
         raw
-    }
-
-    /// The header without its checks, for an entry that is kept in memory.
-    pub(crate) fn encode_unchecked(&self) -> RawHeader {
-        let nowhere = Place {
-            device_id: 0,
-            incarnation: 0,
-            offset: 0,
-        };
-        self.encode_with(nowhere, 0)
     }
 
     /// The fields, if they can be those of an entry at all; checks are not looked at.

@@ -6,6 +6,7 @@
 use crate::log::entry::Appended;
 use crate::sets::Reader;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 #[derive(Debug)]
 struct Group {
@@ -16,7 +17,30 @@ struct Group {
 /// The groups of which members still count.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    by_number: HashMap<u64, Group>,
+    by_number: HashMap<u64, Group, BuildHasherDefault<NumberHasher>>,
+}
+
+/// Leaves numbers in their order, so that groups which are written one after the other lie beside each other in the table:
+/// the log gives the numbers out, nobody can choose them. The topmost bits, by which the table tells neighbours apart, are
+/// mixed.
+#[derive(Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn write_u64(&mut self, number: u64) {
+        const TOPMOST: u64 = 0x7f << 57;
+        self.0 = number ^ (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) & TOPMOST);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0.rotate_left(8) ^ u64::from(*byte));
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Groups {

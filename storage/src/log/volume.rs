@@ -1,14 +1,15 @@
 //! A device with the state of its blocks: the one place where device memory is read.
+//!
+//! - `entry.rs`: entries as readers get them
+//! - `headers.rs`: the headers of blocks and their mirrors
 
-use crate::bytes::slice;
+mod entry;
+mod headers;
+
 use crate::device::{BLOCK_BYTES, Device, DeviceError, HEADER_BYTES, Header as DeviceHeader};
 use crate::epoch::Guard;
-use crate::image::{Content, HeldImage, ImageRef};
 use crate::location::{Location, UNIT_BYTES};
-use crate::log::block::{
-    BLOCK_HEADER_BYTES, BlockHeader, BlockId, BlockState, BlockUse, Format, HeaderCopy, MIRROR_AT,
-    Phase, RawBlockHeader,
-};
+use crate::log::block::{BlockId, BlockState};
 use crate::log::directory::unit_of;
 use crate::log::entry::{ENTRY_HEADER_BYTES, EntryView, Header, Place, RawHeader, body_bytes_of};
 use crate::log::staging::Staging;
@@ -16,7 +17,8 @@ use crate::log::unreadable::UnreadableParts;
 use crate::options::ReadMode;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
-use std::cell::Cell;
+use entry::{CopiedEntry, HEADER_WORDS};
+pub(crate) use entry::{Entry, OwnedEntry};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -48,124 +50,10 @@ const PREFETCH_BYTES: u64 = 8 << 10;
 /// What [`Volume::entry`] has fetched: three cache lines.
 const SMALL_BYTES: u64 = 3 * 64;
 
-const HEADER_WORDS: usize = ENTRY_HEADER_BYTES / 8;
-
 // SAFETY: `base` points into memory that the device owns; a device may be used from any thread, and its memory is only read.
 unsafe impl Send for Volume {}
 // SAFETY: as above.
 unsafe impl Sync for Volume {}
-
-/// An entry where it lies, or a copy of one that is still staged.
-#[derive(Debug)]
-pub(crate) enum Entry<'a> {
-    Lent(EntryView<'a>),
-    Image(ImageRef<'a>),
-    Owned(OwnedEntry),
-}
-
-/// An entry of the reader's own.
-#[derive(Debug)]
-pub(crate) enum OwnedEntry {
-    /// In the memory of a device, for whoever keeps a guard besides.
-    Lent(LentEntry),
-    /// A copy from staging memory.
-    Copied(CopiedEntry),
-    /// Put together from a chain.
-    Built(Box<Content>),
-    /// An image that a record lock holds.
-    Held(HeldImage),
-}
-
-impl Entry<'_> {
-    /// The entry, for whoever keeps the guard under which it was found.
-    ///
-    /// # Safety
-    /// The guard outlives what is returned.
-    pub(crate) unsafe fn kept(self) -> OwnedEntry {
-        match self {
-            // SAFETY: as above.
-            Self::Lent(view) => OwnedEntry::Lent(unsafe { LentEntry::new(view) }),
-            // SAFETY: as above.
-            Self::Image(image) => OwnedEntry::Held(unsafe { HeldImage::new(image) }),
-            Self::Owned(own) => own,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn view(&self) -> EntryView<'_> {
-        match self {
-            Self::Lent(view) => *view,
-            Self::Image(image) => image.content().view(),
-            Self::Owned(owned) => owned.view(),
-        }
-    }
-}
-
-impl OwnedEntry {
-    #[inline]
-    pub(crate) fn view(&self) -> EntryView<'_> {
-        match self {
-            Self::Lent(entry) => entry.view(),
-            Self::Copied(copy) => copy.view(),
-            Self::Built(content) => content.view(),
-            Self::Held(image) => image.content().view(),
-        }
-    }
-}
-
-/// An entry in the memory of a device, kept beside the guard under which it was found.
-#[derive(Debug)]
-pub(crate) struct LentEntry {
-    raw: NonNull<RawHeader>,
-    body: NonNull<[u8]>,
-}
-
-impl LentEntry {
-    /// # Safety
-    /// The guard under which the entry was found outlives what is returned.
-    pub(crate) unsafe fn new(entry: EntryView<'_>) -> Self {
-        Self {
-            raw: NonNull::from(entry.raw()),
-            body: NonNull::from(entry.body()),
-        }
-    }
-
-    #[inline]
-    fn view(&self) -> EntryView<'_> {
-        // SAFETY: the guard keeps the entry where it is and as it is.
-        unsafe { EntryView::new(self.raw.as_ref(), self.body.as_ref()) }
-    }
-}
-
-/// The bytes of a staged entry. Their memory is used again by the thread's next copy.
-#[derive(Debug)]
-pub(crate) struct CopiedEntry {
-    words: Vec<[u8; 8]>,
-    body_bytes: usize,
-}
-
-thread_local! {
-    static COPY: Cell<Vec<[u8; 8]>> = const { Cell::new(Vec::new()) };
-}
-
-impl CopiedEntry {
-    fn view(&self) -> EntryView<'_> {
-        let bytes = self.words.as_flattened();
-        match bytes.split_first_chunk::<ENTRY_HEADER_BYTES>() {
-            Some((raw, rest)) => EntryView::new(raw, slice(rest, ..self.body_bytes)),
-            None => {
-                debug_assert!(false, "a copy of {} bytes", bytes.len());
-                EntryView::new(&[0; ENTRY_HEADER_BYTES], &[])
-            }
-        }
-    }
-}
-
-impl Drop for CopiedEntry {
-    fn drop(&mut self) {
-        COPY.set(std::mem::take(&mut self.words));
-    }
-}
 
 impl Volume {
     /// A device with this header. The header alone says which block is the last and so has its mirror in the first: a
@@ -365,13 +253,7 @@ impl Volume {
     /// A copy of an entry, read by calls of the system. None: it cannot be read, or is none.
     #[cold]
     fn read_entry(&self, offset: u64, bytes_max: u64) -> Option<CopiedEntry> {
-        let mut words = COPY.take();
-        words.clear();
-        words.resize(HEADER_WORDS, [0; 8]);
-        let mut copy = CopiedEntry {
-            words,
-            body_bytes: 0,
-        };
+        let mut copy = CopiedEntry::of_a_header();
         self.device
             .read(offset, copy.words.as_flattened_mut())
             .ok()?;
@@ -396,13 +278,7 @@ impl Volume {
     /// A copy of an entry that was staged when the caller looked. None: it is on the device by now, or it is damaged.
     fn staged_entry(&self, block: &BlockState, in_block: u64) -> Option<CopiedEntry> {
         let staging = self.staging.as_ref()?;
-        let mut words = COPY.take();
-        words.clear();
-        words.resize(HEADER_WORDS, [0; 8]);
-        let mut copy = CopiedEntry {
-            words,
-            body_bytes: 0,
-        };
+        let mut copy = CopiedEntry::of_a_header();
         loop {
             let address = block.staged_at().wrapping_add(in_block as usize);
             let mut loaded = staging.load(address, &mut copy.words);
@@ -486,98 +362,6 @@ impl Volume {
     pub(crate) fn prefetch_block(&self, index: u32) {
         self.device
             .prefetch(self.block_id(index).offset_bytes(), BLOCK_BYTES);
-    }
-
-    fn read_header_copy(&self, offset: u64, index: u32) -> HeaderCopy {
-        let mut raw: RawBlockHeader = [0; BLOCK_HEADER_BYTES as usize];
-        if offset + BLOCK_HEADER_BYTES > self.device.len_bytes() {
-            return HeaderCopy::Blank;
-        }
-        match self.device.read(offset, &mut raw) {
-            Ok(()) => HeaderCopy::read(&raw, self.device_id, index),
-            Err(_) => HeaderCopy::Unreadable,
-        }
-    }
-
-    /// Where the mirror of a block's header lies: in the next block, that of the last one in the first.
-    pub(crate) fn mirror_offset(&self, index: u32) -> u64 {
-        let next = if (index as usize) + 1 < self.blocks.len() {
-            index + 1
-        } else {
-            0
-        };
-        self.block_id(next).offset_bytes() + MIRROR_AT
-    }
-
-    /// Both copies of the header of a block, its own and the mirror, and whether there should be a mirror.
-    pub(crate) fn header_copies(
-        &self,
-        index: u32,
-        next_block: u64,
-    ) -> (HeaderCopy, HeaderCopy, bool) {
-        let own = self.read_header_copy(self.block_id(index).offset_bytes(), index);
-        let mirror = self.read_header_copy(self.mirror_offset(index), index);
-        let is_mirrored = matches!(mirror, HeaderCopy::Header { .. })
-            || self.may_hold_mirror(self.mirror_holder(index), next_block);
-        let mirror = match mirror {
-            // Entries of format 1 lie there, or lay there until a moment ago.
-            HeaderCopy::Unreadable if !is_mirrored => HeaderCopy::Blank,
-            found => found,
-        };
-        (own, mirror, is_mirrored)
-    }
-
-    /// What is known of a block, see [`BlockUse::judge`].
-    pub(crate) fn block_use(&self, index: u32, next_block: u64, is_known_used: bool) -> BlockUse {
-        let (own, mirror, is_mirrored) = self.header_copies(index, next_block);
-        BlockUse::judge(own, mirror, next_block, is_known_used, is_mirrored)
-    }
-
-    /// The block in which the mirror of a block's header lies.
-    fn mirror_holder(&self, index: u32) -> u32 {
-        BlockId::containing(self.number, self.mirror_offset(index)).index
-    }
-
-    /// Whether the header of a block says that another one's mirror lies in it: not while it holds entries of format 1,
-    /// nor after it held them as long as what has become of it was not durable.
-    fn may_hold_mirror(&self, holder: u32, next_block: u64) -> bool {
-        let found = self.read_header_copy(self.block_id(holder).offset_bytes(), holder);
-        found.header().is_none_or(|header| match header.format {
-            Format::One => false,
-            Format::Two => header.sequence < next_block,
-        })
-    }
-
-    /// Writes the header of a block, and its mirror unless that lies in a block of format 1.
-    pub(crate) fn write_block_header(&self, header: &BlockHeader) -> Result<(), DeviceError> {
-        let _one_at_a_time = self.headers.lock();
-        let raw = header.encode();
-        self.device
-            .write(self.block_id(header.index).offset_bytes(), &[&raw])?;
-        let mirror = self.mirror_offset(header.index);
-        let holder = self.block(self.mirror_holder(header.index));
-        let is_old = holder
-            .is_some_and(|block| block.format() == Format::One && block.phase() != Phase::Free);
-        if is_old || mirror + BLOCK_HEADER_BYTES > self.device.len_bytes() {
-            return Ok(());
-        }
-        self.device.write(mirror, &[&raw])
-    }
-
-    /// Writes the mirror that lies in a block where entries of format 1 were, once that block counts as one of format 2.
-    pub(crate) fn write_missing_mirror(&self, holder: u32) -> Result<(), DeviceError> {
-        let _one_at_a_time = self.headers.lock();
-        let before = match holder {
-            0 => self.blocks.len() as u32 - 1,
-            _ => holder - 1,
-        };
-        let own = self.read_header_copy(self.block_id(before).offset_bytes(), before);
-        let raw = match own.header() {
-            Some(header) if header.format == Format::Two => header.encode(),
-            // It gets a mirror with its first header of format 2.
-            _ => [0; BLOCK_HEADER_BYTES as usize],
-        };
-        self.device.write(self.mirror_offset(before), &[&raw])
     }
 }
 
