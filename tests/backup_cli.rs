@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
+use spikelet::query::{IndexComponent, IndexDefinition, IndexType};
 use spikelet::record::KeyHash;
 use spikelet::{NamespaceConfig, Store};
 use tempfile::TempDir;
@@ -99,7 +100,7 @@ fn a_store_is_saved_and_restored() {
         "schema_version": 1,
         "path": store, "files": [file], "bytes": bytes,
         "namespaces": [{"name": "test", "records": 4}], "records": 4,
-        "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0, "damage": [],
+        "indexes": 0, "own_indexes": [], "without_key": 0, "foreign_digests": 0, "vectors": 0, "damaged": 0, "damage": [],
     });
     assert_eq!(figures, expected);
     let figures = json(&["restore", &backup, "--into", &into], 0);
@@ -107,7 +108,8 @@ fn a_store_is_saved_and_restored() {
         "schema_version": 1,
         "path": backup, "into": into, "damaged": false, "damage": [],
         "records": 4, "restored": 4, "fresher": 0, "existed": 0, "expired": 0, "without_bins": 0,
-        "left_out": 0, "refused": 0, "skipped_indexes": 0, "skipped_modules": 0,
+        "left_out": 0, "refused": 0, "skipped_modules": 0,
+        "indexes": 0, "indexes_existed": 0, "indexes_left_out": 0, "indexes_refused": [],
         "interrupted": false,
     });
     assert_eq!(figures, expected);
@@ -127,6 +129,56 @@ fn a_store_is_saved_and_restored() {
     );
     let ada = store.set("people").unwrap().get("ada").unwrap().unwrap();
     assert_eq!(ada.get("age"), Some(36.into()));
+}
+
+#[test]
+fn secondary_indexes_are_saved_restored_and_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let [store, saved, none, into, without] = ["store", "saved.asb", "none.asb", "into", "without"]
+        .map(|name| path(&dir.path().join(name)).to_owned());
+    {
+        let opened = Store::open(&store).unwrap();
+        let people = opened.set("people").unwrap();
+        let age = IndexComponent::bin("age").of_type(IndexType::Integer);
+        let by_age = IndexDefinition::new("by_age", [age]).ignoring_longer_than(2048);
+        people.create_index(by_age).unwrap();
+        let by_both = IndexDefinition::new("by_both", ["age", "name"]);
+        people.create_index(by_both).unwrap();
+        people.put("ada", [("age", 36)]).unwrap();
+        opened.close().unwrap();
+    }
+    let figures = json(&["backup", &store, "--out", &saved], 0);
+    assert_eq!(figures["indexes"], 2);
+    let own = json!([{"namespace": "test", "name": "by_both"}]);
+    assert_eq!(figures["own_indexes"], own);
+    let figures = json(&["backup", &store, "--out", &none, "--no-indexes"], 0);
+    assert_eq!(figures["indexes"], 0);
+    assert!(!fs::read_to_string(&none).unwrap().contains("* i"));
+
+    let figures = json(&["restore", &saved, "--into", &into], 0);
+    assert_eq!(
+        (&figures["indexes"], &figures["restored"]),
+        (&2.into(), &1.into())
+    );
+    let figures = json(&["restore", &saved, "--into", &into], 0);
+    assert_eq!(figures["indexes_existed"], 2);
+    let figures = json(&["restore", &saved, "--into", &without, "--no-indexes"], 0);
+    assert_eq!(figures["indexes_left_out"], 2);
+    for (dir, wanted) in [(&into, 2), (&without, 0)] {
+        let store = Store::open(dir).unwrap();
+        assert_eq!(store.namespace("test").unwrap().indexes().len(), wanted);
+    }
+    let store = Store::open(&into).unwrap();
+    let people = store.set("people").unwrap();
+    assert_eq!(people.query("by_age").unwrap().eq(36).count().unwrap(), 1);
+    drop((people, store));
+
+    // A damaged definition is damage of the file.
+    let text = fs::read_to_string(&saved).unwrap();
+    fs::write(&saved, text.replace("by_age N 1 age N", "by_age X 1 age N")).unwrap();
+    let figures = json(&["restore", &saved, "--into", &without], 1);
+    let damage = figures["damage"][0].as_str().unwrap();
+    assert!(damage.contains("line 4, byte"), "{damage}");
 }
 
 /// The words of a report that must be written, a space between each two.

@@ -66,6 +66,15 @@ pub enum BackupError {
         #[source]
         source: Error,
     },
+    /// The store refused a secondary index.
+    #[error("index {index:?}: {source}")]
+    Index {
+        /// Its name.
+        index: String,
+        /// What the store says.
+        #[source]
+        source: Error,
+    },
     /// A restore ended before its end.
     #[error("{source}; {restored} records had been restored before")]
     Stopped {

@@ -1,12 +1,13 @@
-//! Backups: a store as text, in the format of Aerospike's backup tools (`.asb`, version 3.1; 3.0 is read, too).
+//! Backups: a store as text, in the format of Aerospike's backup tools (`.asb`, version 3.1; 3.0 and 3.2 are read, too).
 //!
-//! * [`Reader`], [`SavedRecord`], [`Writer`]: text to records, one after another, and back.
+//! * [`Reader`], [`SavedRecord`], [`SavedIndex`], [`Writer`]: text to records and indexes, one after another, and back.
 //! * [`save`]: a store to files. [`Restore`]: files to a store, checked before anything is written. [`files_of`]: which they are.
 //!
 //! ```text
 //! Version 3.1                      first line
 //! # namespace NAME                 then # first-file, in the first file of a backup
-//! * i ..                           an index; * u .. a module of functions: both are passed over
+//! * i ..                           an index: `backup/index.rs`
+//! * u ..                           a module of functions, which is passed over
 //! + k I|D|S|B[!] KEY               optional; S and B carry a length
 //! + n NAMESPACE   + d DIGEST       base64 of 20 bytes
 //! + s SET                          left out if there is none
@@ -41,6 +42,7 @@
 mod error;
 mod files;
 mod float;
+mod index;
 mod label;
 mod path;
 mod reader;
@@ -54,6 +56,7 @@ mod writer;
 
 pub use error::{BackupError, ReadError};
 pub use files::files_of;
+pub use index::SavedIndex;
 pub use path::is_within;
 pub use reader::{Reader, Skipped};
 pub use record::SavedRecord;

@@ -5,6 +5,7 @@ use std::io::BufRead;
 use spikelet_storage::Digest;
 
 use super::error::ReadError;
+use super::index::{self, SavedIndex};
 use super::label;
 use super::record::SavedRecord;
 use super::scanner::{MAX_VALUE_BYTES, Place, Scanner};
@@ -34,6 +35,11 @@ const DIGEST_LETTERS: u64 = base64::encoded_len(Digest::LEN) as u64;
 pub struct Reader<R> {
     scanner: Scanner<R>,
     namespace: Option<String>,
+    indexes: Vec<SavedIndex>,
+    /// Whether a definition of an index that does not hold is passed over.
+    tolerates_indexes: bool,
+    /// What was passed over for that.
+    index_faults: Vec<ReadError>,
     skipped: Skipped,
     /// One bin's value, kept from bin to bin.
     wire: Vec<u8>,
@@ -43,8 +49,6 @@ pub struct Reader<R> {
 /// What a reader has passed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// Definitions of secondary indexes.
-    pub indexes: u64,
     /// Modules of user-defined functions.
     pub modules: u64,
     /// Bins without a value.
@@ -53,7 +57,6 @@ pub struct Skipped {
 
 impl std::ops::AddAssign for Skipped {
     fn add_assign(&mut self, other: Self) {
-        self.indexes += other.indexes;
         self.modules += other.modules;
         self.nil_bins += other.nil_bins;
     }
@@ -63,17 +66,18 @@ impl<R: BufRead> Reader<R> {
     /// Reads the head of a backup.
     ///
     /// # Errors
-    /// [`ReadError::Malformed`] if it is no backup of version 3.0 or 3.1; [`ReadError::Io`].
+    /// [`ReadError::Malformed`] if it is no backup of version 3.0, 3.1 or 3.2; [`ReadError::Io`].
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut scanner = Scanner::new(input);
         scanner.expect(b"Version ", "\"Version 3.1\", with which a backup begins")?;
         let place = scanner.place();
         match scanner.token(b"\n", "the version")?.as_slice() {
-            b"3.1" => scanner.take_escapes(true),
+            // 3.2 has indexes of expressions, too.
+            b"3.1" | b"3.2" => scanner.take_escapes(true),
             b"3.0" => {}
             other => {
                 return Err(place.malformed(format!(
-                    "version {:?} of the format is not known, 3.0 and 3.1 are",
+                    "version {:?} of the format is not known, 3.0 to 3.2 are",
                     String::from_utf8_lossy(other)
                 )));
             }
@@ -100,10 +104,23 @@ impl<R: BufRead> Reader<R> {
         Ok(Self {
             scanner,
             namespace,
+            indexes: Vec::new(),
+            tolerates_indexes: false,
+            index_faults: Vec::new(),
             skipped: Skipped::default(),
             wire: Vec::new(),
             value: Vec::new(),
         })
+    }
+
+    /// Passes over definitions of indexes that do not hold, and keeps what is wrong with them.
+    pub(super) const fn tolerate_indexes(&mut self) {
+        self.tolerates_indexes = true;
+    }
+
+    /// What is wrong with the definitions of indexes that were passed over.
+    pub(super) fn take_index_faults(&mut self) -> Vec<ReadError> {
+        std::mem::take(&mut self.index_faults)
     }
 
     /// The namespace that the head names.
@@ -122,6 +139,13 @@ impl<R: BufRead> Reader<R> {
     #[must_use]
     pub const fn skipped(&self) -> Skipped {
         self.skipped
+    }
+
+    /// The secondary indexes that have been read so far. Backups have them before the records. Where two are of one name,
+    /// the later one says more.
+    #[must_use]
+    pub fn indexes(&self) -> &[SavedIndex] {
+        &self.indexes
     }
 
     /// The next record; `None` at the end of the file. After an error there is no sense in reading on. A file that was cut
@@ -145,30 +169,44 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Passes over an index, or a module of functions.
+    /// Reads an index, or passes over a module of functions.
     fn global(&mut self) -> Result<(), ReadError> {
         let scanner = &mut self.scanner;
         scanner.expect(b"* ", "an index or module")?;
         let place = scanner.place();
         match scanner.byte("an index or module")? {
-            b'i' => {
-                scanner.expect(b" ", "an index")?;
-                // A path with its contexts may be long: token by token.
-                while scanner.byte("an index")? != b'\n' {
-                    scanner.token(b" \n", "an index")?;
+            letter @ (b'i' | b'e') => match index::read_line(scanner, letter == b'e') {
+                Ok(index) => self.indexes.push(index),
+                Err(fault @ ReadError::Malformed { .. }) if self.tolerates_indexes => {
+                    self.index_faults.push(fault);
+                    // Otherwise it was found at the line's end.
+                    if scanner.place().line == place.line {
+                        scanner.pass_over_line("an index")?;
+                    }
                 }
-                self.skipped.indexes += 1;
-            }
+                Err(error) => return Err(error),
+            },
             b'u' => {
                 scanner.expect(b" L ", "a module (its language must be L, Lua)")?;
-                scanner.token(b" ", "the name of a module")?;
+                let name = scanner.token(b" ", "the name of a module")?;
                 scanner.expect(b" ", "a module")?;
-                scanner.pass_over("the text of a module")?;
-                self.skipped.modules += 1;
+                if name != index::MODULE.as_bytes() {
+                    self.skipped.modules += 1;
+                    return scanner.pass_over("the text of a module");
+                }
+                let place = scanner.place();
+                let mut text = Vec::new();
+                scanner.raw_line(&mut text, "the text of a module")?;
+                match index::definitions_of(&text, place) {
+                    Ok(Some(indexes)) => self.indexes.extend(indexes),
+                    Ok(None) => self.skipped.modules += 1,
+                    Err(fault) if self.tolerates_indexes => self.index_faults.push(fault),
+                    Err(error) => return Err(error),
+                }
             }
             other => {
                 return Err(place.malformed(format!(
-                    "'{}' is neither an index (i) nor a module (u)",
+                    "'{}' is neither an index (i, e) nor a module (u)",
                     other.escape_ascii()
                 )));
             }

@@ -1,34 +1,29 @@
 //! A backup to a store, in two passes: the first one reads and checks everything, the second one writes.
 
+mod indexes;
+mod input;
+
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::error::{BackupError, ReadError};
-use super::files::files_of;
-use super::reader::{Reader, Skipped};
+use super::error::BackupError;
+use super::index::SavedIndex;
+use super::reader::Skipped;
 use super::record::SavedRecord;
 use super::save::is_cancelled;
 use crate::engine::{Existing, SavedVersion, WriteSaved, WriteSavedPolicy};
 use crate::record::{KeyHash, MAX_SET_NAME_BYTES};
 use crate::{Error, Namespace, Store};
 
-/// What is read at once.
-const BUFFER_BYTES: usize = 1 << 20;
-
-/// `progress` is called every so many records.
-const PROGRESS_RECORDS: u64 = 1024;
+use indexes::{BuiltIndexes, missing_indexes};
+use input::{Files, IndexFaults, Place};
 
 /// How often, and after which pause, a record is tried again that others are writing.
 const ATTEMPTS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// So many damaged places are told.
-const MAX_DAMAGE: usize = 100;
 
 /// What storage puts in front of each record.
 const ENTRY_HEADER_BYTES: u64 = 56;
@@ -52,6 +47,8 @@ pub struct RestoreOptions {
     pub no_generation: bool,
     /// Restores what is whole, if something is not: of a damaged file, what is before the damage.
     pub partial: bool,
+    /// Restores no secondary indexes. A definition that does not hold is no damage then.
+    pub no_indexes: bool,
     /// Takes digests as they are: of keys of which they are not the digest, and of records without keys in a namespace
     /// with another hash than Aerospike's.
     pub trust_digests: bool,
@@ -63,7 +60,8 @@ pub struct RestoreOptions {
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
-/// What a restore has done. Every record that was read is in exactly one of the counts.
+/// What a restore has done. Every record that was read is in exactly one of the counts of records, every index in one of those
+/// of indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreSummary {
@@ -83,9 +81,17 @@ pub struct RestoreSummary {
     pub left_out: u64,
     /// Records that cannot be restored; only where `partial` asks for the others.
     pub refused: u64,
-    /// What is no record.
+    /// Secondary indexes that were declared and built.
+    pub indexes: u64,
+    /// Secondary indexes that exist with the same definition.
+    pub indexes_existed: u64,
+    /// Secondary indexes of namespaces and sets that were not wanted, or all of them by [`RestoreOptions::no_indexes`].
+    pub indexes_left_out: u64,
+    /// Secondary indexes that could not be declared or built; only where `partial` asks for the rest. One sentence each.
+    pub indexes_refused: Vec<String>,
+    /// What is neither.
     pub skipped: Skipped,
-    /// It was cancelled: further records of the backup were not read. The same restore goes on, since records that are
+    /// It was cancelled: further records of the backup were not read, and indexes that were not built yet are not declared. The same restore goes on, since records that are
     /// there with the generation of the backup are left alone.
     pub cancelled: bool,
 }
@@ -96,18 +102,10 @@ pub struct Restore {
     options: RestoreOptions,
     files: Files,
     namespaces: BTreeMap<String, Contents>,
+    indexes: Vec<SavedIndex>,
+    indexes_left_out: u64,
     damage: Vec<BackupError>,
 }
-
-/// The files of a backup.
-#[derive(Debug)]
-struct Files {
-    paths: Vec<PathBuf>,
-    bytes: u64,
-}
-
-/// Takes a record of a file, and may find fault with it.
-type Visit<'v> = dyn FnMut(&Path, &SavedRecord) -> Result<Option<String>, BackupError> + 'v;
 
 /// What a backup holds for one namespace.
 #[derive(Clone, Debug, Default)]
@@ -117,33 +115,6 @@ struct Contents {
     first_without_key: Option<Place>,
     /// The largest record, in the bytes that count against the limit.
     largest: Option<(u64, Place)>,
-}
-
-/// Where a record is.
-#[derive(Clone, Debug)]
-struct Place {
-    path: PathBuf,
-    line: u64,
-    offset: u64,
-}
-
-impl Place {
-    fn of(path: &Path, record: &SavedRecord) -> Self {
-        Self {
-            path: path.to_owned(),
-            line: record.line,
-            offset: record.offset,
-        }
-    }
-
-    fn malformed(self, what: String) -> BackupError {
-        let source = ReadError::Malformed {
-            line: self.line,
-            offset: self.offset,
-            what,
-        };
-        BackupError::read(&self.path, source)
-    }
 }
 
 impl Contents {
@@ -188,75 +159,6 @@ impl Contents {
     }
 }
 
-impl Files {
-    fn find(path: &Path) -> Result<Self, BackupError> {
-        let paths = files_of(path).map_err(BackupError::io(path))?;
-        if paths.is_empty() {
-            return Err(BackupError::Refused(format!(
-                "{}: the directory holds no backup files (*.asb)",
-                path.display()
-            )));
-        }
-        let mut bytes = 0;
-        for path in &paths {
-            let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
-            bytes += metadata.len();
-        }
-        Ok(Self { paths, bytes })
-    }
-
-    /// Shows every record to `visit`, which may find fault with it. Returns what was passed over, and what does not hold;
-    /// the rest of a file is not read past a place where it is damaged.
-    fn read(
-        &self,
-        progress: &mut dyn FnMut(u64, u64),
-        visit: &mut Visit<'_>,
-    ) -> Result<(Skipped, Vec<BackupError>), BackupError> {
-        let mut skipped = Skipped::default();
-        let mut damage = Vec::new();
-        let mut note = |error| {
-            if damage.len() < MAX_DAMAGE {
-                damage.push(error);
-            }
-        };
-        let mut before = 0;
-        for path in &self.paths {
-            let file = File::open(path).map_err(BackupError::io(path))?;
-            let read_file = || -> Result<(), BackupError> {
-                let failed = |source| BackupError::read(path, source);
-                let input = BufReader::with_capacity(BUFFER_BYTES, file);
-                let mut reader = Reader::new(input).map_err(failed)?;
-                let mut records = 0_u64;
-                let read_to_end = loop {
-                    match reader.next_record() {
-                        Ok(None) => break Ok(()),
-                        Ok(Some(record)) => {
-                            if let Some(fault) = visit(path, &record)? {
-                                note(Place::of(path, &record).malformed(fault));
-                            }
-                        }
-                        Err(error) => break Err(failed(error)),
-                    }
-                    records += 1;
-                    if records.is_multiple_of(PROGRESS_RECORDS) {
-                        progress(before + reader.offset(), self.bytes);
-                    }
-                };
-                skipped += reader.skipped();
-                read_to_end
-            };
-            match read_file() {
-                Err(error @ BackupError::Read { .. }) => note(error),
-                done => done?,
-            }
-            let metadata = std::fs::metadata(path).map_err(BackupError::io(path))?;
-            before += metadata.len();
-            progress(before, self.bytes);
-        }
-        Ok((skipped, damage))
-    }
-}
-
 impl Restore {
     /// Reads all of a backup, a file or a directory, and checks it. `progress` is told how many bytes have been read, of
     /// how many. Takes the memory of one record.
@@ -268,9 +170,14 @@ impl Restore {
         options: RestoreOptions,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Self, BackupError> {
-        let files = Files::find(path)?;
+        let index_faults = match (options.no_indexes, options.partial) {
+            (true, _) => IndexFaults::PassedOver,
+            (false, true) => IndexFaults::Noted,
+            (false, false) => IndexFaults::End,
+        };
+        let files = Files::find(path, index_faults)?;
         let mut namespaces: BTreeMap<String, Contents> = BTreeMap::new();
-        let (_, damage) = files.read(progress, &mut |path, record| {
+        let found = files.read(progress, &mut |path, record| {
             if is_cancelled(options.cancel.as_ref()) {
                 return Err(BackupError::Cancelled);
             }
@@ -289,18 +196,30 @@ impl Restore {
             }
             Ok(fault)
         })?;
+        let (indexes, indexes_left_out) = options.wanted_indexes(found.indexes);
+        for index in &indexes {
+            namespaces.entry(index.namespace.clone()).or_default();
+        }
         Ok(Self {
             options,
             files,
             namespaces,
-            damage,
+            indexes,
+            indexes_left_out: indexes_left_out + found.faulty_indexes,
+            damage: found.damage,
         })
     }
 
-    /// The namespaces that records go to, each with how many there are.
+    /// The namespaces that records and indexes go to, each with how many records there are.
     pub fn namespaces(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.namespaces.iter();
         all.map(|(name, contents)| (name.as_str(), contents.records))
+    }
+
+    /// The secondary indexes that are to be restored, with the namespaces that they go to.
+    #[must_use]
+    pub fn indexes(&self) -> &[SavedIndex] {
+        &self.indexes
     }
 
     /// What does not hold: of each file the first damaged place, behind which it is not read, and records whose digest or
@@ -312,10 +231,12 @@ impl Restore {
 
     /// Writes the records to a store, which has their namespaces. `progress` as for [`Restore::prepare`]. Each record is
     /// written on its own, and is as durable as its namespace promises; generation and expiry are those of the backup.
+    /// Secondary indexes are declared and built when the records are there. One that exists with the same definition stays.
     ///
     /// # Errors
     /// Nothing has been written if something in the backup is damaged, or cannot be restored to these namespaces, unless
-    /// `partial` was asked for. [`BackupError::Stopped`]: the store has refused a record, and others are there.
+    /// `partial` was asked for: an index of the same name and another definition, among others. [`BackupError::Stopped`]: the
+    /// store has refused a record or an index, and others are there.
     pub fn run(
         self,
         store: &Store,
@@ -325,6 +246,8 @@ impl Restore {
             options,
             files,
             namespaces,
+            indexes,
+            indexes_left_out,
             damage,
         } = self;
         let mut targets: BTreeMap<&str, Namespace> = BTreeMap::new();
@@ -338,7 +261,14 @@ impl Restore {
         if let (false, Some(first)) = (options.partial, damage.into_iter().next()) {
             return Err(first);
         }
-        let mut summary = RestoreSummary::default();
+        let indexes = missing_indexes(indexes, &targets);
+        if let (false, Some(refused)) = (options.partial, indexes.refused.first()) {
+            return Err(BackupError::Refused(refused.clone()));
+        }
+        let mut summary = RestoreSummary {
+            indexes_left_out,
+            ..RestoreSummary::default()
+        };
         let read = files.read(progress, &mut |path, record| {
             if is_cancelled(options.cancel.as_ref()) {
                 return Err(BackupError::Cancelled);
@@ -356,21 +286,28 @@ impl Restore {
                 }),
             }
         });
-        let stopped = |source| BackupError::Stopped {
-            restored: summary.restored,
-            source: Box::new(source),
+        let read = match read {
+            Ok(mut found) => match found.damage.pop() {
+                // The files have changed since they were checked.
+                Some(error) if !options.partial => Err(error),
+                _ => {
+                    summary.skipped = found.skipped;
+                    let built = indexes.build(&targets, options.partial, options.cancel.as_ref());
+                    built.map(|built| summary.note_indexes(built))
+                }
+            },
+            Err(BackupError::Cancelled) => {
+                summary.cancelled = true;
+                Ok(())
+            }
+            Err(error) => Err(error),
         };
         match read {
-            Ok((skipped, mut damage)) => match damage.pop() {
-                // The files have changed since they were checked.
-                Some(error) if !options.partial => Err(stopped(error)),
-                _ => Ok(RestoreSummary { skipped, ..summary }),
-            },
-            Err(BackupError::Cancelled) => Ok(RestoreSummary {
-                cancelled: true,
-                ..summary
+            Ok(()) => Ok(summary),
+            Err(source) => Err(BackupError::Stopped {
+                restored: summary.restored,
+                source: Box::new(source),
             }),
-            Err(error) => Err(stopped(error)),
         }
     }
 }
@@ -388,6 +325,13 @@ enum Outcome {
 }
 
 impl RestoreSummary {
+    fn note_indexes(&mut self, built: BuiltIndexes) {
+        self.indexes = built.built;
+        self.indexes_existed = built.existed;
+        self.indexes_refused = built.refused;
+        self.cancelled = built.cancelled;
+    }
+
     const fn counter(&mut self, outcome: Outcome) -> &mut u64 {
         match outcome {
             Outcome::Restored => &mut self.restored,
@@ -408,6 +352,41 @@ impl RestoreOptions {
         let wanted = from.is_none_or(|wanted| *wanted == record.namespace)
             && (self.sets.is_empty() || self.sets.contains(&record.set));
         wanted.then(|| self.into_namespace.as_deref().unwrap_or(&record.namespace))
+    }
+
+    /// The indexes that are wanted, with the namespaces that they go to, and how many are not. Of two of one name, the later
+    /// one counts.
+    fn wanted_indexes(&self, saved: Vec<SavedIndex>) -> (Vec<SavedIndex>, u64) {
+        let mut wanted: Vec<SavedIndex> = Vec::new();
+        for index in saved {
+            let is_same_name = |known: &&mut SavedIndex| {
+                known.namespace == index.namespace
+                    && known.definition.name() == index.definition.name()
+            };
+            match wanted.iter_mut().find(is_same_name) {
+                Some(known) => *known = index,
+                None => wanted.push(index),
+            }
+        }
+        let all = wanted.len();
+        wanted.retain(|index| self.wants_index(index));
+        for index in &mut wanted {
+            if let Some(into) = &self.into_namespace {
+                index.namespace.clone_from(into);
+            }
+        }
+        let left_out = all - wanted.len();
+        (wanted, left_out as u64)
+    }
+
+    fn wants_index(&self, index: &SavedIndex) -> bool {
+        let from = self.namespace.as_ref();
+        let is_set_wanted = self.sets.is_empty()
+            || index
+                .set
+                .as_ref()
+                .is_some_and(|set| self.sets.contains(set));
+        !self.no_indexes && is_set_wanted && from.is_none_or(|wanted| *wanted == index.namespace)
     }
 
     const fn policy(&self) -> WriteSavedPolicy {

@@ -10,6 +10,7 @@ use spikelet_storage::{Digest, PARTITIONS};
 
 use super::error::BackupError;
 use super::files::Output;
+use super::index::SavedIndex;
 use super::path::is_within;
 use super::writer::{Blobs, Writer, append_record};
 use crate::engine::SavedVersion;
@@ -34,6 +35,8 @@ pub struct BackupOptions {
     pub no_bins: bool,
     /// Leaves out records that expire. Default: false.
     pub no_ttl_only: bool,
+    /// Leaves out the definitions of secondary indexes. Default: false.
+    pub no_indexes: bool,
     /// At this size a file of a directory ends. Default: 250 MiB.
     pub file_bytes: u64,
     /// Ends the backup when it becomes true: with [`BackupError::Cancelled`], and leaving nothing. Default: never.
@@ -53,6 +56,7 @@ impl Default for BackupOptions {
             blobs: Blobs::default(),
             no_bins: false,
             no_ttl_only: false,
+            no_indexes: false,
             file_bytes: FILE_BYTES,
             cancel: None,
         }
@@ -71,6 +75,11 @@ pub struct BackupSummary {
     pub namespaces: Vec<(String, u64)>,
     /// Records, in all.
     pub records: u64,
+    /// Definitions of secondary indexes, in all.
+    pub indexes: u64,
+    /// The names of those among them of which Aerospike's tools restore a part or nothing, with their namespaces: several components,
+    /// an expression, values of any type, a limit on their length of their own, uniqueness, an index of a set's records.
+    pub own_indexes: Vec<(String, String)>,
     /// Records among them that store no user key: they can be restored by their digest only.
     pub without_key: u64,
     /// Records among those whose digest is spikelet's own (XXH3), by which no other store will find them.
@@ -99,7 +108,8 @@ impl BackupSummary {
 /// file for each namespace. `progress` is told how many records have been saved.
 ///
 /// The store may be in use: each record is saved as it is at one moment, but not all at the same one. Records come in the
-/// order of partitions and digests, so the same records give the same bytes. User keys are saved with Aerospike's digest;
+/// order of partitions and digests, so the same records give the same bytes. Definitions of secondary indexes come first: of
+/// the sets that are saved, and if no sets are named, of all sets. User keys are saved with Aerospike's digest;
 /// lists and maps without the index that may be kept of them. Takes the memory of a partition's digests and one record.
 ///
 /// # Errors
@@ -199,6 +209,12 @@ impl Saver<'_> {
         let records_before = summary.records;
         let mut number = 0;
         let mut file = self.begin_file(output, number)?;
+        let indexes = self.indexes();
+        file.write_indexes(&indexes).map_err(output.failed())?;
+        summary.indexes += indexes.len() as u64;
+        let own = indexes.iter().filter(|index| !index.is_portable());
+        let named = own.map(|index| (index.namespace.clone(), index.definition.name().to_owned()));
+        summary.own_indexes.extend(named);
         for partition in 0..PARTITIONS {
             let wanted = self.wanted.as_deref();
             let namespace = self.namespace;
@@ -238,6 +254,25 @@ impl Saver<'_> {
         let name = self.namespace.name();
         let file = output.file(&format!("{name}_{number:05}.asb"))?;
         Writer::new(file, name, number == 0, self.options.blobs).map_err(output.failed())
+    }
+
+    /// The indexes that are to be saved, by name.
+    fn indexes(&self) -> Vec<SavedIndex> {
+        let (namespace, options) = (self.namespace, self.options);
+        let is_wanted = |set: Option<&str>| match set {
+            _ if options.sets.is_empty() => !options.no_indexes,
+            Some(set) => !options.no_indexes && options.sets.iter().any(|wanted| wanted == set),
+            None => false,
+        };
+        let all = namespace.indexes().into_iter();
+        // One that is dropped meanwhile has no definition.
+        let defined = all.filter_map(|index| namespace.index_definition(&index.name));
+        let mut indexes: Vec<SavedIndex> = defined
+            .filter(|(set, _)| is_wanted(set.as_deref()))
+            .map(|(set, definition)| SavedIndex::new(namespace.name(), set.as_deref(), definition))
+            .collect();
+        indexes.sort_by(|one, other| one.definition.name().cmp(other.definition.name()));
+        indexes
     }
 
     /// Puts the text of a record into `text`. False if it is not to be saved, or gone, or damaged.

@@ -114,6 +114,16 @@ impl<R: BufRead> Scanner<R> {
 
     /// A name or number up to one of `ends`, which stays. Escapes are resolved.
     pub(super) fn token(&mut self, ends: &[u8], within: &str) -> Result<Vec<u8>, ReadError> {
+        self.long_token(ends, within, MAX_TOKEN_BYTES)
+    }
+
+    /// As [`Scanner::token`], with a limit of its own.
+    pub(super) fn long_token(
+        &mut self,
+        ends: &[u8],
+        within: &str,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, ReadError> {
         let place = self.place();
         let mut token = Vec::new();
         loop {
@@ -127,8 +137,8 @@ impl<R: BufRead> Scanner<R> {
             } else if byte == b'\n' {
                 return Err(place.malformed(format!("the line ends within {within}")));
             }
-            if token.len() == MAX_TOKEN_BYTES {
-                return Err(place.malformed(format!("{within} exceeds {MAX_TOKEN_BYTES} bytes")));
+            if token.len() == bytes_max {
+                return Err(place.malformed(format!("{within} exceeds {bytes_max} bytes")));
             }
             token.push(byte);
         }
@@ -206,6 +216,12 @@ impl<R: BufRead> Scanner<R> {
         let decoded = base64::decode_into(&text, out);
         self.text = text;
         decoded.ok_or_else(|| place.malformed(format!("{within} is not Base64")))
+    }
+
+    /// The rest of a line, which is passed over.
+    pub(super) fn pass_over_line(&mut self, within: &str) -> Result<(), ReadError> {
+        while self.byte(within)? != b'\n' {}
+        Ok(())
     }
 
     /// A length and so many bytes, which are passed over, and the line's end.

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::float::write_float;
+use super::index::{SavedIndex, append_indexes};
 use super::label;
 use super::record::SavedRecord;
 use crate::engine::SavedVersion;
@@ -54,6 +55,17 @@ impl<W: Write> Writer<W> {
         }
         writer.emit()?;
         Ok(writer)
+    }
+
+    /// Writes secondary indexes, before any record. What Aerospike's tools cannot read of them goes into a module of
+    /// comments.
+    ///
+    /// # Errors
+    /// What the output says.
+    pub fn write_indexes(&mut self, indexes: &[SavedIndex]) -> io::Result<()> {
+        self.text.clear();
+        append_indexes(&mut self.text, indexes, name);
+        self.emit()
     }
 
     /// Writes a record that was read.

@@ -70,7 +70,7 @@ fn damage_is_told_with_its_line_and_byte() {
             "* x\n".into(),
             0,
             2,
-            "neither an index (i) nor a module (u)",
+            "neither an index (i, e) nor a module (u)",
         ),
         (
             "* u L a 5 abc\n".into(),

@@ -7,4 +7,5 @@ mod damage;
 mod existing;
 mod files;
 mod golden;
+mod indexes;
 mod shards;

@@ -38,6 +38,9 @@ pub(crate) struct BackupArguments {
     /// Leave out records that expire.
     #[arg(long)]
     no_ttl_only: bool,
+    /// Leave out the definitions of secondary indexes.
+    #[arg(long)]
+    no_indexes: bool,
     /// Begin a new file of a directory at this size in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 250, value_parser = clap::value_parser!(u64).range(1..))]
     file_limit: u64,
@@ -54,11 +57,20 @@ struct BackupReport {
     bytes: u64,
     namespaces: Vec<NamespaceBackup>,
     records: u64,
+    indexes: u64,
+    own_indexes: Vec<OwnIndex>,
     without_key: u64,
     foreign_digests: u64,
     vectors: u64,
     damaged: u64,
     damage: Vec<String>,
+}
+
+/// An index that Aerospike's tools do not restore as it is.
+#[derive(Debug, Serialize)]
+struct OwnIndex {
+    namespace: String,
+    name: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,6 +82,7 @@ struct NamespaceBackup {
 impl BackupReport {
     fn new(path: &std::path::Path, summary: BackupSummary) -> Self {
         let named = |(name, records)| NamespaceBackup { name, records };
+        let own_index = |(namespace, name)| OwnIndex { namespace, name };
         let files = summary.files.iter();
         Self {
             path: path.display().to_string(),
@@ -77,6 +90,8 @@ impl BackupReport {
             bytes: summary.bytes,
             namespaces: summary.namespaces.into_iter().map(named).collect(),
             records: summary.records,
+            indexes: summary.indexes,
+            own_indexes: summary.own_indexes.into_iter().map(own_index).collect(),
             without_key: summary.without_key,
             foreign_digests: summary.foreign_digests,
             vectors: summary.vectors,
@@ -93,6 +108,9 @@ impl BackupReport {
                 format!("namespace {}", namespace.name),
                 format!("{records} records"),
             );
+        }
+        if self.indexes > 0 {
+            report = report.fact("secondary indexes", count(self.indexes));
         }
         report = report
             .fact("without user key", count(self.without_key))
@@ -111,6 +129,13 @@ impl BackupReport {
     fn notes(&self) {
         for what in &self.damage {
             note(&format!("not saved: {what}"));
+        }
+        if !self.own_indexes.is_empty() {
+            let names = self.own_indexes.iter().map(|index| index.name.as_str());
+            note(&format!(
+                "Aerospike's tools do not restore all of these indexes, spikelet restore does: {}",
+                names.collect::<Vec<_>>().join(", ")
+            ));
         }
         if self.foreign_digests > 0 {
             note(&format!(
@@ -138,6 +163,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     options.sets.clone_from(&arguments.set);
     options.no_bins = arguments.no_bins;
     options.no_ttl_only = arguments.no_ttl_only;
+    options.no_indexes = arguments.no_indexes;
     options.file_bytes = arguments.file_limit.saturating_mul(BYTES_OF_MIB);
     if arguments.compact {
         options.blobs = Blobs::Raw;

@@ -45,6 +45,9 @@ pub(crate) struct RestoreArguments {
     /// Restore what is whole, if something is not: of a damaged file, what is before the damage.
     #[arg(long)]
     partial: bool,
+    /// Restore no secondary indexes.
+    #[arg(long)]
+    no_indexes: bool,
     /// Take digests as they are: of keys of which they are not the digest, and of records without
     /// user keys in namespaces of another hash.
     #[arg(long)]
@@ -87,7 +90,10 @@ struct RestoreReport {
     without_bins: u64,
     left_out: u64,
     refused: u64,
-    skipped_indexes: u64,
+    indexes: u64,
+    indexes_existed: u64,
+    indexes_left_out: u64,
+    indexes_refused: Vec<String>,
     skipped_modules: u64,
     /// Whether it was interrupted: further records of the backup were not read.
     interrupted: bool,
@@ -105,7 +111,10 @@ impl RestoreReport {
             without_bins: summary.without_bins,
             left_out: summary.left_out,
             refused: summary.refused,
-            skipped_indexes: summary.skipped.indexes,
+            indexes: summary.indexes,
+            indexes_existed: summary.indexes_existed,
+            indexes_left_out: summary.indexes_left_out,
+            indexes_refused: summary.indexes_refused.clone(),
             skipped_modules: summary.skipped.modules,
             interrupted: summary.cancelled,
             ..self
@@ -145,10 +154,16 @@ impl RestoreReport {
                 "REFUSED",
                 "cannot be restored to this namespace",
             ),
+            (self.indexes, "indexes", "were declared and built"),
             (
-                self.skipped_indexes,
-                "indexes",
-                "are not records: create them again",
+                self.indexes_existed,
+                "indexes, existed",
+                "are there with the same definition",
+            ),
+            (
+                self.indexes_left_out,
+                "indexes, left out",
+                "are of other namespaces or sets, or not wanted",
             ),
             (
                 self.skipped_modules,
@@ -164,6 +179,9 @@ impl RestoreReport {
                 "INTERRUPTED",
                 "what was restored stays; the same command again goes on, and leaves alone what is there with its generation",
             );
+        }
+        for why in &self.indexes_refused {
+            report = report.fact("INDEX REFUSED", why);
         }
         for place in &self.damage {
             report = report.fact("DAMAGED", place);
@@ -188,6 +206,7 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
     options.replace = arguments.replace;
     options.no_generation = arguments.no_generation;
     options.partial = arguments.partial;
+    options.no_indexes = arguments.no_indexes;
     options.trust_digests = arguments.trust_digests;
     options.override_shards = arguments.override_shards;
 
@@ -216,8 +235,8 @@ pub(crate) fn run(arguments: &RestoreArguments) -> Result<Outcome, Failure> {
         note("the backup is damaged, nothing was restored; --partial restores what is whole");
         return tell(arguments, found);
     }
-    let is_empty = restore.namespaces().all(|(_, records)| records == 0);
-    let store = if is_empty {
+    let has_records = restore.namespaces().any(|(_, records)| records > 0);
+    let store = if !has_records && restore.indexes().is_empty() {
         note(&format!(
             "no records to restore in {}: {} was not touched",
             arguments.backup.display(),
@@ -241,11 +260,13 @@ fn tell(arguments: &RestoreArguments, found: RestoreReport) -> Result<Outcome, F
     if found.interrupted {
         return Ok(Outcome::Interrupted);
     }
-    Ok(if found.damaged || found.refused > 0 {
-        Outcome::Damaged
-    } else {
-        Outcome::Sound
-    })
+    Ok(
+        if found.damaged || found.refused > 0 || !found.indexes_refused.is_empty() {
+            Outcome::Damaged
+        } else {
+            Outcome::Sound
+        },
+    )
 }
 
 /// Opens the store with all namespaces that records go to.

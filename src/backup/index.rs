@@ -1,0 +1,266 @@
+//! Index definitions in a backup: as lines of Aerospike's tools, and as spikelet's own where those cannot say them.
+//!
+//! ```text
+//! * i NAMESPACE SET INDEX N|L|K|V 1 BIN S|N|G|B [CONTEXT]      a bin, or what a path of contexts leads to in it
+//! * e NAMESPACE SET INDEX N|L|K|V 1 null S|N|G|B EXPRESSION    an expression: version 3.2, which is read only
+//! * u L spikelet-indexes.lua LENGTH MODULE                     other definitions
+//! ```
+//!
+//! The set is empty for an index of all sets; contexts and expressions are Base64. The module is Lua of nothing but
+//! comments, so that other readers take it for a module of functions: `--`, a space, and a definition as JSON in each line.
+//! A definition there goes before one of the same name in a line, which says only a part of it.
+
+use std::io::BufRead;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ReadError;
+use super::scanner::{Place, Scanner};
+use crate::base64;
+use crate::index::{IndexPart, IndexSource};
+use crate::query::{IndexDefinition, IndexType};
+use crate::record::MAX_SET_NAME_BYTES;
+
+/// The module that holds what lines cannot say.
+pub(super) const MODULE: &str = "spikelet-indexes.lua";
+
+/// The first line of the module.
+const MODULE_HEAD: &str = "-- Index definitions of spikelet, for its restore. No functions.";
+
+/// The longest path of contexts or expression, in Base64.
+const ENCODED_BYTES_MAX: usize = 64 << 10;
+
+const PARTS: [(IndexPart, u8); 4] = [
+    (IndexPart::Whole, b'N'),
+    (IndexPart::Elements, b'L'),
+    (IndexPart::Keys, b'K'),
+    (IndexPart::Values, b'V'),
+];
+
+const KINDS: [(IndexType, u8); 4] = [
+    (IndexType::String, b'S'),
+    (IndexType::Integer, b'N'),
+    (IndexType::GeoJson, b'G'),
+    (IndexType::Blob, b'B'),
+];
+
+/// A secondary index of a backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SavedIndex {
+    /// The namespace that it was saved from.
+    pub namespace: String,
+    /// The set that it is of; `None`: the records of all sets.
+    pub set: Option<String>,
+    /// Its name, and what it is of.
+    #[serde(flatten)]
+    pub definition: IndexDefinition,
+}
+
+impl SavedIndex {
+    /// An index of a set of a namespace, or of all sets.
+    #[must_use]
+    pub fn new(namespace: &str, set: Option<&str>, definition: IndexDefinition) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            set: set.map(str::to_owned),
+            definition,
+        }
+    }
+
+    /// Whether a line of Aerospike's tools says all of it. If not, only spikelet restores it as it was.
+    #[must_use]
+    pub fn is_portable(&self) -> bool {
+        self.line().is_some_and(|line| line.is_whole)
+    }
+
+    /// As much of it as a line can say; `None`: an index of Aerospike cannot stand for it.
+    fn line(&self) -> Option<IndexLine<'_>> {
+        let [component] = self.definition.components() else {
+            return None;
+        };
+        let IndexSource::Bin { name, path } = &component.source else {
+            return None;
+        };
+        let kind = component.kind?;
+        let of_client = IndexDefinition::of_client(
+            self.definition.name(),
+            component.source.clone(),
+            component.part,
+            kind,
+        );
+        Some(IndexLine {
+            part: letter_of(&PARTS, component.part)?,
+            bin: name,
+            kind: letter_of(&KINDS, kind)?,
+            path,
+            is_whole: of_client.is_ok_and(|known| known == self.definition),
+        })
+    }
+}
+
+/// What a line says of an index.
+struct IndexLine<'a> {
+    part: u8,
+    bin: &'a str,
+    kind: u8,
+    path: &'a [u8],
+    is_whole: bool,
+}
+
+fn letter_of<T: PartialEq>(letters: &[(T, u8)], wanted: T) -> Option<u8> {
+    let mut known = letters.iter();
+    known.find_map(|(known, letter)| (*known == wanted).then_some(*letter))
+}
+
+fn of_letter<T: Copy>(letters: &[(T, u8)], wanted: u8) -> Option<T> {
+    let mut known = letters.iter();
+    known.find_map(|(known, letter)| (*letter == wanted).then_some(*known))
+}
+
+/// Appends the text of indexes. `name` appends a name with its escapes.
+pub(super) fn append_indexes(
+    out: &mut Vec<u8>,
+    indexes: &[SavedIndex],
+    name: impl Fn(&[u8], &mut Vec<u8>),
+) {
+    let mut module = String::new();
+    for index in indexes {
+        let line = index.line();
+        if let Some(line) = &line {
+            out.extend_from_slice(b"* i ");
+            name(index.namespace.as_bytes(), out);
+            out.push(b' ');
+            name(index.set.as_deref().unwrap_or_default().as_bytes(), out);
+            out.push(b' ');
+            name(index.definition.name().as_bytes(), out);
+            out.extend_from_slice(&[b' ', line.part, b' ', b'1', b' ']);
+            name(line.bin.as_bytes(), out);
+            out.extend_from_slice(&[b' ', line.kind]);
+            if !line.path.is_empty() {
+                out.push(b' ');
+                base64::encode_into(line.path, out);
+            }
+            out.push(b'\n');
+        }
+        if line.is_none_or(|line| !line.is_whole)
+            // Strings, numbers, and no maps with other keys: it has a form.
+            && let Ok(text) = serde_json::to_string(index)
+        {
+            module.push_str("-- ");
+            module.push_str(&text);
+            module.push('\n');
+        }
+    }
+    if !module.is_empty() {
+        let length = MODULE_HEAD.len() + 1 + module.len();
+        let head = format!("* u L {MODULE} {length} {MODULE_HEAD}\n{module}\n");
+        out.extend_from_slice(head.as_bytes());
+    }
+}
+
+/// Reads the line of an index behind its letter: `i`, or `e` for that of an expression.
+pub(super) fn read_line(
+    scanner: &mut Scanner<impl BufRead>,
+    is_expression: bool,
+) -> Result<SavedIndex, ReadError> {
+    const INDEX: &str = "an index";
+    let place = scanner.place();
+    let name = |scanner: &mut Scanner<_>, within| {
+        scanner.expect(b" ", INDEX)?;
+        name(scanner, within)
+    };
+    let namespace = name(scanner, "the namespace of an index")?;
+    let set = name(scanner, "the set of an index")?;
+    let index = name(scanner, "the name of an index")?;
+    let refused = |why: String| place.malformed(format!("index {index:?}: {why}"));
+    scanner.expect(b" ", INDEX)?;
+    let letter = scanner.byte(INDEX)?;
+    let part = of_letter(&PARTS, letter)
+        .ok_or_else(|| refused(format!("'{}' is none of N, L, K, V", letter.escape_ascii())))?;
+    scanner.expect(b" ", INDEX)?;
+    let paths = scanner.integer(0..=i64::from(u32::MAX), b' ', "number of paths")?;
+    if paths != 1 {
+        return Err(refused(format!("it has {paths} paths, and 1 is supported")));
+    }
+    let bin = self::name(scanner, "the bin of an index")?;
+    scanner.expect(b" ", INDEX)?;
+    let letter = scanner.byte(INDEX)?;
+    let kind = of_letter(&KINDS, letter)
+        .ok_or_else(|| refused(format!("'{}' is none of S, N, G, B", letter.escape_ascii())))?;
+    let mut encoded = Vec::new();
+    if scanner.peek()? == Some(b' ') {
+        scanner.expect(b" ", INDEX)?;
+        let what = "the context or expression of an index";
+        encoded = scanner.long_token(b" \n", what, ENCODED_BYTES_MAX)?;
+    }
+    if is_expression && scanner.peek()? == Some(b' ') {
+        return Err(refused("it has a context and an expression".to_owned()));
+    }
+    scanner.expect(b"\n", INDEX)?;
+    let decoded = base64::decode(&encoded).map(Vec::into_boxed_slice);
+    let decoded =
+        decoded.ok_or_else(|| refused("its context or expression is no Base64".into()))?;
+    let source = match is_expression {
+        true if decoded.is_empty() => return Err(refused("it has no expression".to_owned())),
+        true => IndexSource::Expression(decoded),
+        false if bin.is_empty() => return Err(refused("it has no bin".to_owned())),
+        false => IndexSource::Bin {
+            name: bin.into(),
+            path: decoded,
+        },
+    };
+    let definition = IndexDefinition::of_client(&index, source, part, kind)
+        .map_err(|error| refused(error.to_string()))?;
+    let set = Some(set).filter(|set| !set.is_empty());
+    check_set(set.as_deref()).map_err(refused)?;
+    Ok(SavedIndex::new(&namespace, set.as_deref(), definition))
+}
+
+fn name(scanner: &mut Scanner<impl BufRead>, within: &str) -> Result<String, ReadError> {
+    let place = scanner.place();
+    let token = scanner.token(b" \n", within)?;
+    String::from_utf8(token).map_err(|_| place.malformed(format!("{within} is not UTF-8")))
+}
+
+fn check_set(set: Option<&str>) -> Result<(), String> {
+    match set {
+        Some(set) if set.len() > MAX_SET_NAME_BYTES || set.contains('\0') => Err(format!(
+            "set {set:?}: a name has at most {MAX_SET_NAME_BYTES} bytes and no NUL byte"
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The definitions in the text of a module, which begins in the line of `place`. `None`: it is another module of this name.
+pub(super) fn definitions_of(
+    text: &[u8],
+    place: Place,
+) -> Result<Option<Vec<SavedIndex>>, ReadError> {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    if lines.next() != Some(MODULE_HEAD.as_bytes()) {
+        return Ok(None);
+    }
+    let mut indexes = Vec::new();
+    for (line, number) in lines.zip(place.line + 1..) {
+        if line.is_empty() {
+            continue;
+        }
+        let place = Place {
+            line: number,
+            ..place
+        };
+        let malformed = |why: String| place.malformed(format!("index definition: {why}"));
+        let json = line.strip_prefix(b"-- ");
+        let json = json.ok_or_else(|| malformed("the line is no comment".to_owned()))?;
+        let index: SavedIndex =
+            serde_json::from_slice(json).map_err(|error| malformed(error.to_string()))?;
+        index
+            .definition
+            .check_usable()
+            .map_err(|error| malformed(error.to_string()))?;
+        check_set(index.set.as_deref()).map_err(malformed)?;
+        indexes.push(index);
+    }
+    Ok(Some(indexes))
+}

@@ -1,0 +1,122 @@
+//! The secondary indexes of a backup: which there are to build, and building them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use super::super::error::BackupError;
+use super::super::index::SavedIndex;
+use super::super::save::is_cancelled;
+use crate::{Error, Namespace};
+
+/// How often a build is looked at.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// What has come of the indexes.
+#[derive(Debug, Default)]
+pub(super) struct BuiltIndexes {
+    pub(super) built: u64,
+    pub(super) existed: u64,
+    /// One sentence about each that was not declared, or not built.
+    pub(super) refused: Vec<String>,
+    pub(super) cancelled: bool,
+}
+
+/// The indexes that are to be declared, once the records are there.
+#[derive(Debug, Default)]
+pub(super) struct MissingIndexes {
+    missing: Vec<SavedIndex>,
+    existed: u64,
+    /// One sentence about each that cannot be declared.
+    pub(super) refused: Vec<String>,
+}
+
+/// Looks at which indexes the targets have already.
+pub(super) fn missing_indexes(
+    wanted: Vec<SavedIndex>,
+    targets: &BTreeMap<&str, Namespace>,
+) -> MissingIndexes {
+    let mut found = MissingIndexes::default();
+    for index in wanted {
+        let name = index.definition.name();
+        let other = targets
+            .get(index.namespace.as_str())
+            .and_then(|target| target.index_definition(name))
+            .map(|(set, definition)| SavedIndex::new(&index.namespace, set.as_deref(), definition));
+        let in_backup = found
+            .missing
+            .iter()
+            .find(|known| known.namespace == index.namespace && known.definition.name() == name);
+        match other.as_ref().or(in_backup) {
+            None => found.missing.push(index),
+            Some(other) if *other == index => found.existed += 1,
+            Some(_) => found.refused.push(format!(
+                "index {name:?} of namespace {} exists with another definition: drop it, or restore without indexes",
+                index.namespace
+            )),
+        }
+    }
+    found
+}
+
+impl MissingIndexes {
+    /// Declares and builds them. `partial`: one that is refused keeps nobody from building the others.
+    pub(super) fn build(
+        self,
+        targets: &BTreeMap<&str, Namespace>,
+        partial: bool,
+        cancel: Option<&Arc<AtomicBool>>,
+    ) -> Result<BuiltIndexes, BackupError> {
+        let mut done = BuiltIndexes {
+            existed: self.existed,
+            refused: self.refused,
+            ..BuiltIndexes::default()
+        };
+        for index in self.missing {
+            let Some(target) = targets.get(index.namespace.as_str()) else {
+                continue;
+            };
+            let name = index.definition.name().to_owned();
+            match build(index, target, cancel) {
+                Ok(true) => done.built += 1,
+                Ok(false) => {
+                    done.cancelled = true;
+                    break;
+                }
+                Err(source) if partial => done.refused.push(format!("index {name:?}: {source}")),
+                Err(source) => {
+                    return Err(BackupError::Index {
+                        index: name,
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// Builds one. False: it was cancelled, and the index is not declared.
+fn build(
+    index: SavedIndex,
+    target: &Namespace,
+    cancel: Option<&Arc<AtomicBool>>,
+) -> Result<bool, Error> {
+    if is_cancelled(cancel) {
+        return Ok(false);
+    }
+    let build = match &index.set {
+        Some(set) => target.set(set)?.build_index(index.definition)?,
+        None => target.build_index(index.definition)?,
+    };
+    while !build.is_finished() {
+        if is_cancelled(cancel) {
+            build.cancel()?;
+            return Ok(false);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    build.wait()?;
+    Ok(true)
+}
