@@ -1,7 +1,7 @@
 //! The directory of leaves: which leaf holds an entry. Two levels of arrays, since a search in a few kilobytes that lie
 //! together waits for memory two or three times, and one down a tree a dozen times.
 
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 
 use super::leaf::Leaf;
 

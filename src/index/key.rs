@@ -13,6 +13,8 @@
 //! (semantics.md#order-of-values). Both zeros of doubles are one value. An entry is its components, one behind the other,
 //! then the digest.
 
+use spikelet_storage::Digest;
+
 use crate::value::{ParticleType, Value, ValueRef};
 
 const BOOL: u8 = 2;
@@ -143,6 +145,7 @@ pub(crate) fn order_of_form(form: &[u8]) -> Option<u64> {
 }
 
 fn write_int(value: i64, out: &mut Vec<u8>) {
+    out.reserve(1 + size_of::<i64>() + Digest::LEN);
     out.push(INTEGER);
     let bits = value.cast_unsigned() ^ 1 << 63;
     out.extend_from_slice(&bits.to_be_bytes());
@@ -162,10 +165,24 @@ fn float_bits(value: f64) -> u64 {
     }
 }
 
+/// Whether there is a byte that is escaped: 0 or 1. Eight bytes at a time.
+fn has_escapes(bytes: &[u8]) -> bool {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let (words, rest) = bytes.as_chunks::<8>();
+    // Subtracting 2 borrows the highest bit of the lowest byte below 2, and of none if there is no such byte.
+    let is_below_two = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        word.wrapping_sub(ONES * u64::from(ESCAPE + 1)) & !word & (ONES << 7) != 0
+    };
+    words.iter().any(is_below_two) || rest.iter().any(|byte| *byte <= ESCAPE)
+}
+
 fn write_bytes(number: u8, mut bytes: &[u8], out: &mut Vec<u8>) {
-    out.reserve(bytes.len() + 2);
+    // The digest often follows, or another component.
+    out.reserve(bytes.len() + 2 + Digest::LEN);
     out.push(number);
-    while let Some(at) = bytes.iter().position(|byte| *byte <= ESCAPE) {
+    let has_escapes = has_escapes(bytes);
+    while has_escapes && let Some(at) = bytes.iter().position(|byte| *byte <= ESCAPE) {
         let (plain, rest) = bytes.split_at(at);
         out.extend_from_slice(plain);
         if let [escaped, behind @ ..] = rest {
@@ -189,6 +206,7 @@ mod tests {
             (-3_i64..3).prop_map(Value::Int),
             any::<f64>().prop_map(Value::Float),
             "[\u{0}\u{1}\u{2}a]{0,4}".prop_map(Value::String),
+            "[\u{1}\u{2}\u{7f}a]{0,20}".prop_map(Value::String),
             prop::collection::vec(0_u8..4, 0..4).prop_map(Value::Blob),
         ]
     }

@@ -75,12 +75,15 @@ impl Leaf {
 
     /// The position of the first entry that is not below `bytes`, and whether it is `bytes`.
     pub(super) fn seek(&self, bytes: &[u8]) -> (usize, bool) {
-        let Some(wanted) = bytes.strip_prefix(self.prefix()) else {
-            return match bytes < self.prefix() {
-                true => (0, false),
-                false => (self.len(), false),
-            };
-        };
+        match bytes.strip_prefix(self.prefix()) {
+            Some(suffix) => self.seek_suffix(suffix),
+            None if bytes < self.prefix() => (0, false),
+            None => (self.len(), false),
+        }
+    }
+
+    /// The same for an entry by what follows the common prefix.
+    fn seek_suffix(&self, wanted: &[u8]) -> (usize, bool) {
         let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -99,16 +102,16 @@ impl Leaf {
             *self = Self::of([entry].into_iter(), entry.len());
             return true;
         }
-        let common = common_prefix(self.prefix(), entry);
-        if common < self.prefix {
+        let Some(suffix) = entry.strip_prefix(self.prefix()) else {
+            let common = common_prefix(self.prefix(), entry);
             let entries: Vec<Vec<u8>> = (0..self.len()).map(|at| self.entry(at)).collect();
             *self = Self::of(entries.iter().map(Vec::as_slice), common);
-        }
-        let (at, is_there) = self.seek(entry);
+            return self.insert(entry);
+        };
+        let (at, is_there) = self.seek_suffix(suffix);
         if is_there {
             return false;
         }
-        let suffix = entry.get(self.prefix..).unwrap_or_default();
         let start = self.start(at);
         if self.bytes.capacity() - self.bytes.len() < suffix.len() {
             self.bytes.reserve_exact(suffix.len() + GROWTH_BYTES);

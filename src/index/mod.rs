@@ -1,14 +1,20 @@
 //! Secondary indexes: what they are of, the entries of a record, and the order in which entries stand.
 //!
-//! * `definition`: what users declare; `key`: values as byte strings in their order.
+//! * `definition`: what users declare; `client_form`: what Aerospike's clients and backups declare; `key`: values as byte
+//!   strings in their order.
 //! * `selection`: what a query asks for.
 //! * `entries`: the entries of a record; `ordered`, `directory`, `leaf`: the structure that holds those of all records.
 //!
+//! `guards` is what the model check takes away one by one.
+//!
 //! Pure: records come in as bytes. Which records there are, and when entries come and go, is the engine's.
 
+#[cfg(any(feature = "server", feature = "backup"))]
+mod client_form;
 mod definition;
 mod directory;
 mod entries;
+mod guards;
 mod key;
 mod leaf;
 mod ordered;
@@ -18,8 +24,13 @@ pub use definition::{IndexComponent, IndexDefinition};
 pub use key::IndexType;
 
 #[cfg(feature = "server")]
+pub(crate) use client_form::VALUE_BYTES_MAX;
+#[cfg(any(feature = "server", feature = "backup"))]
 pub(crate) use definition::{IndexPart, IndexSource};
 pub(crate) use entries::EntryReader;
+#[cfg(all(test, shuttle))]
+pub(crate) use guards::leave_out;
+pub(crate) use guards::{Guard, keeps};
 pub(crate) use key::{GeometryKey, form_of, form_of_prefix, geometry_key, type_of_form};
 #[cfg(feature = "server")]
 pub(crate) use key::{order_of_form, write_stored};

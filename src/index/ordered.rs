@@ -6,9 +6,10 @@
 use std::ops::Bound;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-use parking_lot::RwLock;
+use crate::sync::RwLock;
 
 use super::directory::Directory;
+use super::guards::{Guard, keeps};
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
 /// In how many leaves different keys are counted.
@@ -29,11 +30,14 @@ pub(crate) struct EntryRange {
     pub(crate) end: Bound<Box<[u8]>>,
 }
 
-/// Copies of entries, one behind the other.
+/// Copies of entries, one behind the other. Most records have one entry in an index, which takes one piece of memory.
 #[derive(Debug, Default)]
 pub(crate) struct EntryList {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    /// Where each entry but the first begins.
+    starts: Vec<usize>,
+    /// Whether there is a first one.
+    has_any: bool,
 }
 
 impl EntryRange {
@@ -88,21 +92,26 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
 impl EntryList {
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.starts.clear();
+        self.has_any = false;
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.starts.len() + usize::from(self.has_any)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        !self.has_any
     }
 
     pub(crate) fn get(&self, at: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(at)?;
-        let start = at.checked_sub(1).and_then(|before| self.ends.get(before));
-        self.bytes.get(start.copied().unwrap_or(0)..end)
+        let start = match at.checked_sub(1) {
+            None if !self.has_any => return None,
+            None => 0,
+            Some(before) => *self.starts.get(before)?,
+        };
+        let end = self.starts.get(at).copied();
+        self.bytes.get(start..end.unwrap_or(self.bytes.len()))
     }
 
     pub(crate) fn last(&self) -> Option<&[u8]> {
@@ -120,15 +129,18 @@ impl EntryList {
 
     /// Appends an entry that `write` puts together.
     pub(crate) fn push_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.bytes);
-        self.ends.push(self.bytes.len());
+        self.push_if(|bytes| {
+            write(bytes);
+            true
+        });
     }
 
     /// The same, and takes it back if `write` says so.
     pub(crate) fn push_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) {
         let start = self.bytes.len();
         match write(&mut self.bytes) {
-            true => self.ends.push(self.bytes.len()),
+            true if self.has_any => self.starts.push(start),
+            true => self.has_any = true,
             false => self.bytes.truncate(start),
         }
     }
@@ -186,8 +198,13 @@ impl OrderedEntries {
     /// Adds an entry. False: it is there already.
     pub(crate) fn insert(&self, entry: &[u8]) -> bool {
         let (inserted, is_too_long) = {
-            let leaves = self.leaves.read();
-            let Some(leaf) = leaves.leaf(leaves.place_of(entry)) else {
+            let mut leaves = self.leaves.read();
+            let place = leaves.place_of(entry);
+            if !keeps(Guard::OneDirectoryLock) {
+                drop(leaves);
+                leaves = self.leaves.read();
+            }
+            let Some(leaf) = leaves.leaf(place) else {
                 return false;
             };
             let mut leaf = leaf.write();

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use spikelet_storage::{Digest, PARTITIONS};
 
 use super::super::catalog::DeclaredIndex;
 use super::super::core::{Core, expired};
 use super::Indexes;
 use super::index::{Index, IndexState};
-use crate::index::{EntryList, IndexDefinition};
+use crate::index::{EntryList, Guard, IndexDefinition, keeps};
 use crate::record::RecordView;
 use crate::{Error, Result};
 
@@ -151,11 +151,14 @@ impl Core {
     }
 
     /// Adds the entries of a partition's records, each of them locked.
-    fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
-        for digest in self.storage.digests_and_locked(partition) {
-            self.fill_record(index, &digest)?;
-        }
-        Ok(())
+    pub(super) fn fill_partition(&self, index: &Index, partition: usize) -> Result<()> {
+        let digests = match keeps(Guard::LockedAreBuilt) {
+            true => self.storage.digests_and_locked(partition),
+            false => self.digests_in(partition, |_| true, |_| {}),
+        };
+        digests
+            .iter()
+            .try_for_each(|digest| self.fill_record(index, digest))
     }
 
     fn fill_record(&self, index: &Index, digest: &Digest) -> Result<()> {

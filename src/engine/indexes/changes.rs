@@ -10,8 +10,8 @@ use spikelet_storage::{Change, Digest, EntryView, NewVersion, RecordLock, Trunca
 use super::super::core::{Core, expired};
 use super::index::{Index, split_entry};
 use crate::expression::RecordFacts;
-use crate::index::{EntryList, EntryRange};
-use crate::record::{Key, Metadata, RecordView};
+use crate::index::{EntryList, EntryRange, Guard, keeps};
+use crate::record::{Key, Metadata, RecordView, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are looked at between two looks at the index.
@@ -37,6 +37,12 @@ impl IndexChanges {
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
         for change in &self.of_indexes {
+            if is_published && !keeps(Guard::AddedBefore) {
+                change
+                    .added
+                    .iter()
+                    .for_each(|entry| change.index.insert(entry));
+            }
             let superfluous = match is_published {
                 true => &change.removed,
                 false => &change.added,
@@ -45,6 +51,39 @@ impl IndexChanges {
                 .iter()
                 .for_each(|entry| change.index.remove(entry));
         }
+    }
+}
+
+/// A record that is locked, before and after a change: of each version what is stored of it, and its bins. Versions that hold
+/// a shard of a collection are none: they are in no index.
+struct ChangedRecord<'a> {
+    digest: &'a Digest,
+    old: Option<(EntryView<'a>, RecordView<'a>)>,
+    new: Option<(&'a NewVersion<'a>, RecordView<'a>)>,
+}
+
+impl<'a> ChangedRecord<'a> {
+    /// # Errors
+    /// [`Error::Malformed`] for a new version whose bins cannot be read.
+    fn of(lock: &'a RecordLock<'_>, change: &'a Change<'_>) -> Result<Self> {
+        // The entries of what is damaged are left over, and removed by the query that meets them.
+        let old = lock.entry().ok().flatten().and_then(|entry| {
+            let (record, role) = parse_with_role(entry.payload());
+            let record = record.ok().filter(|_| role != ShardRole::Companion)?;
+            Some((entry, record))
+        });
+        let new = match change {
+            Change::Put(version) => {
+                let (record, role) = parse_with_role(version.payload);
+                Some((version, record?)).filter(|_| role != ShardRole::Companion)
+            }
+            Change::Delete(_) => None,
+        };
+        Ok(Self {
+            digest: lock.digest(),
+            old,
+            new,
+        })
     }
 }
 
@@ -61,11 +100,13 @@ impl Core {
         let mut changes = IndexChanges::default();
         let all = self.indexes.all();
         for (lock, change) in locked {
-            for index in all.iter() {
-                if let Err(error) = self.change_index(index, lock, change, &mut changes) {
-                    changes.finish(false);
-                    return Err(error);
-                }
+            let changed = ChangedRecord::of(lock, change).and_then(|versions| {
+                all.iter()
+                    .try_for_each(|index| self.change_index(index, &versions, &mut changes))
+            });
+            if let Err(error) = changed {
+                changes.finish(false);
+                return Err(error);
             }
         }
         Ok(changes)
@@ -74,45 +115,42 @@ impl Core {
     fn change_index(
         &self,
         index: &Arc<Index>,
-        lock: &RecordLock<'_>,
-        change: &Change<'_>,
+        versions: &ChangedRecord<'_>,
         changes: &mut IndexChanges,
     ) -> Result<()> {
-        // The entries of what is damaged are left over, and removed by the query that meets them.
-        let old = lock.entry().ok().flatten();
-        let old = old.filter(|entry| index.is_of(entry.set_id()));
-        let new = match change {
-            Change::Put(version) if index.is_of(version.set_id) => Some(version),
-            _ => None,
-        };
-        let parse = |payload| RecordView::parse(payload).ok();
-        let old_record = old.as_ref().and_then(|entry| parse(entry.payload()));
-        let new_record = match new {
-            Some(version) => Some(RecordView::parse(version.payload)?),
-            None => None,
-        };
-        if let (Some(old), Some(new)) = (old_record, new_record)
-            && index.is_same_in(old, new)
+        let old = versions.old.as_ref();
+        let old = old.filter(|(entry, _)| index.is_of(entry.set_id()));
+        let new = versions.new.as_ref();
+        let new = new.filter(|(version, _)| index.is_of(version.set_id));
+        if let (Some((_, old)), Some((_, new))) = (old, new)
+            && index.is_same_in(*old, *new)
         {
             return Ok(());
         }
         let (mut before, mut after) = (EntryList::default(), EntryList::default());
-        if let (Some(entry), Some(record)) = (&old, old_record) {
+        if let Some((entry, record)) = old {
             let set_name = self.set_name_for(index, entry.set_id());
             let facts = self.facts(entry, &set_name, 0);
             // What has no entries now, for being too long, has none to remove.
-            let _ = index.entries_of(record, &facts, &mut before);
+            let _ = index.entries_of_user(*record, &facts, &mut before);
         }
-        if let (Some(version), Some(record)) = (new, new_record) {
+        if let Some((version, record)) = new {
             let set_name = self.set_name_for(index, version.set_id);
-            let facts = self.facts_of_version(lock.digest(), version, &set_name);
-            index.entries_of(record, &facts, &mut after)?;
+            let facts = self.facts_of_version(versions.digest, version, &set_name);
+            index.entries_of_user(*record, &facts, &mut after)?;
         }
         let (removed, added) = EntryList::differences(before, after);
-        let inserted = added
-            .iter()
-            .try_for_each(|entry| self.insert_entry(index, entry));
+        let inserted = match keeps(Guard::AddedBefore) {
+            true => added
+                .iter()
+                .try_for_each(|entry| self.insert_entry(index, entry)),
+            false => Ok(()),
+        };
+        if !keeps(Guard::RemovedAfter) {
+            removed.iter().for_each(|entry| index.remove(entry));
+        }
         if !(added.is_empty() && removed.is_empty()) {
+            changes.of_indexes.reserve_exact(1);
             changes.of_indexes.push(IndexChange {
                 index: Arc::clone(index),
                 added,
@@ -291,6 +329,10 @@ impl Core {
     /// left for later.
     pub(in crate::engine) fn clean_entry(&self, index: &Index, entry: &[u8]) {
         let (_, digest) = split_entry(entry);
+        if !keeps(Guard::CleanedUnderLock) {
+            index.remove(entry);
+            return;
+        }
         let Ok(_locked) = self.storage.lock(&digest, Some(Duration::ZERO)) else {
             return;
         };

@@ -1,15 +1,17 @@
 //! One secondary index.
 
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
-use parking_lot::{Mutex, RwLock};
+use crate::sync::{Mutex, RwLock};
 use spikelet_storage::{Digest, PARTITIONS};
 
 use crate::Result;
 use crate::expression::RecordFacts;
-use crate::index::{EntryList, EntryRange, EntryReader, IndexDefinition, OrderedEntries};
+use crate::index::{
+    EntryList, EntryRange, EntryReader, Guard, IndexDefinition, OrderedEntries, keeps,
+};
 use crate::record::{RecordView, ShardRole};
 
 /// How many keys of a unique index can be added at the same time.
@@ -196,9 +198,19 @@ impl Index {
         facts: &RecordFacts<'_>,
         out: &mut EntryList,
     ) -> Result<()> {
-        if ShardRole::of(record.as_bytes()) == ShardRole::Companion {
-            return Ok(());
+        match ShardRole::of(record.as_bytes()) {
+            ShardRole::Companion => Ok(()),
+            _ => self.entries_of_user(record, facts, out),
         }
+    }
+
+    /// The same of a record that holds no shard.
+    pub(super) fn entries_of_user(
+        &self,
+        record: RecordView<'_>,
+        facts: &RecordFacts<'_>,
+        out: &mut EntryList,
+    ) -> Result<()> {
         self.reader
             .entries(&self.definition.name, record, facts, out)
     }
@@ -223,7 +235,10 @@ impl Index {
     ) -> Result<()> {
         let (key, _) = split_entry(entry);
         let hash = xxhash_rust::xxh3::xxh3_64(key) as usize;
-        let _adding = self.unique.get(hash % UNIQUE_LOCKS).map(Mutex::lock);
+        let lock = self.unique.get(hash % UNIQUE_LOCKS);
+        let _adding = lock
+            .filter(|_| keeps(Guard::UniqueKeyLocked))
+            .map(Mutex::lock);
         let mut same_key = EntryList::default();
         let range = EntryRange::with_prefix(key);
         self.entries.copy(&range, false, usize::MAX, &mut same_key);

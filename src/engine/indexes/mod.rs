@@ -10,13 +10,17 @@
 
 mod build;
 mod changes;
+#[cfg(all(test, not(shuttle)))]
+mod crashes;
 mod declare;
 mod index;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 
+use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use crate::sync::{Mutex, RwLock};
 use spikelet_storage::EntryView;
 
 use super::entry::metadata_of;

@@ -364,6 +364,8 @@ impl Worker {
             store_key: false,
             filter: policy.filter.as_ref().or(self.query.filter.as_ref()),
             shards: policy.shard_access(),
+            #[cfg(feature = "server")]
+            yields: false,
         };
         let written = with_scratch(|body| {
             core.write(body, &target, policy, true, |old, facts, body| {

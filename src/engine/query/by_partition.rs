@@ -32,6 +32,9 @@ const ENTRIES_AT_FIRST: usize = 64;
 /// How many at most.
 const ENTRIES_AT_ONCE: usize = 1024;
 
+/// The memory of so many records is asked for at once: they are read one by one soon after.
+const RECORDS_AHEAD: usize = 32;
+
 /// What a wire query asks the one component of an index for.
 #[derive(Clone, Debug)]
 pub(crate) enum IndexBound {
@@ -64,6 +67,8 @@ pub(crate) struct PartitionQuery {
     /// Copied out, and not looked at from `next` on.
     entries: EntryList,
     next: usize,
+    /// The memory of the records of the entries before this one was asked for.
+    asked_ahead: usize,
     at_once: usize,
 }
 
@@ -205,6 +210,7 @@ impl PartitionQuery {
             rest,
             entries: EntryList::default(),
             next: 0,
+            asked_ahead: 0,
             at_once: ENTRIES_AT_FIRST,
         }
     }
@@ -220,6 +226,7 @@ impl PartitionQuery {
             if self.next >= self.entries.len() {
                 self.entries.clear();
                 self.next = 0;
+                self.asked_ahead = 0;
                 self.rest
                     .take(&self.index.entries, false, self.at_once, &mut self.entries);
                 self.at_once = (self.at_once * 2).min(ENTRIES_AT_ONCE);
@@ -232,23 +239,50 @@ impl PartitionQuery {
             };
             *most = less;
             self.next += 1;
-            let (key, digest) = split_entry(entry);
-            let number = self.values.number(key);
-            let start = self.starts.get(digest.partition()).copied().flatten();
-            let is_asked_for = match start {
-                None => false,
-                Some(PartitionStart::Beginning) => true,
-                Some(PartitionStart::Behind(after, last)) => {
-                    self.values.place(number, digest) > self.values.place(after, last)
-                }
-            };
-            if is_asked_for {
-                return NextEntry::Found {
-                    value: number,
-                    digest,
-                };
+            let (value, digest) = self.value_of(entry);
+            if self.is_asked_for(value, digest) {
+                return NextEntry::Found { value, digest };
             }
         }
+    }
+
+    /// The number of an entry's value, and the digest of its record.
+    fn value_of(&self, entry: &[u8]) -> (i64, Digest) {
+        let (key, digest) = split_entry(entry);
+        (self.values.number(key), digest)
+    }
+
+    fn is_asked_for(&self, value: i64, digest: Digest) -> bool {
+        match self.starts.get(digest.partition()).copied().flatten() {
+            None => false,
+            Some(PartitionStart::Beginning) => true,
+            Some(PartitionStart::Behind(after, last)) => {
+                self.values.place(value, digest) > self.values.place(after, last)
+            }
+        }
+    }
+
+    /// Asks for the memory of the present record and of some behind it, once for all of them. For those who read each record
+    /// that [`PartitionQuery::advance`] comes to.
+    pub(crate) fn prefetch(&mut self, namespace: &Namespace) {
+        if self.next <= self.asked_ahead {
+            return;
+        }
+        let present = self.next.saturating_sub(1);
+        let behind = (present + RECORDS_AHEAD).min(self.entries.len());
+        let mut digests = [Digest::new([0; Digest::LEN]); RECORDS_AHEAD];
+        let asked_for = (present..behind)
+            .filter_map(|at| self.entries.get(at))
+            .map(|entry| self.value_of(entry))
+            .filter(|(value, digest)| self.is_asked_for(*value, *digest));
+        let mut count = 0;
+        for (place, (_, digest)) in digests.iter_mut().zip(asked_for) {
+            *place = digest;
+            count += 1;
+        }
+        let digests = digests.get(..count).unwrap_or_default();
+        namespace.core.storage.prefetch_batch(digests);
+        self.asked_ahead = behind;
     }
 
     /// Lends the record of the entry that [`PartitionQuery::advance`] has come to, if it is shown there: if it has the entry, at

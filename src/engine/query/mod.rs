@@ -68,6 +68,8 @@ pub struct Query {
     source: Source,
     /// `None`: of all sets.
     set_id: Option<u16>,
+    /// The name of that set; empty for all sets.
+    set_name: Box<str>,
     conditions: Conditions,
     filter: Option<Expression>,
     descending: bool,
@@ -134,10 +136,12 @@ impl Query {
         set_id: Option<u16>,
         filter: Option<&Expression>,
     ) -> Self {
+        let set_name = set_id.and_then(|id| core.storage.set_name(id));
         Self {
             core: Arc::clone(core),
             source,
             set_id,
+            set_name: set_name.unwrap_or_default().into(),
             conditions: Conditions::default(),
             filter: filter.cloned(),
             descending: false,

@@ -99,7 +99,10 @@ impl Query {
             if partition >= PARTITIONS {
                 return;
             }
-            ended.note(self.visit_partition(partition, None, &mut |_, record| each(record)));
+            let set = self.set_id.map(|id| (id, &*self.set_name));
+            let filter = self.filter.as_ref();
+            let mut read = |record: Result<ScannedRecord<'_>>| each(record);
+            ended.note(self.core.scan_partition(partition, set, filter, &mut read));
         }
     }
 

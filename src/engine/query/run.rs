@@ -301,7 +301,7 @@ impl Query {
     fn filtered<'a>(&self, stored: &EntryView<'a>, now_ms: u64) -> Judged<'a> {
         let checked = self
             .core
-            .check_filter(self.filter.as_ref(), stored, "", now_ms);
+            .check_filter(self.filter.as_ref(), stored, &self.set_name, now_ms);
         match checked.and_then(|()| scanned(stored)) {
             Err(Error::FilteredOut { .. }) => Judged::PassedOver,
             record => Judged::Found(record),

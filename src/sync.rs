@@ -1,0 +1,60 @@
+//! The locks of secondary indexes and of what they need, in one place so that the same code runs under the model checker
+//! `shuttle` (`RUSTFLAGS="--cfg shuttle"`). Normal builds get those of `parking_lot`; model builds get `shuttle`'s behind the
+//! same names, without poisoning.
+//!
+//! A lock that is held while storage is called must be one of these: in the model, another thread may run within each
+//! call.
+
+#[cfg(not(shuttle))]
+pub(crate) use parking_lot::{Mutex, RwLock};
+#[cfg(not(shuttle))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(shuttle)]
+pub(crate) use model::{Mutex, RwLock};
+#[cfg(shuttle)]
+pub(crate) use shuttle::sync::atomic;
+
+#[cfg(shuttle)]
+mod model {
+    use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+    use std::sync::PoisonError;
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+
+    #[derive(Debug, Default)]
+    pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub(crate) const fn new(value: T) -> Self {
+            Self(shuttle::sync::RwLock::new(value))
+        }
+
+        pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}
