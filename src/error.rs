@@ -402,8 +402,8 @@ pub enum Error {
         /// Changes above this log sequence number are kept.
         kept_after: u64,
     },
-    /// A transaction could not be committed, since other writers came between again and again (code 121). Nothing was
-    /// written.
+    /// A transaction could not be committed, since other writers came between again and again (code 121; 120 if it is a
+    /// lock that was in the way). Nothing was written.
     #[error(
         "transaction conflict after {attempts} attempts in {}: {cause}; nothing was written: run it again later, or let it touch fewer records that others write",
         Subject(record)
@@ -571,6 +571,10 @@ impl Error {
             | Self::PermissionDenied { .. } => 1,
             Self::NotFound { .. } => 2,
             Self::Generation { .. } => 3,
+            Self::Conflict {
+                cause: ConflictCause::Locked,
+                ..
+            } => 120,
             Self::Conflict { .. } => 121,
             Self::TransactionLimit { .. } => 123,
             Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,

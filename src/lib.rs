@@ -69,6 +69,26 @@
 //! # }
 //! ```
 //!
+//! # Finding records, following changes, relations
+//!
+//! ```
+//! use spikelet::query::IndexDefinition;
+//! use spikelet::{Store, bins};
+//!
+//! # fn main() -> spikelet::Result<()> {
+//! # let store = Store::in_memory()?;
+//! let users = store.set("users")?;
+//! users.create_index(IndexDefinition::new("by_city", ["city"]))?;
+//! users.put("alice", bins! { "city" => "Lyon" })?;
+//! assert_eq!(users.query("by_city")?.eq("Lyon").count()?, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`query`] has ranges, pages whose cursors outlive the process, and operations on all that is found; [`changes`] is the stream of what
+//! was written, with subscriptions that are kept; [`relation`] has a handle for each usual relation between records: both
+//! sides of an edge, members of a group, links, joined fields.
+//!
 //! # When a write is safe
 //!
 //! A killed process loses nothing acknowledged. What a power failure may cost is chosen by
@@ -144,6 +164,7 @@ mod retry;
 pub mod server;
 pub mod shard;
 mod store;
+mod sync;
 pub mod value;
 
 pub use cdt::{

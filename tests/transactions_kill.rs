@@ -1,17 +1,19 @@
-//! Transfers in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, and no
-//! edge of a follow graph has one side only.
+//! Transfers in a process that is killed in the middle of it: after each kill the sum of all accounts is the same, no
+//! edge of a follow graph has one side only, and secondary indexes agree with the records.
 //!
 //! The child is this test binary, started again with [`CHILD_DIR`] set; it prints a line for every so many transfers. A
 //! round ends by what has been done and not by the clock. `SPIKELET_LONG=1` does 50 rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use spikelet::operations::lists;
+use spikelet::query::{IndexComponent, IndexDefinition, Query};
 use spikelet::{
-    Durability, Error, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store, Value,
+    Durability, Error, Key, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store, Value,
 };
 
 const CHILD_DIR: &str = "SPIKELET_TRANSACTIONS_KILL_TEST_DIR";
@@ -89,8 +91,62 @@ fn sides(store: &Store, bin: &str) -> Vec<(i64, i64)> {
     edges
 }
 
+/// The keys of the records that a query finds, in order.
+fn found(query: Query) -> Vec<i64> {
+    let keys = query.keys().unwrap().into_records().unwrap();
+    let mut ids: Vec<i64> = keys
+        .into_iter()
+        .map(|found| match found.key {
+            Some(Key::Integer(id)) => id,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// The indexes that were declared before the first kill hold what the records say, and nothing else.
+fn check_indexes(store: &Store) {
+    let accounts = store.set("accounts").unwrap();
+    let mut by_cents = BTreeMap::<i64, Vec<i64>>::new();
+    for account in 0..ACCOUNTS {
+        let record = accounts.get(account).unwrap().unwrap();
+        let cents = record
+            .get("cents")
+            .and_then(|cents| cents.as_i64())
+            .unwrap();
+        by_cents.entry(cents).or_default().push(account);
+    }
+    for (cents, accounts_of) in &by_cents {
+        let query = accounts.query("by_cents").unwrap().eq(*cents);
+        assert_eq!(found(query), *accounts_of, "{cents} cents");
+    }
+    let users = store.set("users").unwrap();
+    let mut followers = BTreeMap::<i64, Vec<i64>>::new();
+    for (user, followed) in sides(store, "following") {
+        followers.entry(followed).or_default().push(user);
+    }
+    let edges: usize = followers.values().map(Vec::len).sum();
+    for user in 0..USERS {
+        let query = users
+            .query("by_following")
+            .unwrap()
+            .eq(user)
+            .limit(USERS as usize);
+        assert_eq!(
+            found(query),
+            followers.remove(&user).unwrap_or_default(),
+            "{user}"
+        );
+    }
+    let stats = store.namespace("test").unwrap().indexes();
+    let entries: Vec<u64> = stats.iter().map(|index| index.entries).collect();
+    assert_eq!(entries, [ACCOUNTS as u64, edges as u64]);
+}
+
 fn check(dir: &Path) -> usize {
     let store = open(dir);
+    check_indexes(&store);
     let sum = store.snapshot_read(|tx| {
         let accounts = tx.set("accounts")?.get_batch(0..ACCOUNTS);
         let cents = accounts.into_iter().map(|account| {
@@ -133,6 +189,18 @@ fn kills_leave_transactions_whole_or_not_at_all() {
                 let accounts = tx.set("accounts")?;
                 (0..ACCOUNTS).try_for_each(|account| accounts.put(account, [("cents", BALANCE)]))
             })
+            .unwrap();
+    }
+    {
+        let store = open(dir.path());
+        let accounts = store.set("accounts").unwrap();
+        accounts
+            .create_index(IndexDefinition::new("by_cents", ["cents"]))
+            .unwrap();
+        let following = IndexComponent::bin("following").elements();
+        let users = store.set("users").unwrap();
+        users
+            .create_index(IndexDefinition::new("by_following", [following]))
             .unwrap();
     }
     let mut edges = 0;

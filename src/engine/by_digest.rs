@@ -33,7 +33,7 @@ pub(crate) struct Address<'a> {
 }
 
 impl<'a> Address<'a> {
-    fn target(&self, set_id: Option<u16>, filter: Option<&'a Expression>) -> Target<'a> {
+    pub(super) fn target(&self, set_id: Option<u16>, filter: Option<&'a Expression>) -> Target<'a> {
         Target {
             digest: self.digest,
             set_name: self.set,
@@ -43,6 +43,7 @@ impl<'a> Address<'a> {
             filter,
             // As in Aerospike, which knows nothing of shards.
             shards: ShardAccess::Override,
+            yields: true,
         }
     }
 }
@@ -337,7 +338,9 @@ impl Core {
     fn touch_read(&self, digest: &Digest, percent: u32) -> Result<()> {
         let lock = self.storage.lock(digest, Some(Duration::ZERO))?;
         let now_ms = self.clock.now_ms();
-        let Some(entry) = lock.entry()?.filter(|entry| !expired(entry, now_ms)) else {
+        let is_provisional = self.provisional_locks.owner(digest).is_some();
+        let live = lock.entry()?.filter(|entry| !expired(entry, now_ms));
+        let Some(entry) = live.filter(|_| !is_provisional) else {
             return Ok(());
         };
         let metadata = metadata_of(&entry);
@@ -360,7 +363,7 @@ impl Core {
     }
 }
 
-const fn must_exist(policy: &WritePolicy) -> bool {
+pub(super) const fn must_exist(policy: &WritePolicy) -> bool {
     matches!(
         policy.record_exists_action,
         RecordExistsAction::UpdateOnly | RecordExistsAction::ReplaceOnly

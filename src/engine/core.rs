@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use spikelet_storage::{
     Clock, Digest, Durability, EPOCH_UNIX_SECONDS, EntryView, ExpiryObserver, Opening, Truncate,
 };
@@ -25,6 +25,8 @@ pub(super) use super::entry::{expired, metadata_of, record_of};
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;
+#[cfg(feature = "server")]
+use super::provisional::locks::ProvisionalLocks;
 use super::transaction::Counters;
 use super::transition_log::TransitionLog;
 
@@ -53,6 +55,9 @@ pub(super) struct Core {
     pub(super) is_unrepaired: bool,
     pub(super) transitions: TransitionLog,
     pub(super) transactions: Counters,
+    /// Records that transactions of wire clients have locked.
+    #[cfg(feature = "server")]
+    pub(super) provisional_locks: ProvisionalLocks,
 }
 
 /// Shows the name of the namespace.
@@ -159,6 +164,8 @@ impl Core {
             is_unrepaired,
             transitions: TransitionLog::default(),
             transactions: Counters::default(),
+            #[cfg(feature = "server")]
+            provisional_locks: ProvisionalLocks::default(),
         };
         core.note_needed();
         core.restore_indexes()?;
@@ -215,16 +222,17 @@ impl Core {
         Ok(removed)
     }
 
-    /// Lends the live records of a partition that pass a filter, of one set or of all, to `read`.
+    /// Lends the live records of a partition that pass a filter, of one set (number and name) or of all, to `read`.
     pub(super) fn scan_partition<B>(
         &self,
         partition: usize,
-        set_id: Option<u16>,
+        set: Option<(u16, &str)>,
         filter: Option<&Expression>,
         read: &mut impl FnMut(Result<ScannedRecord<'_>>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let now_ms = self.clock.now_ms();
-        let is_wanted = |id| set_id.is_none_or(|wanted| wanted == id);
+        let is_wanted = |id| set.is_none_or(|(wanted, _)| wanted == id);
+        let set_name = set.map_or("", |(_, name)| name);
         self.storage.scan_sets(partition, is_wanted, |entry| {
             let entry = match entry {
                 Ok(entry) if expired(&entry, now_ms) => return ControlFlow::Continue(()),
@@ -232,7 +240,7 @@ impl Core {
                 Err(error) => return read(Err(error.into())),
             };
             let record = self
-                .check_filter(filter, &entry, "", now_ms)
+                .check_filter(filter, &entry, set_name, now_ms)
                 .and_then(|()| scanned(&entry));
             match record {
                 Err(Error::FilteredOut { .. }) => ControlFlow::Continue(()),

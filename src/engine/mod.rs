@@ -18,6 +18,8 @@ mod indexes;
 mod namespace;
 mod open_dirs;
 mod policy;
+#[cfg(feature = "server")]
+mod provisional;
 mod publish;
 mod query;
 mod set;
@@ -45,6 +47,8 @@ pub(crate) use policy::check_time_to_live;
 pub use policy::{
     Acknowledge, Expiration, GenerationPolicy, MAX_TIME_TO_LIVE, RecordExistsAction, WritePolicy,
 };
+#[cfg(feature = "server")]
+pub(crate) use provisional::{Before, Provisional, ProvisionalWrite};
 pub use query::{
     BackgroundOperation, BackgroundPolicy, BackgroundProgress, Cursor, Explanation, FailedRecord,
     Page, QueriedKey, QueriedRecord, Query,

@@ -9,6 +9,7 @@ use super::core::Core;
 use super::indexes::IndexChanges;
 use super::policy::Acknowledge;
 use crate::Result;
+use crate::index::{Guard, keeps};
 
 impl Core {
     /// Publishes a change and unlocks the record; waits for what is to be acknowledged. `None`: there was nothing to delete.
@@ -42,7 +43,10 @@ impl Core {
         acknowledge: Acknowledge,
     ) -> Result<Option<Lsn>> {
         let changes = self.change_indexes([(&lock, change)].into_iter())?;
-        let published = lock.apply_then(change, |is_published| changes.finish(is_published));
+        let published = match keeps(Guard::RemovedUnderLock) {
+            true => lock.apply_then(change, |is_published| changes.finish(is_published)),
+            false => lock.apply(change).inspect(|_| changes.finish(true)),
+        };
         self.acknowledge(published, acknowledge)
     }
 

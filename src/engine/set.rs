@@ -543,10 +543,11 @@ impl Set {
             return ControlFlow::Continue(());
         };
         let filter = self.filter.as_ref();
+        let set = Some((id, self.core.name.as_ref()));
         (0..PARTITIONS).try_for_each(|partition| {
             self.core
                 .namespace
-                .scan_partition(partition, Some(id), filter, &mut read)
+                .scan_partition(partition, set, filter, &mut read)
         })
     }
 }

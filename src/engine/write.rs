@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Change, Digest, EntryView, Lsn, NewVersion};
@@ -66,6 +67,9 @@ pub(super) struct Target<'a> {
     pub(super) filter: Option<&'a Expression>,
     /// What may be done to it if it belongs to a sharded collection.
     pub(super) shards: ShardAccess,
+    /// Whether the write is refused if a wire client's transaction has the record locked: those of other clients.
+    #[cfg(feature = "server")]
+    pub(super) yields: bool,
 }
 
 impl Target<'_> {
@@ -126,6 +130,12 @@ pub(crate) struct WriteRefusal {
         expect(dead_code, reason = "told to wire clients only")
     )]
     pub(crate) found: Option<Metadata>,
+    /// What a transaction has met, for a refusal that it relies on.
+    #[cfg_attr(
+        not(feature = "server"),
+        expect(dead_code, reason = "told to wire clients only")
+    )]
+    pub(crate) stamp: Option<NonZeroU64>,
 }
 
 impl<E: Into<Error>> From<E> for WriteRefusal {
@@ -133,13 +143,18 @@ impl<E: Into<Error>> From<E> for WriteRefusal {
         Self {
             error: error.into(),
             found: None,
+            stamp: None,
         }
     }
 }
 
 impl WriteRefusal {
     pub(super) fn having_found(found: Option<Metadata>) -> impl Fn(Error) -> Self {
-        move |error| Self { error, found }
+        move |error| Self {
+            error,
+            found,
+            stamp: None,
+        }
     }
 }
 
@@ -235,6 +250,8 @@ impl Core {
             Ok(lock) => lock,
             Err(error) => return Err(self.refused(error, policy).into()),
         };
+        #[cfg(feature = "server")]
+        self.check_not_provisional(target)?;
         let queued_behind = lock.queued_behind();
         let now_ms = self.clock.now_ms();
 
@@ -370,6 +387,16 @@ impl Core {
         })
     }
 
+    /// Refuses a write that yields to a wire client's transaction which has the record locked. The caller has the record's
+    /// own lock, under which transactions lock records, too.
+    #[cfg(feature = "server")]
+    fn check_not_provisional(&self, target: &Target<'_>) -> Result<()> {
+        if target.yields && self.provisional_locks.owner(&target.digest).is_some() {
+            return Err(locked_by_transaction());
+        }
+        Ok(())
+    }
+
     /// Tells handles of sharded collections to look at their roots again. After the write: who looks then sees it.
     pub(super) fn note_lost_root(&self, is_lost: bool) {
         if is_lost {
@@ -387,6 +414,8 @@ impl Core {
             .storage
             .lock(&target.digest, policy.total_timeout)
             .map_err(|error| self.refused(error, policy))?;
+        #[cfg(feature = "server")]
+        self.check_not_provisional(target)?;
         let now_ms = self.clock.now_ms();
         let mut loses_shards = false;
         let damage = match lock.entry() {
@@ -476,6 +505,16 @@ pub(super) fn check_key(given: Option<&[u8]>, stored: Option<&[u8]>) -> Result<(
     match (given, stored) {
         (Some(given), Some(stored)) if given != stored => Err(Error::key_mismatch()),
         _ => Ok(()),
+    }
+}
+
+/// The refusal of a write to a record that a wire client's transaction has locked.
+#[cfg(feature = "server")]
+pub(super) const fn locked_by_transaction() -> Error {
+    Error::Conflict {
+        cause: spikelet_storage::ConflictCause::Locked,
+        attempts: 1,
+        record: None,
     }
 }
 

@@ -117,6 +117,8 @@ impl Set {
             store_key: policy.send_key,
             filter: policy.filter.as_ref().or(self.filter.as_ref()),
             shards: policy.shard_access(),
+            #[cfg(feature = "server")]
+            yields: false,
         }
     }
 

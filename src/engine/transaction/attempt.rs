@@ -299,7 +299,16 @@ impl Attempt {
             }
         }
         let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
-        let locked = lock_unchanged(&self.core, &state, (&reads, &changes), left)?;
+        // Wire clients' transactions are overruled between the two: what they have locked by then is seen here, and those
+        // that lock records later find ours locked or changed.
+        let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
+        if !reads.is_empty() {
+            #[cfg(feature = "server")]
+            self.core
+                .provisional_locks
+                .overrule(reads.iter().map(|read| &read.digest));
+            lock_unchanged(&self.core, &state, (&reads, &[]), left)?;
+        }
         if locked.is_empty() {
             return Ok(());
         }
@@ -353,9 +362,12 @@ fn lock_unchanged<'n, 'c>(
     timeout: Option<Duration>,
 ) -> std::result::Result<Locked<'n, 'c>, CommitFailure> {
     use spikelet_storage::Error as StorageError;
+    // The last look of all says whether what was read is still there.
+    let is_last = !reads.is_empty() || changes.len() == state.records.len();
+    let readable_until = if is_last { state.readable_until } else { 0 };
     let locked = core
         .storage
-        .lock_unchanged(reads, changes, state.readable_until, timeout);
+        .lock_unchanged(reads, changes, readable_until, timeout);
     locked.map_err(|error| match error {
         StorageError::Conflict { digest, cause } => CommitFailure::Conflict(Conflict {
             cause,

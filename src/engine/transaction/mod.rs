@@ -4,11 +4,13 @@
 //! - `set.rs`: what a closure does to records
 //! - `all.rs`: calls on several records, all or none
 //! - `policy.rs`: how often, how long, how much
+//! - `latency.rs`: how long they took
 //!
 //! The protocol of the commit, and why it is serializable, is in `spikelet_storage`'s module `transaction`.
 
 mod all;
 mod attempt;
+mod latency;
 mod policy;
 mod set;
 
@@ -180,7 +182,12 @@ impl Namespace {
         loop {
             Counters::count(&counters.attempts);
             let conflict = match self.attempt(policy, takes_writes, ends, &mut run) {
-                Ok(outcome) => return outcome,
+                Ok(outcome) => {
+                    if outcome.is_ok() {
+                        counters.latencies.add(began.elapsed());
+                    }
+                    return outcome;
+                }
                 Err(conflict) => conflict,
             };
             Counters::count(&counters.conflicts);

@@ -1,0 +1,151 @@
+//! What a transaction has read is looked at again, and what it has written becomes visible, all of it at once.
+
+use std::time::Duration;
+
+use spikelet_storage::{
+    Change, ConflictCause, Digest, Error as StorageError, NewVersion, RecordChange, RecordVersion,
+    SeenRecord,
+};
+
+use super::{Base, Provisional, changed, stamp_of};
+use crate::engine::core::{Core, expired};
+use crate::engine::namespace::Namespace;
+use crate::engine::policy::Acknowledge;
+use crate::{Error, Result};
+
+impl Provisional {
+    /// What the commit does to the record; `None`: nothing was there, and nothing is to be. The generation goes up once
+    /// more, as Aerospike's does.
+    fn change(&self, updated_ms: u64) -> Option<Change<'_>> {
+        match &self.version {
+            Some(version) => {
+                let version = version.version();
+                Some(Change::Put(NewVersion {
+                    generation: version.generation.checked_add(1).unwrap_or(1),
+                    last_update_ms: updated_ms,
+                    ..version
+                }))
+            }
+            None => matches!(self.base, Base::Live { .. }).then_some(Change::Delete(updated_ms)),
+        }
+    }
+}
+
+impl Namespace {
+    /// Whether a record is what a transaction has read of it, and no other transaction is about to change it.
+    ///
+    /// # Errors
+    /// Those of storage. A record that cannot be read has changed.
+    pub(crate) fn is_unchanged(&self, digest: &Digest, stamp: u64) -> Result<bool> {
+        let core = &self.core;
+        // Looked at first: who has committed in between has changed the record by then.
+        if core.provisional_locks.owner(digest).is_some() {
+            return Ok(false);
+        }
+        let now_ms = core.clock.now_ms();
+        let seen = core.storage.get_versioned(digest, |version, found| {
+            let entry = found.ok()?;
+            (stamp_of(version, entry.as_ref(), now_ms) == stamp).then_some(version)
+        });
+        let Some(version) = seen else {
+            return Ok(false);
+        };
+        let seen = SeenRecord {
+            digest: *digest,
+            version,
+        };
+        match core.storage.lock_unchanged(&[seen], &[], 0, None) {
+            Ok(_) => Ok(true),
+            Err(StorageError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes all that a transaction has written visible: one group, which is recovered whole or not at all. `writes` are in
+    /// the order of their digests. The records stay locked for the transaction.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if a record is not what the transaction has met, or a transaction of this process has read one
+    /// meanwhile; those of [`Core::publish_group`]. Nothing was changed, unless [`Error::in_doubt`] says so.
+    pub(crate) fn commit_provisionals(
+        &self,
+        writes: &[(Digest, &Provisional)],
+        timeout: Duration,
+    ) -> Result<()> {
+        let core = &self.core;
+        let updated = writes.iter().filter_map(|(_, write)| {
+            let version = write.version.as_ref();
+            version.map(|version| version.view().last_update_ms())
+        });
+        let updated_ms = updated.fold(core.clock.now_ms(), u64::max);
+        let (mut reads, mut changes) = (Vec::new(), Vec::with_capacity(writes.len()));
+        for (digest, write) in writes {
+            let seen = SeenRecord {
+                digest: *digest,
+                version: match write.base {
+                    Base::Live { version, .. } => version,
+                    Base::Absent { stamp } => core.absence_of(digest, stamp)?,
+                },
+            };
+            match write.change(updated_ms) {
+                Some(change) => changes.push(RecordChange { seen, change }),
+                None => reads.push(seen),
+            }
+        }
+        let timeout = Some(timeout);
+        let storage = &core.storage;
+        let locked = storage.lock_unchanged(&reads, &changes, readable_until(writes), timeout);
+        let locked = locked.map_err(|error| match error {
+            StorageError::Conflict { cause, .. } => conflict(cause),
+            error => core.not_written(error),
+        })?;
+        let locks = &core.provisional_locks;
+        if writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
+            return Err(changed());
+        }
+        if locked.is_empty() {
+            return Ok(());
+        }
+        let published = core.publish_group(locked, Acknowledge::Durable);
+        for (_, write) in writes {
+            core.note_lost_root(write.loses_shards);
+        }
+        published.map(drop)
+    }
+}
+
+impl Core {
+    /// The version of an absence that a transaction has met before.
+    fn absence_of(&self, digest: &Digest, met: u64) -> Result<RecordVersion> {
+        let now_ms = self.clock.now_ms();
+        self.storage.get_versioned(digest, |version, found| {
+            let entry = found?;
+            let is_live = entry.is_some_and(|entry| !expired(&entry, now_ms));
+            if is_live || stamp_of(version, entry.as_ref(), now_ms) != met {
+                return Err(changed());
+            }
+            // Removals of other records say nothing about this one.
+            Ok(match met == RecordVersion::UNCOUNTED_ABSENCE.stamp() {
+                true => RecordVersion::UNCOUNTED_ABSENCE,
+                false => version,
+            })
+        })
+    }
+}
+
+/// When the first of the records that the transaction has met expires, in seconds since 2010; 0: none does.
+fn readable_until(writes: &[(Digest, &Provisional)]) -> u32 {
+    let void_times = writes.iter().map(|(_, write)| match write.base {
+        Base::Live { void_time, .. } => void_time,
+        Base::Absent { .. } => 0,
+    });
+    void_times.filter(|time| *time != 0).min().unwrap_or(0)
+}
+
+const fn conflict(cause: ConflictCause) -> Error {
+    Error::Conflict {
+        cause,
+        attempts: 1,
+        record: None,
+    }
+}
