@@ -9,9 +9,12 @@ use std::sync::atomic::Ordering;
 use spikelet_storage::PARTITIONS;
 
 use super::condition::Condition;
+use super::counters::Outcome;
 use super::job::{End, Job};
+use super::query_counters::{QueryKind, QueryOutcome};
 use super::rate_limit::RateLimit;
 use super::shared::Shared;
+use super::transaction::part::MONITOR_SET;
 use crate::engine::{Address, NextEntry, PartitionQuery, PartitionStart, RemoteRecord};
 use crate::operation::{Checked, Mode, Operation, OperationResults};
 use crate::{Digest, Error, Expression, Namespace, WritePolicy};
@@ -42,11 +45,43 @@ struct Run<'a> {
 }
 
 impl Background {
-    /// Runs to the end, or until it is aborted or the server stops. Blocks.
+    /// Runs to the end, or until it is aborted or the server stops, and counts what became of it. Blocks.
     pub(crate) fn run(&self, shared: &Shared) {
-        let Ok(checked) = Checked::new(&self.operations, self.mode) else {
-            self.job.finish(End::Aborted);
+        let is_done = self.visit_all(shared);
+        self.job.finish(match is_done {
+            true => End::Complete,
+            false => End::Aborted,
+        });
+        self.count(shared);
+    }
+
+    /// Counts the query, and its operations by their outcomes.
+    fn count(&self, shared: &Shared) {
+        let name = self.namespace.name();
+        let Some(served) = shared.namespace(name.as_bytes()) else {
             return;
+        };
+        let queries = served.counters.queries(self.condition.is_some());
+        let outcome = match self.job.end() {
+            Some(End::Complete) => QueryOutcome::Complete,
+            Some(End::Aborted) => QueryOutcome::Ended,
+            Some(End::Abandoned) | None => QueryOutcome::Error,
+        };
+        queries.add(QueryKind::Background, outcome);
+        let operations = &served.counters.background_operations;
+        for (outcome, count) in [
+            (Outcome::Success, &self.job.succeeded),
+            (Outcome::Error, &self.job.failed),
+            (Outcome::FilteredOut, &self.job.filtered),
+        ] {
+            operations.add_many(outcome, count.load(Ordering::Relaxed));
+        }
+    }
+
+    /// False: it was aborted.
+    fn visit_all(&self, shared: &Shared) -> bool {
+        let Ok(checked) = Checked::new(&self.operations, self.mode) else {
+            return false;
         };
         let mut run = Run {
             checked: &checked,
@@ -54,14 +89,10 @@ impl Background {
             scratch: Vec::new(),
             set_name: (0, String::new()),
         };
-        let is_done = match &self.condition {
+        match &self.condition {
             None => self.over_partitions(shared, &mut run),
             Some(condition) => self.over_index(shared, condition, &mut run),
-        };
-        self.job.finish(match is_done {
-            true => End::Complete,
-            false => End::Aborted,
-        });
+        }
     }
 
     /// False: it was aborted.
@@ -146,6 +177,10 @@ impl Background {
             // Deleted meanwhile, or not in the index.
             Ok(None) => return,
             Err(damage) => return self.job.fail(&damage),
+        }
+        // Monitors belong to their transactions.
+        if run.set_name.1 == MONITOR_SET {
+            return;
         }
         let address = Address {
             digest: *digest,

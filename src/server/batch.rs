@@ -14,7 +14,7 @@ use super::command::Command;
 use super::fields::{Field, Fields};
 use super::frame::{FrameKind, close_frame, open_frame};
 use super::hold::HeldRecords;
-use super::message::{Head, Info1, Info2, Info3, Message, Verb};
+use super::message::{Head, Info1, Info2, Info3, Info4, Message, Verb};
 use super::ops::Ops;
 use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
@@ -109,7 +109,7 @@ impl<'a> Content<'a> {
             head.info3 = Info3::from_bits_retain(cursor.u8()?);
         }
         if flags & ROW_HAS_INFO4 != 0 {
-            head.info4 = cursor.u8()?;
+            head.info4 = Info4::from_bits_retain(cursor.u8()?);
         }
         if flags & ROW_HAS_GENERATION != 0 {
             head.generation = u32::from(cursor.u16()?);

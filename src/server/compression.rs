@@ -75,6 +75,19 @@ pub(crate) fn compress(out: &mut Vec<u8>, at: usize) {
     close_frame(out, at, FrameKind::Compressed);
 }
 
+/// Compresses each frame of `out` from `at` on.
+pub(crate) fn compress_frames(out: &mut Vec<u8>, at: usize) {
+    let plain = out.split_off(at);
+    let mut rest = plain.as_slice();
+    while let Some(Ok(frame)) = Frame::peek(rest) {
+        let (one, behind) = rest.split_at((FRAME_HEADER_BYTES + frame.body_len).min(rest.len()));
+        let at = out.len();
+        out.extend_from_slice(one);
+        compress(out, at);
+        rest = behind;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,36 +1,26 @@
 //! One client's connection: requests are read, executed and answered in their order, on the connection's own task.
 
+mod messages;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::background::Background;
-use super::batch::Batch;
-use super::command::Command;
 use super::compression;
-use super::counters::{Outcome, QueryCount, QueryKind, QueryOutcome};
-use super::fields::Field;
 use super::frame::{FRAME_HEADER_BYTES, Frame, FrameError, FrameKind, close_frame, open_frame};
-use super::hold::{HeldRecord, HeldRecords};
 use super::info::{self, Session};
-use super::job::End;
 use super::memory_budget::{FREE_BYTES, Share};
-use super::message::{Info1, Message, Verb};
-use super::query::{self, Started, Step};
-use super::reply::Answer;
 use super::response_buffer::ResponseBuffer;
 use super::result_code;
-use super::served::ServedNamespace;
 use super::shared::Shared;
-use crate::{Digest, Durability, Expression};
 
 /// The buffer of requests begins with this, and returns to it after a large one.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -313,310 +303,6 @@ impl Connection<'_> {
         self.outbox.extend_from_slice(&answer);
         close_frame(&mut self.outbox, at, FrameKind::Security);
     }
-
-    fn answer_code(&mut self, code: u8) {
-        self.answer(&Answer::code(code));
-    }
-
-    fn answer(&mut self, answer: &Answer) {
-        let at = open_frame(&mut self.outbox);
-        answer.write(&mut self.outbox);
-        close_frame(&mut self.outbox, at, FrameKind::Message);
-    }
-
-    async fn execute_message(&mut self, body: &[u8]) -> Result<(), Closed> {
-        let Some(message) = Message::parse(body) else {
-            let malformed = &self.shared.counters.malformed;
-            malformed.fetch_add(1, Ordering::Relaxed);
-            // Who asked for many answers waits for the one that is marked as the last.
-            match Message::asks_for_many(body) {
-                true => self.answer(&Answer::last(result_code::PARAMETER)),
-                false => self.answer_code(result_code::PARAMETER),
-            }
-            return Ok(());
-        };
-        let began = Instant::now();
-        if message.head.info1.contains(Info1::BATCH) {
-            let counters = &self.shared.counters;
-            counters.batches_begun.fetch_add(1, Ordering::Relaxed);
-            let ended = self.run_batch(&message).await;
-            // Whoever goes away leaves a batch that failed.
-            counters.end_batch(*ended.as_ref().unwrap_or(&result_code::OVERLOAD));
-            self.shared.batches.add(began.elapsed());
-            return ended.map(drop);
-        }
-        let shared = self.shared;
-        let name = message.fields.get(Field::Namespace);
-        let Some(served) = name.and_then(|name| shared.namespace(name)) else {
-            let refusals = &shared.counters.early_refusals;
-            refusals.fetch_add(1, Ordering::Relaxed);
-            self.answer_code(result_code::NAMESPACE);
-            return Ok(());
-        };
-        let Some(digest) = message.fields.get(Field::Digest) else {
-            let done = self.run_query(served, &message).await;
-            served.queries.add(began.elapsed());
-            return done;
-        };
-        let Ok(digest) = digest.try_into() else {
-            served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
-            self.answer_code(result_code::PARAMETER);
-            return Ok(());
-        };
-        let filter = message.fields.get(Field::Filter);
-        let filter = filter.map(|encoded| Expression::of_encoded(encoded.into()));
-        let command = Command {
-            head: message.head,
-            fields: message.fields,
-            ops: message.ops,
-            digest: Digest::new(digest),
-            filter: filter.as_ref(),
-            row: None,
-        };
-        let verb = command.verb();
-        let held = match served.held.as_ref().filter(|_| verb != Verb::Read) {
-            Some(held) => {
-                self.send().await?;
-                let set = command.fields.get(Field::Set).unwrap_or_default();
-                let limit = command.timeout();
-                let wait = hold(served, held, set, command.digest, limit, &self.stopping);
-                wait.await
-            }
-            None => Ok(None),
-        };
-        let at = open_frame(&mut self.outbox);
-        match held {
-            Ok(_held) => may_wait(served, verb, || {
-                command.execute(served, &mut self.scratch, &mut self.outbox)
-            }),
-            Err(code) => command.refuse(code, served, &mut self.outbox),
-        };
-        close_frame(&mut self.outbox, at, FrameKind::Message);
-        if message.head.info1.contains(Info1::COMPRESS_RESPONSE) {
-            compression::compress(&mut self.outbox, at);
-            self.check_memory()?;
-        }
-        let latency = match verb {
-            Verb::Read => &served.reads,
-            Verb::Write | Verb::Delete => &served.writes,
-        };
-        latency.add(began.elapsed());
-        Ok(())
-    }
-
-    /// Returns the code of the last message.
-    async fn run_batch(&mut self, message: &Message<'_>) -> Result<u8, Closed> {
-        let shared = self.shared;
-        let mut batch = match Batch::start(shared, message) {
-            Ok(batch) => batch,
-            Err(code) => {
-                self.answer(&Answer::last(code));
-                return Ok(code);
-            }
-        };
-        let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
-        let waits = shared.namespaces.iter().any(waits_for_sync);
-        loop {
-            let mut held = None;
-            if let Some(next) = batch.next_held() {
-                self.send().await?;
-                let (set, digest) = (next.set, next.digest);
-                let wait = hold(
-                    next.served,
-                    next.held,
-                    set,
-                    digest,
-                    next.limit,
-                    &self.stopping,
-                );
-                let (record, granted) = match wait.await {
-                    Ok(record) => (record, Ok(())),
-                    Err(code) => (None, Err(code)),
-                };
-                held = record;
-                batch.grant(granted);
-            }
-            let at = self.outbox.len();
-            let mut step = || batch.step(&mut self.scratch, &mut self.outbox);
-            let more = if waits {
-                tokio::task::block_in_place(step)
-            } else {
-                step()
-            };
-            drop(held);
-            if compresses {
-                compress_frames(&mut self.outbox, at);
-            }
-            self.check_memory()?;
-            if !more {
-                return Ok(batch.end().unwrap_or(result_code::OK));
-            }
-            self.send().await?;
-        }
-    }
-
-    async fn run_query(
-        &mut self,
-        served: &ServedNamespace,
-        message: &Message<'_>,
-    ) -> Result<(), Closed> {
-        let shared = self.shared;
-        let by_index = message.fields.has(Field::IndexRange);
-        let counters = if by_index {
-            &served.counters.index_queries
-        } else {
-            &served.counters.primary_queries
-        };
-        let short = message.head.info1.contains(Info1::SHORT_QUERY);
-        let mut count = QueryCount {
-            counters,
-            kind: if short {
-                QueryKind::Short
-            } else {
-                QueryKind::Long
-            },
-            outcome: QueryOutcome::Error,
-        };
-        let mut query = match query::start(shared, served, message, &self.session.peer) {
-            Ok(Started::Query(query)) => query,
-            Ok(Started::Background(background)) => {
-                count.forget();
-                let shared = Arc::clone(shared);
-                tokio::task::spawn_blocking(move || {
-                    background.run(&shared);
-                    count_background(&shared, &background, by_index);
-                });
-                self.answer(&Answer::last(result_code::OK));
-                return Ok(());
-            }
-            Ok(Started::Empty) => {
-                count.outcome = QueryOutcome::Complete;
-                self.answer(&Answer::last(result_code::OK));
-                return Ok(());
-            }
-            Err(code) => {
-                // What was refused has not begun.
-                count.forget();
-                served.counters.unexecuted.fetch_add(1, Ordering::Relaxed);
-                self.answer_code(code);
-                return Ok(());
-            }
-        };
-        let compresses = message.head.info1.contains(Info1::COMPRESS_RESPONSE);
-        loop {
-            let at = self.outbox.len();
-            let step = query.step(&mut self.outbox);
-            let code = last_code(self.outbox.get(at..).unwrap_or_default());
-            if compresses {
-                compress_frames(&mut self.outbox, at);
-            }
-            self.check_memory()?;
-            match step {
-                Step::Done => {
-                    count.outcome = match code {
-                        Some(result_code::OK) => QueryOutcome::Complete,
-                        Some(result_code::TIMEOUT) if short => QueryOutcome::Ended,
-                        Some(result_code::ABORTED) if !short => QueryOutcome::Ended,
-                        _ => QueryOutcome::Error,
-                    };
-                    return Ok(());
-                }
-                Step::More => {
-                    self.send().await?;
-                    // Other connections of this thread are to be served between two chunks.
-                    tokio::task::yield_now().await;
-                }
-                Step::Wait(time) => {
-                    self.send().await?;
-                    tokio::time::sleep(time).await;
-                }
-            }
-        }
-    }
-}
-
-/// Counts a background query that has ended, and what became of its operations.
-fn count_background(shared: &Shared, background: &Background, by_index: bool) {
-    let name = background.namespace.name();
-    let Some(served) = shared.namespace(name.as_bytes()) else {
-        return;
-    };
-    let counters = &served.counters;
-    let queries = if by_index {
-        &counters.index_queries
-    } else {
-        &counters.primary_queries
-    };
-    let job = &background.job;
-    let outcome = match job.end() {
-        Some(End::Complete) => QueryOutcome::Complete,
-        Some(End::Aborted) => QueryOutcome::Ended,
-        Some(End::Abandoned) | None => QueryOutcome::Error,
-    };
-    queries.add(QueryKind::Background, outcome);
-    for (outcome, count) in [
-        (Outcome::Success, &job.succeeded),
-        (Outcome::Error, &job.failed),
-        (Outcome::FilteredOut, &job.filtered),
-    ] {
-        let operations = &counters.background_operations;
-        operations.add_many(outcome, count.load(Ordering::Relaxed));
-    }
-}
-
-/// The result code in the last frame of an answer; what ends an answer is one message alone.
-fn last_code(mut frames: &[u8]) -> Option<u8> {
-    /// The place of the code in a message.
-    const CODE_AT: usize = 5;
-    let mut code = None;
-    while let Some(Ok(frame)) = Frame::peek(frames) {
-        let body = frames.get(FRAME_HEADER_BYTES..)?;
-        code = body.get(CODE_AT).copied();
-        frames = body.get(frame.body_len..)?;
-    }
-    code
-}
-
-/// Compresses each frame of `out` from `at` on.
-fn compress_frames(out: &mut Vec<u8>, at: usize) {
-    let plain = out.split_off(at);
-    let mut rest = plain.as_slice();
-    while let Some(Ok(frame)) = Frame::peek(rest) {
-        let (one, behind) = rest.split_at((FRAME_HEADER_BYTES + frame.body_len).min(rest.len()));
-        let at = out.len();
-        out.extend_from_slice(one);
-        compression::compress(out, at);
-        rest = behind;
-    }
-}
-
-/// Waits until a record is this writer's and has been kept for the time. `None`: it is not to be kept. Otherwise the code
-/// of the answer. When the server stops, nothing is waited for.
-async fn hold(
-    served: &ServedNamespace,
-    held: &HeldRecords,
-    set: &[u8],
-    digest: Digest,
-    limit: Duration,
-    stopping: &watch::Receiver<bool>,
-) -> Result<Option<HeldRecord>, u8> {
-    let Some(time) = held.time_of(set) else {
-        return Ok(None);
-    };
-    let Some(queued) = held.queue(digest, served.namespace.max_waiters()) else {
-        served.namespace.note_contention(&digest, true);
-        return Err(result_code::KEY_BUSY);
-    };
-    if queued.must_wait {
-        served.namespace.note_contention(&digest, false);
-    }
-    let turn = timeout(limit, queued.turn()).await;
-    let record = turn.map_err(|_| result_code::TIMEOUT)?;
-    tokio::select! {
-        () = tokio::time::sleep(time) => {}
-        () = told_to_stop(stopping.clone()) => {}
-    }
-    Ok(Some(record))
 }
 
 /// Waits until the server is told to stop.
@@ -654,20 +340,6 @@ async fn send(
     }
     outbox.clear();
     Ok(())
-}
-
-/// Whether writes wait for a device.
-fn waits_for_sync(served: &ServedNamespace) -> bool {
-    served.namespace.options().durability == Durability::Commit
-}
-
-/// Runs what may wait for a device where it does not hold up the other connections of this thread.
-fn may_wait<R>(served: &ServedNamespace, verb: Verb, run: impl FnOnce() -> R) -> R {
-    if verb != Verb::Read && waits_for_sync(served) {
-        tokio::task::block_in_place(run)
-    } else {
-        run()
-    }
 }
 
 /// Counts a connection as open while it lives.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::message::Verb;
+use super::query_counters::QueryCounters;
 use super::result_code;
 
 /// How a request ended.
@@ -94,16 +95,6 @@ pub(crate) struct Counters {
     pub(crate) index_queries: QueryCounters,
     /// Operations of background queries on single records.
     pub(crate) background_operations: ByOutcome,
-    /// Queries that returned all that they were to.
-    pub(crate) queries_complete: AtomicU64,
-    /// Queries that were ended early, by their clients or by an error.
-    pub(crate) queries_aborted: AtomicU64,
-    /// Short queries that came to their end.
-    pub(crate) short_queries_complete: AtomicU64,
-    /// Short queries that took too long.
-    pub(crate) short_queries_timed_out: AtomicU64,
-    /// Short queries that ended before, otherwise.
-    pub(crate) short_queries_failed: AtomicU64,
 }
 
 impl Counters {
@@ -126,6 +117,14 @@ impl Counters {
             _ => return,
         };
         refusals.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Those of the queries of secondary indexes, or of the primary one.
+    pub(crate) const fn queries(&self, by_index: bool) -> &QueryCounters {
+        match by_index {
+            true => &self.index_queries,
+            false => &self.primary_queries,
+        }
     }
 
     /// All counts by outcome, by their names. A kind of request has the outcomes that Aerospike
@@ -168,83 +167,6 @@ impl Counters {
             }
         }
         pairs
-    }
-}
-
-/// What a query is counted as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueryKind {
-    /// It returns records and has to be done within a second or so.
-    Short,
-    /// It returns records.
-    Long,
-    /// It operates on records once its client is answered.
-    Background,
-}
-
-/// How a query ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueryOutcome {
-    Complete,
-    /// By an error, or its client went away.
-    Error,
-    /// It took too long, if it was short; otherwise somebody ended it.
-    Ended,
-}
-
-/// Counts of queries by how they ended.
-#[derive(Debug, Default)]
-pub(crate) struct QueryCounters([[AtomicU64; 3]; 3]);
-
-impl QueryCounters {
-    pub(crate) fn add(&self, kind: QueryKind, outcome: QueryOutcome) {
-        let of_kind = self.0.get(kind as usize);
-        if let Some(counter) = of_kind.and_then(|counts| counts.get(outcome as usize)) {
-            counter.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// All counts by Aerospike's names behind `pi_query` or `si_query`. No functions are run, so that
-    /// queries which call some have never been begun.
-    pub(crate) fn by_name(&self) -> Vec<(String, u64)> {
-        let mut pairs = Vec::new();
-        let kinds = ["short_basic", "long_basic", "ops_bg"];
-        for (kind, counts) in kinds.into_iter().zip(&self.0) {
-            let ended = match kind {
-                "short_basic" => "timeout",
-                _ => "abort",
-            };
-            for (word, count) in ["complete", "error", ended].into_iter().zip(counts) {
-                pairs.push((format!("{kind}_{word}"), count.load(Ordering::Relaxed)));
-            }
-        }
-        for kind in ["aggr", "udf_bg"] {
-            for word in ["complete", "error", "abort"] {
-                pairs.push((format!("{kind}_{word}"), 0));
-            }
-        }
-        pairs
-    }
-}
-
-/// Counts the query under way, once: as an error if nothing else is known when it is dropped.
-#[derive(Debug)]
-pub(crate) struct QueryCount<'c> {
-    pub(crate) counters: &'c QueryCounters,
-    pub(crate) kind: QueryKind,
-    pub(crate) outcome: QueryOutcome,
-}
-
-impl QueryCount<'_> {
-    /// Counts nothing.
-    pub(crate) fn forget(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for QueryCount<'_> {
-    fn drop(&mut self) {
-        self.counters.add(self.kind, self.outcome);
     }
 }
 
@@ -377,31 +299,5 @@ mod tests {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         assert_eq!(read(&counters.generation_refusals), 1);
         assert_eq!(read(&counters.too_big_refusals), 1);
-    }
-
-    #[test]
-    fn a_query_is_counted_once_and_as_an_error_unless_its_end_is_known() {
-        let counters = QueryCounters::default();
-        for outcome in [QueryOutcome::Complete, QueryOutcome::Ended] {
-            let mut count = QueryCount {
-                counters: &counters,
-                kind: QueryKind::Short,
-                outcome: QueryOutcome::Error,
-            };
-            count.outcome = outcome;
-        }
-        counters.add(QueryKind::Long, QueryOutcome::Ended);
-        let pairs = counters.by_name();
-        let found: Vec<_> = pairs.iter().filter(|(_, count)| *count > 0).collect();
-        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(
-            names,
-            [
-                "short_basic_complete",
-                "short_basic_timeout",
-                "long_basic_abort"
-            ]
-        );
-        assert_eq!(pairs.len(), 15);
     }
 }

@@ -11,7 +11,7 @@ use super::info::{self, Session};
 use super::message::{Info1, Message};
 use super::query::{self, Started, Step};
 use super::response_buffer::ResponseBuffer;
-use super::shared::{Limits, Shared};
+use super::shared::{Limits, NamespaceFeatures, Shared};
 use crate::{Digest, Expression, Result, Store};
 
 /// A server that nobody connects to.
@@ -26,7 +26,14 @@ impl Target {
     /// # Errors
     /// As when a server is started.
     pub fn new(store: &Store) -> Result<Self> {
-        let shared = Shared::new(store, &[], 3000, None, Limits::default(), None)?;
+        let shared = Shared::new(
+            store,
+            &NamespaceFeatures::default(),
+            3000,
+            None,
+            Limits::default(),
+            None,
+        )?;
         Ok(Self { shared })
     }
 

@@ -16,8 +16,8 @@ use crate::Digest;
 #[derive(Clone, Debug)]
 pub(crate) struct HoldConfig {
     pub(crate) time: Duration,
-    /// Of this set alone; `None`: of all.
-    pub(crate) set: Option<Box<str>>,
+    /// Of these sets alone; none: of all.
+    pub(crate) sets: Box<[Box<str>]>,
 }
 
 /// The records of a namespace that writes keep.
@@ -62,8 +62,8 @@ impl HeldRecords {
 
     /// For how long a write to this set keeps its record; `None`: it does not.
     pub(crate) fn time_of(&self, set: &[u8]) -> Option<Duration> {
-        let wanted = self.config.set.as_deref();
-        let is_held = wanted.is_none_or(|wanted| wanted.as_bytes() == set);
+        let mut sets = self.config.sets.iter();
+        let is_held = sets.len() == 0 || sets.any(|held| held.as_bytes() == set);
         is_held.then_some(self.config.time)
     }
 
@@ -114,7 +114,7 @@ mod tests {
     fn held(set: Option<&str>) -> HeldRecords {
         HeldRecords::new(HoldConfig {
             time: Duration::from_millis(5),
-            set: set.map(Into::into),
+            sets: set.into_iter().map(Into::into).collect(),
         })
     }
 

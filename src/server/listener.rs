@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::connection::{self, Open};
 use super::hold::HoldConfig;
 use super::metrics;
-use super::shared::{Limits, Shared};
+use super::shared::{Limits, NamespaceFeatures, Shared};
 use crate::{Error, Result, Store};
 
 /// How long stopping waits for requests that are being executed.
@@ -21,6 +21,9 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long ending waits, after that, for what blocks a thread.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How often transactions are looked through for those whose time is over.
+const TRANSACTION_PERIOD: Duration = Duration::from_secs(1);
 
 /// How long accepting pauses when the process has no more files to open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
@@ -38,7 +41,7 @@ pub struct ServerBuilder {
     listen: SocketAddr,
     metrics: Option<SocketAddr>,
     cluster_name: Option<String>,
-    no_expiry: Vec<String>,
+    features: NamespaceFeatures,
     limits: Limits,
     hold: Option<HoldConfig>,
 }
@@ -83,7 +86,7 @@ impl Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             metrics: None,
             cluster_name: None,
-            no_expiry: Vec::new(),
+            features: NamespaceFeatures::default(),
             limits: Limits::default(),
             hold: None,
         }
@@ -140,19 +143,27 @@ impl ServerBuilder {
     /// Refuses times to live in this namespace, as Aerospike does where `nsup-period` is 0.
     #[must_use]
     pub fn without_expiry(mut self, namespace: impl Into<String>) -> Self {
-        self.no_expiry.push(namespace.into());
+        self.features.no_expiry.push(namespace.into());
         self
     }
 
-    /// Has every write of a client to this set, or with `None` to any, keep its record for this long before it is executed, so
+    /// Tells clients that this namespace is strongly consistent, as some ask before they use transactions. Nothing else
+    /// changes: transactions work in every namespace, and every read sees the latest write. Default: they are told that it is not.
+    #[must_use]
+    pub fn strong_consistency(mut self, namespace: impl Into<String>) -> Self {
+        self.features.strongly_consistent.push(namespace.into());
+        self
+    }
+
+    /// Has every write of a client to these sets, or to any if none is named, keep its record for this long before it is executed, so
     /// that clients meet `KEY_BUSY` (error 14) as on a busy cluster: a rehearsal. Writers of a record wait in order, as many as
     /// [`NamespaceConfig::max_waiters`](crate::NamespaceConfig::max_waiters) says, and for as long as their timeouts say. Reads, other records and
     /// writers inside this process do not wait; queries in the background are not held. Default: nothing is kept.
     #[must_use]
-    pub fn hold_writes(mut self, time: Duration, set: Option<&str>) -> Self {
+    pub fn hold_writes(mut self, time: Duration, sets: &[&str]) -> Self {
         self.hold = Some(HoldConfig {
             time,
-            set: set.map(Into::into),
+            sets: sets.iter().map(|set| (*set).into()).collect(),
         });
         self
     }
@@ -177,7 +188,7 @@ impl ServerBuilder {
         let metrics = self.metrics.map(bind).transpose()?;
         let shared = Arc::new(Shared::new(
             &self.store,
-            &self.no_expiry,
+            &self.features,
             addr.port(),
             self.cluster_name,
             self.limits,
@@ -189,6 +200,7 @@ impl ServerBuilder {
             runtime.spawn(metrics::serve(Arc::clone(&shared), listener));
             addr
         });
+        runtime.spawn(end_transactions(Arc::clone(&shared)));
         runtime.spawn(accept(Arc::clone(&shared), listener, watching, alive));
         tracing::info!(%addr, node = %shared.node, "listening");
         Ok(ServerHandle {
@@ -250,6 +262,17 @@ impl ServerHandle {
 impl Drop for ServerHandle {
     fn drop(&mut self) {
         self.shut_down();
+    }
+}
+
+/// Rolls transactions back whose time is over. Whoever meets one of their records does so, too.
+async fn end_transactions(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(TRANSACTION_PERIOD);
+    loop {
+        ticks.tick().await;
+        for served in &shared.namespaces {
+            served.transactions.expire_due(&served.namespace);
+        }
     }
 }
 

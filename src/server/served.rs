@@ -3,6 +3,7 @@
 use super::counters::{Counters, Latency};
 use super::hold::HeldRecords;
 use super::index::Builds;
+use super::transaction::table::Transactions;
 use crate::Namespace;
 
 /// A namespace, served.
@@ -18,4 +19,14 @@ pub(crate) struct ServedNamespace {
     pub(crate) queries: Latency,
     /// Records that writes keep for a while; `None`: they do not.
     pub(crate) held: Option<HeldRecords>,
+    pub(crate) transactions: Transactions,
+    /// Whether clients are told that the namespace is strongly consistent.
+    pub(crate) is_strongly_consistent: bool,
+}
+
+/// Transactions that are open are rolled back: nobody can commit them any more.
+impl Drop for ServedNamespace {
+    fn drop(&mut self) {
+        self.transactions.abandon(&self.namespace);
+    }
 }

@@ -12,6 +12,7 @@ use super::job::Jobs;
 use super::memory_budget::MemoryBudget;
 use super::modules::Modules;
 use super::served::ServedNamespace;
+use super::transaction::table::Transactions;
 use crate::record::KeyHash;
 use crate::{Error, Namespace, Result, Store};
 
@@ -33,6 +34,15 @@ impl Default for Limits {
             max_batch_rows: 0,
         }
     }
+}
+
+/// In what namespaces differ, by their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamespaceFeatures {
+    /// Nothing expires in these.
+    pub(crate) no_expiry: Vec<String>,
+    /// Clients are told that these are strongly consistent.
+    pub(crate) strongly_consistent: Vec<String>,
 }
 
 /// The limits of a running server; `set-config` changes them. Each is looked at alone.
@@ -127,7 +137,7 @@ impl Shared {
     /// [`Error::Parameter`] for a namespace whose digests are not those that clients compute.
     pub(crate) fn new(
         store: &Store,
-        no_expiry: &[String],
+        features: &NamespaceFeatures,
         port: u16,
         cluster_name: Option<String>,
         limits: Limits,
@@ -142,7 +152,8 @@ impl Shared {
             }
             let name = namespace.name();
             Ok(ServedNamespace {
-                expires: !no_expiry.iter().any(|off| off == name),
+                expires: !features.no_expiry.iter().any(|off| off == name),
+                is_strongly_consistent: features.strongly_consistent.iter().any(|on| on == name),
                 namespace,
                 builds: Builds::default(),
                 counters: Counters::default(),
@@ -150,6 +161,7 @@ impl Shared {
                 writes: Latency::default(),
                 queries: Latency::default(),
                 held: hold.cloned().map(HeldRecords::new),
+                transactions: Transactions::default(),
             })
         };
         let namespaces: Result<Box<[ServedNamespace]>> =

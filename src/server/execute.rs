@@ -1,0 +1,120 @@
+//! A request about one record, from its parts to its answer.
+
+use super::command::{Command, Refusal};
+use super::counters::RequestKind;
+use super::fields::Field;
+use super::message::{Info1, Verb};
+use super::ops::code;
+use super::reply::{Answer, Reply, Room};
+use super::response_buffer::ResponseBuffer;
+use super::result_code;
+use super::served::ServedNamespace;
+use super::transaction::part::TransactionPart;
+use super::transaction::{member, monitor};
+use crate::engine::{Address, WriteRefusal};
+use crate::value::ParticleType;
+
+impl Command<'_> {
+    /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
+    /// call. Returns the answer's code.
+    pub(crate) fn execute(
+        &self,
+        served: &ServedNamespace,
+        scratch: &mut Vec<u8>,
+        out: &mut ResponseBuffer<'_>,
+    ) -> u8 {
+        let mut reply = Reply::begin(out);
+        let answer = self.answer(served, scratch, &mut reply);
+        let answer = answer.unwrap_or_else(|refused| {
+            let answer = refused.answer();
+            if reply.clear() == Room::Refused {
+                return Answer {
+                    code: result_code::OVERLOAD,
+                    ..answer
+                };
+            }
+            if let Refusal::Refused(WriteRefusal {
+                stamp: Some(stamp), ..
+            }) = refused
+            {
+                member::tell_version(&mut reply, stamp.get());
+            }
+            answer
+        });
+        // Of a user-defined function clients want to be told in a bin what went wrong.
+        if answer.code == result_code::UDF {
+            let text = b"this server runs no user-defined functions";
+            let _ = reply.op(code::READ, b"FAILURE", ParticleType::String, text);
+        }
+        reply.finish(&Answer {
+            row: self.row.unwrap_or_default(),
+            ..answer
+        });
+        self.count(answer.code, served);
+        answer.code
+    }
+
+    /// Appends the answer of a request that is not executed. Returns its code.
+    pub(crate) fn refuse(
+        &self,
+        code: u8,
+        served: &ServedNamespace,
+        out: &mut ResponseBuffer<'_>,
+    ) -> u8 {
+        Answer {
+            row: self.row.unwrap_or_default(),
+            ..Answer::code(code)
+        }
+        .write(out);
+        self.count(code, served);
+        code
+    }
+
+    fn count(&self, code: u8, served: &ServedNamespace) {
+        if served
+            .transactions
+            .counters
+            .count(TransactionPart::of(&self.head, &self.fields), code)
+        {
+            return;
+        }
+        let kind = match self.verb() {
+            Verb::Write if self.fields.has(Field::UdfPackage) => RequestKind::Function,
+            verb => verb.into(),
+        };
+        served.counters.count(kind, self.row.is_some(), code);
+    }
+
+    fn answer(
+        &self,
+        served: &ServedNamespace,
+        scratch: &mut Vec<u8>,
+        reply: &mut Reply<'_, '_>,
+    ) -> std::result::Result<Answer, Refusal> {
+        let address = Address {
+            digest: self.digest,
+            set: self.set()?,
+            key: self.key()?,
+        };
+        let part = TransactionPart::of(&self.head, &self.fields);
+        match part {
+            TransactionPart::None => {}
+            TransactionPart::Monitor => {
+                return monitor::answer(self, served, &address, scratch, reply);
+            }
+            _ => return member::answer(self, part, served, &address, scratch, reply),
+        }
+        if self.verb() != Verb::Read {
+            member::check_unlocked(served, &self.digest, None)?;
+        }
+        match self.verb() {
+            Verb::Delete => self.delete(served, &address),
+            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, &address)),
+            Verb::Write => self.write(served, &address, scratch, reply),
+            Verb::Read if self.head.info1.contains(Info1::READ) => {
+                self.read(served, &address, reply)
+            }
+            Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a query returns of a record.
+
+use crate::engine::RemoteRecord;
+use crate::expression::RecordFacts;
+use crate::operation::{Checked, Mode, Operation};
+use crate::record::BinName;
+use crate::server::bytes::Cursor;
+use crate::server::fields::Field;
+use crate::server::message::{Info1, Message};
+use crate::server::operation::{bin_name, operations_of};
+use crate::server::ops::code;
+use crate::server::reply::Reply;
+use crate::server::results::Results;
+use crate::value::ParticleType;
+use crate::{Error, Result};
+
+/// Which bins a query returns.
+#[derive(Debug)]
+pub(super) enum Projection {
+    /// Generation and times only.
+    None,
+    All,
+    Names(Vec<BinName>),
+    Operations(Vec<Operation>),
+}
+
+/// What `message` asks for of each record.
+pub(super) fn projection_of(message: &Message<'_>) -> Result<Projection> {
+    let info1 = message.head.info1;
+    if info1.contains(Info1::NO_BINS) {
+        return Ok(Projection::None);
+    }
+    if !message.ops.is_empty() {
+        if message.ops.iter().all(|op| op.code == code::READ) {
+            let names: Result<_> = message.ops.iter().map(|op| bin_name(op.name)).collect();
+            return Ok(Projection::Names(names?));
+        }
+        return Ok(Projection::Operations(operations_of(
+            &message.head,
+            &message.ops,
+        )?));
+    }
+    match message.fields.get(Field::Bins) {
+        Some(list) => names_of(list).map(Projection::Names),
+        None => Ok(Projection::All),
+    }
+}
+
+/// The list of bins of old clients: how many, then each with its length.
+fn names_of(list: &[u8]) -> Result<Vec<BinName>> {
+    let cut = || Error::parameter("a list of bins ends before its last name");
+    let mut cursor = Cursor(list);
+    let count = cursor.u8().ok_or_else(cut)?;
+    let mut name = || {
+        let len = cursor.u8().ok_or_else(cut)?;
+        bin_name(cursor.take(usize::from(len)).ok_or_else(cut)?)
+    };
+    (0..count).map(|_| name()).collect()
+}
+
+/// Adds the bins that a query asks for. False if the record has none of them.
+pub(super) fn project(
+    projection: &Projection,
+    mode: Mode,
+    record: &RemoteRecord<'_>,
+    facts: &RecordFacts<'_>,
+    reply: &mut Reply<'_, '_>,
+) -> Result<bool> {
+    match projection {
+        Projection::None => return Ok(true),
+        Projection::All => {
+            for bin in record.view()?.raw_bins() {
+                reply.op(code::READ, bin.name, bin.kind, bin.value)?;
+            }
+        }
+        Projection::Names(names) => {
+            let view = record.view()?;
+            for name in names {
+                if let Some(bin) = view.find(name.as_bytes()) {
+                    reply.op(code::READ, bin.name, bin.kind, bin.value)?;
+                } else if mode.contains(Mode::RESPOND_ALL) {
+                    reply.op(code::READ, name.as_bytes(), ParticleType::Null, &[])?;
+                }
+            }
+        }
+        Projection::Operations(operations) => {
+            let checked = Checked::new(operations, mode)?.seeing(facts);
+            checked.read_into(record.view()?, &mut Results::new(reply, None))?;
+        }
+    }
+    Ok(reply.op_count() > 0)
+}

@@ -1,0 +1,246 @@
+//! How queries of all kinds begin.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Query;
+use super::projection::{Projection, projection_of};
+use super::source::{RecordSource, Start};
+use crate::operation::{Checked, Mode, Operation};
+use crate::policy::RecordExistsAction;
+use crate::server::background::Background;
+use crate::server::batch::filter_of;
+use crate::server::command::{expiration, set_of};
+use crate::server::condition::Condition;
+use crate::server::fields::{Field, Fields};
+use crate::server::job::{Job, JobKind, JobStart};
+use crate::server::message::{Head, Info1, Info2, Info3, Message};
+use crate::server::operation::operations_of;
+use crate::server::rate_limit::RateLimit;
+use crate::server::result_code;
+use crate::server::served::ServedNamespace;
+use crate::server::shared::Shared;
+use crate::{Digest, Error, Result, WritePolicy};
+
+/// How many partitions there are.
+const PARTITIONS: u16 = 4096;
+
+/// The most queries at once: Aerospike's `query-threads-limit`.
+const QUERIES_MAX: usize = 128;
+
+/// The most records a second of a background query: Aerospike's `background-query-max-rps`.
+const BACKGROUND_RPS_MAX: u32 = 10_000;
+
+/// How long a short query may take if its client does not say: Aerospike's default.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The code of too many queries at once.
+const FORBIDDEN: u8 = 22;
+
+/// What becomes of a message without a digest.
+#[derive(Debug)]
+pub(crate) enum Started<'a> {
+    /// Records are to be returned.
+    Query(Box<Query<'a>>),
+    /// Records are to be operated on, by another thread, once the client is answered.
+    Background(Box<Background>),
+    /// An empty answer.
+    Empty,
+}
+
+/// Begins what a message without a digest asks for. Otherwise the code of the answer.
+pub(crate) fn start<'a>(
+    shared: &'a Shared,
+    served: &'a ServedNamespace,
+    message: &Message<'a>,
+    client: &str,
+) -> std::result::Result<Started<'a>, u8> {
+    let fields = &message.fields;
+    if fields.has(Field::UdfKind) || fields.has(Field::UdfPackage) {
+        return Err(result_code::UDF);
+    }
+    // What may see less than everything is refused where nothing does.
+    let relaxed = message.head.info2.contains(Info2::RELAXED_LONG_QUERY);
+    if relaxed && served.is_strongly_consistent {
+        return Err(result_code::PARAMETER);
+    }
+    let set = set_of(fields).map_err(|_| result_code::PARAMETER)?;
+    let set_id = served.namespace.set_number(set);
+    let short = message.head.info1.contains(Info1::SHORT_QUERY);
+    let writes = message.head.info2.contains(Info2::WRITE);
+    if short && (writes || fields.has(Field::RecordsPerSecond)) {
+        return Err(result_code::PARAMETER);
+    }
+    let condition = Condition::of(fields, &served.namespace, set)?;
+    let starts = if writes {
+        Vec::new()
+    } else {
+        starts_of(fields, message.head.info3, condition.is_some())?
+    };
+    // An index of one set has the records of that set only.
+    let of_index = condition.as_ref().map(|condition| &condition.index);
+    let set_of_index = of_index.map_or("", |index| index.set_name());
+    let index_name = of_index.map(|index| index.name());
+    let set_id = match (set, set_of_index) {
+        ("", other) => served.namespace.set_number(other),
+        (one, other) if other.is_empty() || one == other => set_id,
+        _ => None,
+    };
+    let Some(set_id) = set_id else {
+        return Ok(Started::Empty);
+    };
+    if !short && shared.jobs.running() >= QUERIES_MAX {
+        return Err(FORBIDDEN);
+    }
+    let filter = filter_of(fields)?;
+    let resumed = starts.iter().filter(|start| start.1.is_some()).count();
+    let partitions = match writes {
+        true => usize::from(PARTITIONS),
+        false => starts.len(),
+    };
+    let asked_rps = fields.u32(Field::RecordsPerSecond).unwrap_or(0);
+    let (kind, rps) = match (writes, asked_rps) {
+        (false, rps) => (JobKind::Basic, rps),
+        (true, 0) => (JobKind::Background, BACKGROUND_RPS_MAX),
+        (true, rps @ ..=BACKGROUND_RPS_MAX) => (JobKind::Background, rps),
+        (true, _) => return Err(result_code::PARAMETER),
+    };
+    let start = JobStart {
+        id: fields.u64(Field::Query).unwrap_or_default(),
+        kind,
+        served,
+        set,
+        index: index_name.as_deref().unwrap_or_default(),
+        partitions: partitions - resumed,
+        digests: resumed,
+        records_per_second: rps,
+        socket_timeout_ms: fields.u32(Field::SocketTimeout).unwrap_or_default(),
+        client,
+    };
+    let mut mode = Mode::empty();
+    mode.set(
+        Mode::RESPOND_ALL,
+        message.head.info2.contains(Info2::RESPOND_ALL_OPS),
+    );
+    // No set is named: all of them.
+    let set_id = (set_id != 0).then_some(set_id);
+    let parameter = |_| result_code::PARAMETER;
+    if writes {
+        let (operations, policy) =
+            background_of(&message.head, message, served).map_err(|error| error.result_code())?;
+        let job = shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?;
+        return Ok(Started::Background(Box::new(Background {
+            namespace: served.namespace.clone(),
+            set_id,
+            condition,
+            filter,
+            operations,
+            policy,
+            mode,
+            job,
+        })));
+    }
+    let projection = projection_of(message).map_err(parameter)?;
+    if let Projection::Operations(operations) = &projection {
+        let checked = Checked::new(operations, mode).map_err(|error| error.result_code())?;
+        if checked.is_write() {
+            return Err(result_code::PARAMETER);
+        }
+    }
+    // Nobody is told of a short query.
+    let job = match short {
+        true => Arc::new(Job::of(&start)),
+        false => shared.jobs.begin(&start).ok_or(result_code::PARAMETER)?,
+    };
+    let timeout = match message.head.timeout_ms {
+        0 => SHORT_TIMEOUT,
+        ms => Duration::from_millis(u64::from(ms)),
+    };
+    Ok(Started::Query(Box::new(Query {
+        shared,
+        served,
+        set_id,
+        filter,
+        projection,
+        mode,
+        source: RecordSource::new(condition.as_ref(), starts),
+        is_exhausted: false,
+        left: match fields.u64(Field::MaxRecords) {
+            None | Some(0) => u64::MAX,
+            Some(most) => most,
+        },
+        pace: RateLimit::new(rps),
+        set_name: (0, String::new()),
+        deadline: short.then(|| Instant::now() + timeout),
+        job,
+    })))
+}
+
+/// The partitions that a query is to visit.
+fn starts_of(
+    fields: &Fields<'_>,
+    info3: Info3,
+    by_index: bool,
+) -> std::result::Result<Vec<Start>, u8> {
+    let partitions = fields.get(Field::Partitions);
+    let digests = fields.get(Field::Digests);
+    if (partitions.is_none() && digests.is_none()) || !info3.contains(Info3::PARTITIONS) {
+        return Err(result_code::UNSUPPORTED);
+    }
+    let (values, cut) = fields
+        .get(Field::IndexValues)
+        .unwrap_or_default()
+        .as_chunks::<8>();
+    if !cut.is_empty() || (!by_index && !values.is_empty()) {
+        return Err(result_code::PARAMETER);
+    }
+    let (numbers, odd) = partitions.unwrap_or_default().as_chunks::<2>();
+    let (digests, rest) = digests.unwrap_or_default().as_chunks::<{ Digest::LEN }>();
+    if !odd.is_empty()
+        || !rest.is_empty()
+        || numbers.len() + digests.len() > usize::from(PARTITIONS)
+        || values.len() > digests.len()
+    {
+        return Err(result_code::PARAMETER);
+    }
+    let mut starts: Vec<_> = numbers
+        .iter()
+        .map(|number| (u16::from_le_bytes(*number), None))
+        .chain(digests.iter().enumerate().map(|(at, digest)| {
+            let digest = Digest::new(*digest);
+            let value = values.get(at).map(|value| i64::from_le_bytes(*value));
+            (digest.partition() as u16, Some((value, digest)))
+        }))
+        .collect();
+    starts.sort_unstable_by_key(|start| start.0);
+    let distinct = starts.is_sorted_by(|one, other| one.0 < other.0);
+    let beyond = starts.last().is_some_and(|start| start.0 >= PARTITIONS);
+    if !distinct || beyond {
+        return Err(result_code::PARAMETER);
+    }
+    Ok(starts)
+}
+
+/// Operations and policy of a background query.
+fn background_of(
+    head: &Head,
+    message: &Message<'_>,
+    served: &ServedNamespace,
+) -> Result<(Vec<Operation>, WritePolicy)> {
+    let operations = operations_of(head, &message.ops)?;
+    let reads = operations.iter().any(|operation| !operation.is_write());
+    if reads || operations.is_empty() || head.info1.contains(Info1::READ) {
+        return Err(Error::parameter(
+            "a background query takes operations that write, and at least one",
+        ));
+    }
+    let action = if head.info3.contains(Info3::REPLACE_ONLY) {
+        RecordExistsAction::ReplaceOnly
+    } else {
+        RecordExistsAction::UpdateOnly
+    };
+    let policy = WritePolicy::default()
+        .record_exists_action(action)
+        .expiration(expiration(head.ttl, served)?);
+    Ok((operations, policy))
+}
