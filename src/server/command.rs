@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use super::counters::RequestKind;
 use super::fields::{Field, Fields};
 use super::message::{Head, Info1, Info2, Info3, Verb};
 use super::operation::{bin_name, operations_of};
 use super::ops::{Ops, code};
-use super::reply::{Answer, Reply, Room};
-use super::response_buffer::ResponseBuffer;
+use super::reply::{Answer, Reply};
 use super::result_code;
 use super::results::Results;
 use super::served::ServedNamespace;
@@ -45,101 +43,19 @@ impl Command<'_> {
         self.head.verb()
     }
 
-    /// Executes the request and appends its answer, without a frame, to `out`. `scratch` keeps its memory from call to
-    /// call. Returns the answer's code.
-    pub(crate) fn execute(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        out: &mut ResponseBuffer<'_>,
-    ) -> u8 {
-        let mut reply = Reply::begin(out);
-        let answer = self.answer(served, scratch, &mut reply);
-        let answer = answer.unwrap_or_else(|refused| {
-            let answer = refused.answer();
-            match reply.clear() {
-                Room::Given => answer,
-                Room::Refused => Answer {
-                    code: result_code::OVERLOAD,
-                    ..answer
-                },
-            }
-        });
-        // Of a user-defined function clients want to be told in a bin what went wrong.
-        if answer.code == result_code::UDF {
-            let text = b"this server runs no user-defined functions";
-            let _ = reply.op(code::READ, b"FAILURE", ParticleType::String, text);
-        }
-        reply.finish(&Answer {
-            row: self.row.unwrap_or_default(),
-            ..answer
-        });
-        self.count(answer.code, served);
-        answer.code
-    }
-
-    /// Appends the answer of a request that is not executed. Returns its code.
-    pub(crate) fn refuse(
-        &self,
-        code: u8,
-        served: &ServedNamespace,
-        out: &mut ResponseBuffer<'_>,
-    ) -> u8 {
-        Answer {
-            row: self.row.unwrap_or_default(),
-            ..Answer::code(code)
-        }
-        .write(out);
-        self.count(code, served);
-        code
-    }
-
-    fn count(&self, code: u8, served: &ServedNamespace) {
-        let kind = match self.verb() {
-            Verb::Write if self.fields.has(Field::UdfPackage) => RequestKind::Function,
-            verb => verb.into(),
-        };
-        served.counters.count(kind, self.row.is_some(), code);
-    }
-
-    fn answer(
-        &self,
-        served: &ServedNamespace,
-        scratch: &mut Vec<u8>,
-        reply: &mut Reply<'_, '_>,
-    ) -> std::result::Result<Answer, Refusal> {
-        if self.fields.has(Field::Transaction) || self.head.info4 & MULTI_RECORD != 0 {
-            return Err(Refusal::Code(result_code::ENTERPRISE_ONLY));
-        }
-        let address = Address {
-            digest: self.digest,
-            set: self.set()?,
-            key: self.key()?,
-        };
-        match self.verb() {
-            Verb::Delete => self.delete(served, &address),
-            Verb::Write if self.fields.has(Field::UdfPackage) => Err(self.apply(served, &address)),
-            Verb::Write => self.write(served, &address, scratch, reply),
-            Verb::Read if self.head.info1.contains(Info1::READ) => {
-                self.read(served, &address, reply)
-            }
-            Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
-        }
-    }
-
-    fn set(&self) -> Result<&str> {
+    pub(crate) fn set(&self) -> Result<&str> {
         set_of(&self.fields)
     }
 
     /// The user key; code 16 if it is none.
-    fn key(&self) -> std::result::Result<Option<&[u8]>, Refusal> {
+    pub(crate) fn key(&self) -> std::result::Result<Option<&[u8]>, Refusal> {
         match self.fields.get(Field::Key) {
             Some(key) if !is_key(key) => Err(Refusal::Code(result_code::UNSUPPORTED)),
             key => Ok(key),
         }
     }
 
-    fn read(
+    pub(crate) fn read(
         &self,
         served: &ServedNamespace,
         address: &Address<'_>,
@@ -160,7 +76,7 @@ impl Command<'_> {
     }
 
     /// Reads what the request asks for.
-    fn read_bins(
+    pub(crate) fn read_bins(
         &self,
         served: &ServedNamespace,
         record: &RemoteRecord<'_>,
@@ -197,7 +113,7 @@ impl Command<'_> {
             .read_into(view, &mut self.results(reply))
     }
 
-    fn write(
+    pub(crate) fn write(
         &self,
         served: &ServedNamespace,
         address: &Address<'_>,
@@ -223,20 +139,25 @@ impl Command<'_> {
         })
     }
 
-    fn delete(
+    pub(crate) fn delete(
         &self,
         served: &ServedNamespace,
         address: &Address<'_>,
     ) -> std::result::Result<Answer, Refusal> {
-        let policy = WritePolicy::default()
-            .generation(self.generation())
-            .total_timeout(Some(self.timeout()));
+        let policy = self.delete_policy();
         served.namespace.delete_at(address, self.filter, &policy)?;
         Ok(Answer::code(result_code::OK))
     }
 
+    /// How to delete.
+    pub(crate) fn delete_policy(&self) -> WritePolicy {
+        WritePolicy::default()
+            .generation(self.generation())
+            .total_timeout(Some(self.timeout()))
+    }
+
     /// Calls no function: none is run here. Whether the record may be touched is told first, as by a server that runs them.
-    fn apply(&self, served: &ServedNamespace, address: &Address<'_>) -> Refusal {
+    pub(crate) fn apply(&self, served: &ServedNamespace, address: &Address<'_>) -> Refusal {
         if !self.fields.has(Field::UdfFunction) || !self.fields.has(Field::UdfArguments) {
             return Refusal::Code(result_code::PARAMETER);
         }
@@ -251,7 +172,7 @@ impl Command<'_> {
 
     /// Reads among writes must be announced, and so must a read of all bins
     /// (semantics.md#several-operations-together).
-    fn check_reads(&self) -> Result<()> {
+    pub(crate) fn check_reads(&self) -> Result<()> {
         let is_read = |code| {
             matches!(
                 code,
@@ -279,7 +200,7 @@ impl Command<'_> {
         self.head.info2.contains(Info2::RESPOND_ALL_OPS)
     }
 
-    fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         let mut mode = Mode::empty();
         mode.set(Mode::RESPOND_ALL, self.respond_all());
         mode.set(
@@ -292,12 +213,15 @@ impl Command<'_> {
     }
 
     /// Takes results into the answer, each with the code of its operation; in rows of a batch all of them say "read".
-    fn results<'r, 'o, 'b>(&'r self, reply: &'r mut Reply<'o, 'b>) -> Results<'r, 'o, 'b> {
+    pub(crate) fn results<'r, 'o, 'b>(
+        &'r self,
+        reply: &'r mut Reply<'o, 'b>,
+    ) -> Results<'r, 'o, 'b> {
         Results::new(reply, self.row.is_none().then(|| self.ops.iter()))
     }
 
     /// How to write.
-    fn policy(&self, served: &ServedNamespace) -> Result<WritePolicy> {
+    pub(crate) fn policy(&self, served: &ServedNamespace) -> Result<WritePolicy> {
         use RecordExistsAction::{CreateOnly, Replace, ReplaceOnly, Update, UpdateOnly};
         let head = &self.head;
         let action = if head.info2.contains(Info2::CREATE_ONLY) {
@@ -338,9 +262,6 @@ impl Command<'_> {
     }
 }
 
-/// Flags of transactions over several records: verify, roll forward, roll back, by a monitor, while locking.
-const MULTI_RECORD: u8 = 0x1f;
-
 /// Why a request about one record was refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -350,10 +271,10 @@ pub(crate) enum Refusal {
 
 impl Refusal {
     /// What the client is told: the code, and generation and expiry of the record that was met.
-    fn answer(&self) -> Answer {
+    pub(crate) fn answer(&self) -> Answer {
         match self {
             Self::Code(code) => Answer::code(*code),
-            Self::Refused(WriteRefusal { error, found }) => {
+            Self::Refused(WriteRefusal { error, found, .. }) => {
                 tracing::debug!(%error, "refused");
                 Answer {
                     code: error.result_code(),
@@ -371,7 +292,7 @@ impl<E: Into<WriteRefusal>> From<E> for Refusal {
 }
 
 /// The answer that tells a record's generation and expiry.
-fn found(metadata: &Metadata) -> Answer {
+pub(crate) fn found(metadata: &Metadata) -> Answer {
     Answer {
         generation: u32::from(metadata.generation),
         void_time: metadata.void_time,

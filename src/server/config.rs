@@ -114,6 +114,13 @@ const PARAMETERS: &[(&str, Apply)] = &[
         }
         Ok(())
     }),
+    ("namespace.strong-consistency", |config, value| {
+        let name = config.namespace()?.name.clone();
+        if truth(value)? {
+            config.strong_consistency.push(name);
+        }
+        Ok(())
+    }),
     ("namespace.max-record-size", |config, value| {
         config.namespace()?.max_record_bytes = bytes(value)?;
         Ok(())
@@ -199,6 +206,8 @@ pub struct ServerConfig {
     pub namespaces: Vec<NamespaceConfig>,
     /// Namespaces in which nothing may expire.
     pub no_expiry: Vec<String>,
+    /// Namespaces that are strongly consistent, as clients are told.
+    pub strong_consistency: Vec<String>,
     /// Parameters that are known and have no meaning here, each with its line.
     pub ignored: Vec<String>,
     /// Parameters that are not known, each with its line.
@@ -224,6 +233,7 @@ impl ServerConfig {
             max_batch_rows: 0,
             namespaces: Vec::new(),
             no_expiry: Vec::new(),
+            strong_consistency: Vec::new(),
             ignored: Vec::new(),
             unknown: Vec::new(),
             files: Vec::new(),

@@ -13,9 +13,13 @@ pub(crate) enum Field {
     Set = 1,
     /// The user key: type and value.
     Key = 2,
+    /// The version of a record that a transaction has read: 7 bytes, little-endian.
+    Version = 3,
     Digest = 4,
-    /// The number of a transaction over several records.
+    /// The number of a transaction over several records, little-endian.
     Transaction = 5,
+    /// When a transaction ends, in seconds since 2010, little-endian.
+    Deadline = 6,
     /// The number of a query.
     Query = 7,
     /// How long a query may wait for its client, in milliseconds.

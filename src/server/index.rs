@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-use crate::index::{IndexPart, IndexSource};
+use crate::index::{IndexPart, IndexSource, VALUE_BYTES_MAX};
 use crate::query::{IndexBuild, IndexComponent, IndexDefinition, IndexType};
-
-/// Texts and blobs up to this length are in an index: Aerospike's limit.
-pub(crate) const VALUE_BYTES_MAX: u32 = 2048;
 
 /// The most indexes of a namespace: Aerospike's limit.
 const INDEXES_MAX: usize = 256;

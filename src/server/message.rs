@@ -30,7 +30,20 @@ bitflags! {
         const GENERATION_EQUAL = 0x04;
         const GENERATION_GREATER = 0x08;
         const CREATE_ONLY = 0x20;
+        /// Of a long query: that it may see less than everything.
+        const RELAXED_LONG_QUERY = 0x40;
         const RESPOND_ALL_OPS = 0x80;
+        const _ = !0;
+    }
+
+    /// What a request is in a transaction over several records.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) struct Info4: u8 {
+        const VERIFY_READ = 0x01;
+        const ROLL_FORWARD = 0x02;
+        const ROLL_BACK = 0x04;
+        /// Refused if the transaction has the record locked.
+        const ON_LOCKING_ONLY = 0x10;
         const _ = !0;
     }
 
@@ -54,8 +67,7 @@ pub(crate) struct Head {
     pub(crate) info1: Info1,
     pub(crate) info2: Info2,
     pub(crate) info3: Info3,
-    /// Flags of transactions over several records.
-    pub(crate) info4: u8,
+    pub(crate) info4: Info4,
     pub(crate) generation: u32,
     pub(crate) ttl: u32,
     /// How long the server may take, in milliseconds; 0: as it likes.
@@ -100,7 +112,7 @@ impl<'a> Message<'a> {
             info1: Info1::from_bits_retain(cursor.u8()?),
             info2: Info2::from_bits_retain(cursor.u8()?),
             info3: Info3::from_bits_retain(cursor.u8()?),
-            info4: cursor.u8()?,
+            info4: Info4::from_bits_retain(cursor.u8()?),
             ..Head::default()
         };
         let _result_code = cursor.u8()?;

@@ -5,10 +5,10 @@
 // * `frame`, `message`, `fields`, `ops`, `bytes`: a client's bytes, taken apart into views that cannot be wrong.
 //   `compression`: the same, compressed. `reply`, `result_code`, `results`, `particle`, `response_buffer`: answers, put
 //   together.
-// * `operation`, `command`: one request about one record. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
+// * `operation`, `command`, `execute`: one request about one record. `transaction`: several as one. `batch`: many in one message. `query`, `background`, `job`, `rate_limit`:
 //   partitions, and operations on all records of a set. `index`, `condition`: what queries ask by.
 // * `info`: questions and commands as text. `modules`: texts of functions. `config`: Aerospike's configuration file.
-// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
+// * `shared`, `served`: what connections share, and a namespace of it. `counters`, `query_counters`, `metrics`: what has happened. `memory_budget`: memory for large messages.
 // * `hold`: writes that keep their record for a while. `connection`: one client. `listener`: accepting and stopping.
 //
 // It asks the engine by digest (`engine::by_digest`), since digests are what clients send.
@@ -22,6 +22,7 @@ mod condition;
 mod config;
 mod connection;
 mod counters;
+mod execute;
 mod fields;
 mod frame;
 #[cfg(fuzzing)]
@@ -39,6 +40,7 @@ mod operation;
 mod ops;
 mod particle;
 mod query;
+mod query_counters;
 mod rate_limit;
 mod reply;
 mod response_buffer;
@@ -46,6 +48,7 @@ mod result_code;
 mod results;
 mod served;
 mod shared;
+mod transaction;
 
 pub use config::ServerConfig;
 pub use listener::{Server, ServerBuilder, ServerHandle};

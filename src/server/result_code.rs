@@ -13,10 +13,21 @@ pub(crate) const UNSUPPORTED: u8 = 16;
 /// There is no memory for the answer now: too many large ones at once.
 pub(crate) const OVERLOAD: u8 = 18;
 pub(crate) const NAMESPACE: u8 = 20;
-pub(crate) const ENTERPRISE_ONLY: u8 = 25;
 pub(crate) const FILTERED_OUT: u8 = 27;
 pub(crate) const SECURITY_NOT_SUPPORTED: u8 = 51;
 pub(crate) const UDF: u8 = 100;
+/// Another transaction has the record locked.
+pub(crate) const MRT_BLOCKED: u8 = 120;
+/// The record is not what the transaction has read.
+pub(crate) const MRT_VERSION_MISMATCH: u8 = 121;
+/// The time of the transaction is over, or it is none.
+pub(crate) const MRT_EXPIRED: u8 = 122;
+pub(crate) const MRT_TOO_MANY_WRITES: u8 = 123;
+pub(crate) const MRT_COMMITTED: u8 = 124;
+pub(crate) const MRT_ABORTED: u8 = 125;
+/// The transaction itself has the record locked.
+pub(crate) const MRT_ALREADY_LOCKED: u8 = 126;
+pub(crate) const MRT_MONITOR_EXISTS: u8 = 127;
 pub(crate) const INDEX_NOT_FOUND: u8 = 201;
 /// The index is being built.
 pub(crate) const INDEX_NOT_READABLE: u8 = 203;

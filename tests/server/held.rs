@@ -26,7 +26,7 @@ fn begin(running: &Running, message: &Message) -> Wire {
 
 #[test]
 fn while_forty_clients_wait_for_one_record_others_are_not_held_up() {
-    let running = serve_with(|server| server.hold_writes(HOUR, Some("demo")));
+    let running = serve_with(|server| server.hold_writes(HOUR, &["other", "demo"]));
     let namespace = running.store.namespace("test").unwrap();
     // The namespace of these tests has the library's own limit, so that all of them wait.
     let mut waiting: Vec<Wire> = (0..40).map(|_| begin(&running, &put(1))).collect();
@@ -62,7 +62,7 @@ fn of_forty_clients_on_one_record_eighteen_are_answered_14_and_so_are_rows_of_ba
     let mut config = spikelet::server::ServerConfig::namespace_of("test");
     config.max_waiters = 21;
     let store = spikelet::Store::builder().namespace(config).open().unwrap();
-    let server = spikelet::server::Server::builder(&store).hold_writes(HOUR, None);
+    let server = spikelet::server::Server::builder(&store).hold_writes(HOUR, &[]);
     let handle = server.start().unwrap();
     let namespace = store.namespace("test").unwrap();
     let running = Running { store, handle };
@@ -101,7 +101,7 @@ fn answers_of(body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn who_waits_longer_than_its_timeout_is_told_so_and_makes_room() {
-    let running = serve_with(|server| server.hold_writes(HOUR, None));
+    let running = serve_with(|server| server.hold_writes(HOUR, &[]));
     let namespace = running.store.namespace("test").unwrap();
     let mut first = begin(&running, &put(1));
     let impatient = Message {
@@ -118,7 +118,7 @@ fn who_waits_longer_than_its_timeout_is_told_so_and_makes_room() {
 
 #[test]
 fn every_write_of_forty_clients_that_repeat_theirs_is_done_once() {
-    let running = serve_with(|server| server.hold_writes(Duration::from_millis(1), Some("demo")));
+    let running = serve_with(|server| server.hold_writes(Duration::from_millis(1), &["demo"]));
     let start = Barrier::new(40);
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {

@@ -4,6 +4,7 @@
 
 mod batches;
 mod held;
+mod index_limits;
 mod info;
 mod lifecycle;
 mod lifetimes;
@@ -12,6 +13,8 @@ mod queries;
 mod records;
 mod refused;
 mod statistics;
+mod transactions;
+mod transactions_race;
 
 #[path = "../server_client/mod.rs"]
 mod server_client;

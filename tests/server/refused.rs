@@ -68,7 +68,11 @@ fn requests_that_cannot_be_answered_say_why() {
                 .field(4, &[1; 19]),
             4,
         ),
-        ("transaction", get(b"test").field(5, &[1; 8]), 25),
+        (
+            "nothing in a transaction",
+            get(b"test").field(5, &[1; 8]),
+            2,
+        ),
         (
             "no digest, no partitions",
             Message::new(READ, 0, 0).field(0, b"test"),

@@ -1,6 +1,8 @@
 //! A client for tests that speaks the wire protocol byte by byte, and so can say what no real client would.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod transaction;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -118,6 +120,13 @@ impl Wire {
         let mut body = vec![0; u64::from_be_bytes(header) as usize];
         self.stream.read_exact(&mut body).ok()?;
         Some((kind, body))
+    }
+
+    /// Sends one message and returns the only answer; `None` if the server is gone.
+    pub fn try_ask(&mut self, message: &Message) -> Option<Answer> {
+        self.stream.write_all(&message.frame()).ok()?;
+        let (_, body) = self.receive()?;
+        answers(&body).pop()
     }
 
     /// Sends one message and returns the only answer.
@@ -246,6 +255,12 @@ impl Message {
         self
     }
 
+    /// What the request is in a transaction.
+    pub fn info4(mut self, info4: u8) -> Self {
+        self.info[3] = info4;
+        self
+    }
+
     pub fn generation(mut self, generation: u32) -> Self {
         self.generation = generation;
         self
@@ -293,9 +308,10 @@ pub fn batch(flags: u8, rows: &[(Digest, Message)]) -> Message {
     for (index, (digest, row)) in rows.iter().enumerate() {
         data.extend((index as u32).to_be_bytes());
         data.extend(digest.as_bytes());
-        // Info bytes, generation and time to live follow.
-        data.push(0x0e);
-        data.extend(&row.info[..3]);
+        // Info bytes, generation and time to live follow; the fourth byte is left out where it says nothing.
+        let with_info4 = row.info[3] != 0;
+        data.push(if with_info4 { 0x1e } else { 0x0e });
+        data.extend(&row.info[..if with_info4 { 4 } else { 3 }]);
         data.extend((row.generation as u16).to_be_bytes());
         data.extend(row.ttl.to_be_bytes());
         data.extend((row.fields.len() as u16).to_be_bytes());

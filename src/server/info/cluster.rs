@@ -61,10 +61,15 @@ pub(super) fn rack_ids(ask: &mut Ask<'_>) -> Answer {
     Ok(each(ask, |name| format!("{name}:0")))
 }
 
-/// Regime 0 (no strong consistency), one copy, and its map.
+/// The regime (0: no strong consistency; it never changes), one copy, and its map.
 pub(super) fn replicas(ask: &mut Ask<'_>) -> Answer {
     let map = all_partitions();
-    Ok(each(ask, |name| format!("{name}:0,1,{map}")))
+    let shared = ask.shared;
+    Ok(each(ask, |name| {
+        let served = shared.namespace(name.as_bytes());
+        let regime = u8::from(served.is_some_and(|served| served.is_strongly_consistent));
+        format!("{name}:{regime},1,{map}")
+    }))
 }
 
 pub(super) fn replicas_all(ask: &mut Ask<'_>) -> Answer {

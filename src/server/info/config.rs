@@ -7,6 +7,7 @@ use crate::Durability;
 use crate::server::config::pending_limit;
 use crate::server::served::ServedNamespace;
 use crate::server::shared::{LiveLimits, Shared};
+use crate::server::transaction::table::DEFAULT_DURATION;
 use spikelet_storage::Storage;
 
 /// `get-config:context=service|network|namespace|logging|security`.
@@ -170,8 +171,13 @@ pub(super) fn add_namespace_config(served: &ServedNamespace, pairs: &mut Pairs) 
     pairs.add("max-record-size", namespace.max_record_bytes());
     pairs.add("nsup-period", nsup_period);
     pairs.add("replication-factor", 1);
-    pairs.add("strong-consistency", "false");
-    pairs.add("strong-consistency-allow-expunge", "false");
+    let default_seconds = DEFAULT_DURATION.as_secs();
+    pairs.add("disable-mrt-writes", "false");
+    pairs.add("mrt-duration", default_seconds);
+    // Every delete is durable, whatever it says.
+    let consistent = served.is_strongly_consistent;
+    pairs.add("strong-consistency", consistent);
+    pairs.add("strong-consistency-allow-expunge", consistent);
     pairs.add(
         "transaction-pending-limit",
         pending_limit(options.max_waiters),

@@ -176,6 +176,9 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
     for (key, count) in counters.by_outcome() {
         add(&key, count.to_string());
     }
+    for (key, count) in served.transactions.statistics(namespace) {
+        add(&key, count.to_string());
+    }
     for (index, queries) in [
         ("pi_query", &counters.primary_queries),
         ("si_query", &counters.index_queries),
@@ -191,7 +194,6 @@ pub(crate) fn namespace_statistics(served: &ServedNamespace) -> Vec<(String, Str
 const OF_SEVERAL_NODES: &[&str] = &[
     "xdr_tombstones",
     "xdr_bin_cemeteries",
-    "mrt_provisionals",
     "auto_revived_partitions",
     "smd_evict_void_time",
     "nsup_xdr_key_busy",

@@ -3,18 +3,17 @@
 use spikelet_storage::PARTITIONS;
 
 use super::{Answer, Ask, InfoError, Pairs};
+use crate::Error;
 use crate::base64;
 use crate::engine::{Index, IndexState};
-use crate::expression::ExpType;
-use crate::index::{EntryReader, IndexPart, IndexSource};
-use crate::query::{IndexComponent, IndexDefinition, IndexType};
+use crate::index::{IndexPart, IndexSource};
+use crate::query::IndexDefinition;
 use crate::record::MAX_SET_NAME_BYTES;
 use crate::server::index::{
-    CannotDeclare, VALUE_BYTES_MAX, component_of, part_name, part_of_name, type_name, type_of_name,
+    CannotDeclare, component_of, part_name, part_of_name, type_name, type_of_name,
 };
 use crate::server::operation::bin_name;
 use crate::server::served::ServedNamespace;
-use crate::{Error, Expression};
 
 /// The longest name of an index.
 const NAME_BYTES_MAX: usize = 63;
@@ -65,11 +64,6 @@ pub(super) fn create(ask: &mut Ask<'_>) -> Answer {
         None => of_records(ask, name, namespace, set)?,
         Some(part) => of_values(ask, name, part)?,
     };
-    // Nobody else looks at those of namespaces elsewhere.
-    definition
-        .check()
-        .and_then(|()| EntryReader::new(&definition).map(drop))
-        .map_err(|error| InfoError::parameter(error.to_string()))?;
     match ask.served(namespace) {
         Some(served) => declare(served, set, definition)?,
         None => ask
@@ -131,7 +125,13 @@ fn of_records(
             "unknown namespace {namespace}"
         )));
     }
-    Ok(IndexDefinition::of_records(index))
+    let definition = IndexDefinition::of_records(index);
+    definition.check_usable().map_err(refused)?;
+    Ok(definition)
+}
+
+fn refused(error: Error) -> InfoError {
+    InfoError::parameter(error.to_string())
 }
 
 /// An index of values.
@@ -148,19 +148,11 @@ fn of_values(ask: &Ask<'_>, name: &str, part: IndexPart) -> Result<IndexDefiniti
     let kind = type_of_name(kind).ok_or_else(|| {
         InfoError::parameter("the type is one of numeric, string, blob, geo2dsphere")
     })?;
-    let component = IndexComponent::of(source(ask, bin, part, kind)?)
-        .part(part)
-        .of_type(kind);
-    Ok(IndexDefinition::new(name, [component]).ignoring_longer_than(VALUE_BYTES_MAX))
+    IndexDefinition::of_client(name, source(ask, bin)?, part, kind).map_err(refused)
 }
 
 /// Where the values are found.
-fn source(
-    ask: &Ask<'_>,
-    bin: Option<&str>,
-    part: IndexPart,
-    kind: IndexType,
-) -> Result<IndexSource, InfoError> {
+fn source(ask: &Ask<'_>, bin: Option<&str>) -> Result<IndexSource, InfoError> {
     let decoded = |name: &'static str| {
         let bytes = |text: &str| {
             let text = Some(text).filter(|text| text.len() <= BASE64_BYTES_MAX);
@@ -186,34 +178,10 @@ fn source(
                 path: path.unwrap_or_default(),
             })
         }
-        (None, Some(expression), None) => {
-            let result = Expression::from_bytes(&expression)
-                .and_then(|expression| expression.result_type())
-                .map_err(|error| InfoError::parameter(format!("exp: {error}")))?;
-            if result != Some(type_of(part, kind)) {
-                return Err(InfoError::parameter(
-                    "exp: its value is not of the index's type",
-                ));
-            }
-            Ok(IndexSource::Expression(expression))
-        }
+        (None, Some(expression), None) => Ok(IndexSource::Expression(expression)),
         _ => Err(InfoError::parameter(
             "either a bin, perhaps with a context, or an expression is needed",
         )),
-    }
-}
-
-/// The type that an expression must have so that an index can be of its value.
-const fn type_of(part: IndexPart, kind: IndexType) -> ExpType {
-    match (part, kind) {
-        (IndexPart::Elements, _) => ExpType::List,
-        (IndexPart::Keys | IndexPart::Values, _) => ExpType::Map,
-        (_, IndexType::Integer) => ExpType::Int,
-        (_, IndexType::String) => ExpType::String,
-        (_, IndexType::Blob) => ExpType::Blob,
-        (_, IndexType::GeoJson) => ExpType::Geo,
-        (_, IndexType::Bool) => ExpType::Bool,
-        (_, IndexType::Float) => ExpType::Float,
     }
 }
 

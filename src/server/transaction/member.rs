@@ -1,0 +1,244 @@
+//! Requests about the records of a transaction: reads, writes, verifying what was read, and rolls.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use super::part::{TransactionPart, transaction_of, version_bytes, version_of};
+use super::table::{Known, OpenTransaction, State};
+use crate::Digest;
+use crate::engine::{Address, Before, ProvisionalWrite, WriteRefusal};
+use crate::operation::Checked;
+use crate::server::command::{Command, Refusal, found};
+use crate::server::fields::Field;
+use crate::server::message::{Info1, Info4, Verb};
+use crate::server::operation::operations_of;
+use crate::server::reply::{Answer, Reply};
+use crate::server::result_code;
+use crate::server::served::ServedNamespace;
+
+type Answered = std::result::Result<Answer, Refusal>;
+
+/// Answers a request of a transaction about a record.
+pub(crate) fn answer(
+    command: &Command<'_>,
+    part: TransactionPart,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    if part == TransactionPart::Verify {
+        return verify(command, served, address);
+    }
+    let transaction = transaction_of(&command.fields)?;
+    if matches!(
+        part,
+        TransactionPart::RollForward | TransactionPart::RollBack
+    ) {
+        return roll(part, served, address, &transaction);
+    }
+    match command.verb() {
+        Verb::Read if command.head.info1.contains(Info1::READ) => {
+            read(command, served, address, &transaction, reply)
+        }
+        Verb::Read => Err(Refusal::Code(result_code::PARAMETER)),
+        Verb::Write if command.fields.has(Field::UdfPackage) => {
+            check_unlocked(served, &address.digest, Some(&transaction))?;
+            Err(command.apply(served, address))
+        }
+        Verb::Write => write(command, served, address, &transaction, scratch, reply),
+        Verb::Delete => delete(command, served, address, &transaction),
+    }
+}
+
+/// Refuses a record that another transaction than `own` has locked.
+pub(crate) fn check_unlocked(
+    served: &ServedNamespace,
+    digest: &Digest,
+    own: Option<&Digest>,
+) -> std::result::Result<(), Refusal> {
+    match served
+        .transactions
+        .is_locked(&served.namespace, digest, own)
+    {
+        true => Err(Refusal::Code(result_code::MRT_BLOCKED)),
+        false => Ok(()),
+    }
+}
+
+/// Adds the version of a record to an answer.
+pub(crate) fn tell_version(reply: &mut Reply<'_, '_>, stamp: u64) {
+    reply.field(Field::Version, &version_bytes(stamp));
+}
+
+/// A record that the transaction has written is told without a version: it is not to be verified.
+fn read(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    let namespace = &served.namespace;
+    let with_bins = !command.head.info1.contains(Info1::NO_BINS);
+    let known = served.transactions.find(namespace, transaction);
+    if let Known::Open(open) = &known
+        && let Some(state) = open.state()
+        && let Some(write) = state.write_of(&address.digest)
+    {
+        let read = namespace.read_provisional(write, address, command.filter, |record| {
+            if with_bins {
+                command.read_bins(served, record, reply)?;
+            }
+            Ok(record.metadata())
+        })?;
+        return Ok(found(&read));
+    }
+    check_unlocked(served, &address.digest, Some(transaction))?;
+    let (stamp, read) = namespace.read_stamped(address, command.filter, |record, stamp| {
+        tell_version(reply, stamp);
+        if with_bins {
+            command.read_bins(served, record, reply)?;
+        }
+        Ok(record.metadata())
+    });
+    match read {
+        Ok(metadata) => Ok(found(&metadata)),
+        Err(refused) => Err(Refusal::Refused(WriteRefusal {
+            stamp: stamp.and_then(NonZeroU64::new),
+            ..refused
+        })),
+    }
+}
+
+fn write(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    command.check_reads()?;
+    let operations = operations_of(&command.head, &command.ops)?;
+    let checked = Checked::new(&operations, command.mode())?;
+    let policy = command.policy(served)?;
+    let open = open_for(served, address, transaction)?;
+    let mut state = open.state().ok_or(EXPIRED)?;
+    let write = ProvisionalWrite {
+        address: *address,
+        filter: command.filter,
+        policy: &policy,
+        before: before(command, address, &open, &state)?,
+    };
+    let namespace = &served.namespace;
+    let mut results = command.results(reply);
+    let (kept, outcome) = namespace.write_provisional(&write, &checked, scratch, &mut results)?;
+    served
+        .transactions
+        .keep(namespace, (&open, &mut state), address.digest, kept)
+        .map_err(Refusal::Code)?;
+    Ok(Answer {
+        generation: u32::from(outcome.generation),
+        void_time: outcome.void_time,
+        ..Answer::default()
+    })
+}
+
+fn delete(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+) -> Answered {
+    let policy = command.delete_policy();
+    let open = open_for(served, address, transaction)?;
+    let mut state = open.state().ok_or(EXPIRED)?;
+    let write = ProvisionalWrite {
+        address: *address,
+        filter: command.filter,
+        policy: &policy,
+        before: before(command, address, &open, &state)?,
+    };
+    let namespace = &served.namespace;
+    let kept = namespace.delete_provisional(&write)?;
+    served
+        .transactions
+        .keep(namespace, (&open, &mut state), address.digest, kept)
+        .map_err(Refusal::Code)?;
+    Ok(Answer::code(result_code::OK))
+}
+
+/// The answer to a transaction that is not open.
+const EXPIRED: Refusal = Refusal::Code(result_code::MRT_EXPIRED);
+
+/// The transaction that is to write a record. The lock decides first.
+fn open_for(
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+) -> std::result::Result<Arc<OpenTransaction>, Refusal> {
+    check_unlocked(served, &address.digest, Some(transaction))?;
+    match served.transactions.find(&served.namespace, transaction) {
+        Known::Open(open) => Ok(open),
+        Known::Ended(_) | Known::Nothing => Err(EXPIRED),
+    }
+}
+
+/// What the write of a transaction is made on.
+fn before<'s>(
+    command: &Command<'_>,
+    address: &Address<'_>,
+    open: &OpenTransaction,
+    state: &'s State,
+) -> std::result::Result<Before<'s>, Refusal> {
+    match state.write_of(&address.digest) {
+        Some(_) if command.head.info4.contains(Info4::ON_LOCKING_ONLY) => {
+            Err(Refusal::Code(result_code::MRT_ALREADY_LOCKED))
+        }
+        Some(write) => Ok(Before::Provisional(write)),
+        None => Ok(Before::Record {
+            transaction: open.monitor,
+            read: version_of(&command.fields)?,
+        }),
+    }
+}
+
+/// Whether a record is what the transaction has read, and not about to be changed by another one.
+fn verify(command: &Command<'_>, served: &ServedNamespace, address: &Address<'_>) -> Answered {
+    let Some(stamp) = version_of(&command.fields)? else {
+        return Err(Refusal::Code(result_code::PARAMETER));
+    };
+    let (namespace, digest) = (&served.namespace, &address.digest);
+    // Ends whoever has had it locked for too long.
+    let is_locked = served.transactions.is_locked(namespace, digest, None);
+    match !is_locked && namespace.is_unchanged(digest, stamp)? {
+        true => Ok(Answer::code(result_code::OK)),
+        false => Err(Refusal::Code(result_code::MRT_VERSION_MISMATCH)),
+    }
+}
+
+/// A commit has made all writes records by now, and an end has forgotten them: there is nothing to do then.
+fn roll(
+    part: TransactionPart,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+) -> Answered {
+    let namespace = &served.namespace;
+    if let Known::Open(open) = served.transactions.find(namespace, transaction)
+        && let Some(mut state) = open.state()
+    {
+        if part == TransactionPart::RollForward {
+            tracing::debug!(
+                "one record of a transaction that is not committed cannot be rolled forward"
+            );
+            return Err(Refusal::Code(result_code::PARAMETER));
+        }
+        let open = (&*open, &mut *state);
+        served
+            .transactions
+            .roll_back(namespace, open, &address.digest);
+    }
+    Ok(Answer::code(result_code::OK))
+}

@@ -1,0 +1,310 @@
+//! Requests about the monitor of a transaction: its begin, its keys, its commit and its end.
+//!
+//! While the transaction is open, its monitor is in memory like what it has written. The commit makes both records, so that
+//! whoever does not know whether it has happened finds the monitor, or does not.
+
+use std::time::Duration;
+
+use super::part::{MONITOR_SET, monitor_digest};
+use super::table::{
+    DEFAULT_DURATION, Known, MAX_DURATION, MAX_RECORDS, OpenTransaction, State, TransactionEnd,
+};
+use crate::engine::{Address, Before, Provisional, ProvisionalWrite, ReadTouch, RemoteRecord};
+use crate::operation::Checked;
+use crate::server::command::{Command, Refusal, found};
+use crate::server::fields::Field;
+use crate::server::message::{Info1, Verb};
+use crate::server::operation::operations_of;
+use crate::server::ops::code;
+use crate::server::reply::{Answer, Reply};
+use crate::server::result_code;
+use crate::server::served::ServedNamespace;
+use crate::value::ParticleType;
+use crate::{Digest, Error, Expiration, WritePolicy};
+
+/// The bins of a monitor: the number of the transaction, the digests of the records that it writes, whether it is committed.
+const NUMBER_BIN: &[u8] = b"id";
+const DIGESTS_BIN: &str = "keyds";
+const COMMITTED_BIN: &[u8] = b"fwd";
+
+/// How long the monitor of a committed transaction is kept for a client that does not delete it.
+const COMMITTED_LIFE: Duration = Duration::from_secs(600);
+
+type Answered = std::result::Result<Answer, Refusal>;
+
+/// What a write to a monitor is for.
+enum MonitorWrite {
+    /// More records are going to be written, and perhaps the transaction with this number begins.
+    Operate(Option<i64>),
+    Commit,
+}
+
+/// Answers a request about a monitor.
+pub(crate) fn answer(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    match command.verb() {
+        Verb::Read => read(command, served, address, reply),
+        Verb::Delete => close(served, address),
+        Verb::Write => match write_of(command)? {
+            MonitorWrite::Operate(begins) => {
+                operate(command, served, address, begins, scratch, reply)
+            }
+            MonitorWrite::Commit => commit(command, served, address, scratch, reply),
+        },
+    }
+}
+
+/// Monitors are written as clients write them, and not otherwise.
+fn write_of(command: &Command<'_>) -> std::result::Result<MonitorWrite, Refusal> {
+    let (mut begins, mut commits) = (None, false);
+    for op in command.ops.iter() {
+        match (op.name, op.code) {
+            (COMMITTED_BIN, code::WRITE) => commits = true,
+            (NUMBER_BIN, code::WRITE) if op.kind == ParticleType::Integer.number() => {
+                let number = op.value.try_into().map(i64::from_be_bytes);
+                let number = number.ok().filter(|number| {
+                    let digest = monitor_digest(*number);
+                    digest == command.digest
+                });
+                begins = Some(number.ok_or(Refusal::Code(result_code::PARAMETER))?);
+            }
+            (name, code::CDT_MODIFY) if name == DIGESTS_BIN.as_bytes() => {}
+            _ => {
+                return Err(Error::parameter(format!(
+                    "set \"{MONITOR_SET}\" holds transactions, which are not written by hand"
+                ))
+                .into());
+            }
+        }
+    }
+    Ok(match commits {
+        true => MonitorWrite::Commit,
+        false => MonitorWrite::Operate(begins),
+    })
+}
+
+fn read(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    let namespace = &served.namespace;
+    let known = served.transactions.find(namespace, &address.digest);
+    if let Known::Open(open) = &known
+        && let Some(state) = open.state()
+    {
+        let with_bins = !command.head.info1.contains(Info1::NO_BINS);
+        let lend = |record: &RemoteRecord<'_>| {
+            if with_bins {
+                command.read_bins(served, record, reply)?;
+            }
+            Ok(record.metadata())
+        };
+        let read = namespace.read_provisional(&state.monitor, address, command.filter, lend)?;
+        return Ok(found(&read));
+    }
+    command.read(served, address, reply)
+}
+
+/// The monitor with what a request writes to it.
+fn written(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    (before, expiration): (Option<&Provisional>, Expiration),
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> std::result::Result<(Provisional, Answer), Refusal> {
+    let operations = operations_of(&command.head, &command.ops)?;
+    let checked = Checked::new(&operations, command.mode())?;
+    let policy = WritePolicy::default()
+        .expiration(expiration)
+        .total_timeout(Some(command.timeout()));
+    let write = ProvisionalWrite {
+        address: *address,
+        filter: None,
+        policy: &policy,
+        before: before.map_or(Before::Nothing, Before::Provisional),
+    };
+    let mut results = command.results(reply);
+    let namespace = &served.namespace;
+    let (monitor, outcome) =
+        namespace.write_provisional(&write, &checked, scratch, &mut results)?;
+    if record_count(&monitor) > MAX_RECORDS {
+        return Err(Refusal::Code(result_code::MRT_TOO_MANY_WRITES));
+    }
+    let answer = Answer {
+        generation: u32::from(outcome.generation),
+        void_time: outcome.void_time,
+        ..Answer::default()
+    };
+    Ok((monitor, answer))
+}
+
+/// How many records the monitor names.
+fn record_count(monitor: &Provisional) -> usize {
+    let view = monitor.record().and_then(|record| record.view().ok());
+    let digests = view.and_then(|view| view.bin(DIGESTS_BIN)?.as_list());
+    digests.map_or(0, |digests| digests.len())
+}
+
+fn operate(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    begins: Option<i64>,
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    let (namespace, transactions) = (&served.namespace, &served.transactions);
+    let tell_deadline = |reply: &mut Reply<'_, '_>, deadline: u32| {
+        reply.field(Field::Deadline, &deadline.to_le_bytes());
+    };
+    match transactions.find(namespace, &address.digest) {
+        Known::Open(_) if begins.is_some() => Err(Refusal::Code(result_code::MRT_MONITOR_EXISTS)),
+        Known::Open(open) => {
+            let mut state = open.state().ok_or(EXPIRED)?;
+            tell_deadline(reply, open.deadline());
+            let before = (Some(&state.monitor), Expiration::Never);
+            let (monitor, answer) = written(command, served, address, before, scratch, reply)?;
+            let kept = transactions.keep_monitor(&mut state, monitor);
+            kept.map(|()| answer).map_err(Refusal::Code)
+        }
+        Known::Ended(_) => Err(EXPIRED),
+        Known::Nothing if is_committed(served, address)? => {
+            Err(Refusal::Code(result_code::MRT_COMMITTED))
+        }
+        Known::Nothing if begins.is_none() => Err(EXPIRED),
+        Known::Nothing => {
+            let duration = match command.head.ttl {
+                0 => DEFAULT_DURATION,
+                seconds => Duration::from_secs(u64::from(seconds)),
+            };
+            if duration > MAX_DURATION {
+                return Err(Error::parameter(format!(
+                    "a transaction takes at most {MAX_DURATION:?}, not {duration:?}"
+                ))
+                .into());
+            }
+            let deadline_ms = namespace.now_ms() + duration.as_millis() as u64;
+            let deadline = u32::try_from(deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX);
+            tell_deadline(reply, deadline);
+            let before = (None, Expiration::Never);
+            let (monitor, answer) = written(command, served, address, before, scratch, reply)?;
+            let begun = transactions.begin(address.digest, deadline_ms, monitor);
+            begun.map(|_| answer).map_err(Refusal::Code)
+        }
+    }
+}
+
+/// The answer to a transaction that is not open.
+const EXPIRED: Refusal = Refusal::Code(result_code::MRT_EXPIRED);
+
+/// Whether a transaction that is not open was committed: its monitor is a record then.
+fn is_committed(
+    served: &ServedNamespace,
+    address: &Address<'_>,
+) -> std::result::Result<bool, Refusal> {
+    let namespace = &served.namespace;
+    match namespace.read_at(address, None, ReadTouch::Never, |_| Ok(())) {
+        Ok(()) => Ok(true),
+        Err(refused) if matches!(refused.error, Error::NotFound { .. }) => Ok(false),
+        Err(refused) => Err(refused.into()),
+    }
+}
+
+/// Makes all that the transaction has written records, at once.
+fn commit(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    scratch: &mut Vec<u8>,
+    reply: &mut Reply<'_, '_>,
+) -> Answered {
+    let transactions = &served.transactions;
+    match transactions.find(&served.namespace, &address.digest) {
+        Known::Open(open) => {
+            if let Some(mut state) = open.state() {
+                let expires = Expiration::After(COMMITTED_LIFE);
+                let before = (Some(&state.monitor), expires);
+                let (monitor, answer) = written(command, served, address, before, scratch, reply)?;
+                let open = (&*open, &mut *state);
+                return publish(command, served, &address.digest, open, &monitor).map(|()| answer);
+            }
+        }
+        Known::Ended(TransactionEnd::Aborted) => {
+            return Err(Refusal::Code(result_code::MRT_ABORTED));
+        }
+        Known::Ended(TransactionEnd::Closed) => return Err(EXPIRED),
+        Known::Nothing => {}
+    }
+    match is_committed(served, address)? {
+        true => Err(Refusal::Code(result_code::MRT_COMMITTED)),
+        false => Err(EXPIRED),
+    }
+}
+
+fn publish(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    digest: &Digest,
+    (open, state): (&OpenTransaction, &mut State),
+    monitor: &Provisional,
+) -> std::result::Result<(), Refusal> {
+    let (namespace, transactions) = (&served.namespace, &served.transactions);
+    let all = state.all_with(*digest, monitor);
+    let committed = namespace.commit_provisionals(&all, command.timeout());
+    match committed {
+        Ok(()) => {
+            transactions.end(namespace, open, state, None);
+            Ok(())
+        }
+        Err(error @ Error::Conflict { .. }) => {
+            tracing::debug!(%error, "a transaction is rolled back at its commit");
+            transactions.end(namespace, open, state, Some(TransactionEnd::Aborted));
+            Err(Refusal::Code(result_code::MRT_ABORTED))
+        }
+        // They are records, as far as anybody can tell.
+        Err(error) if error.in_doubt() => {
+            transactions.end(namespace, open, state, None);
+            Err(error.into())
+        }
+        Err(error) if error.is_retryable() || matches!(error, Error::StopWrites { .. }) => {
+            Err(error.into())
+        }
+        // It would fail again and again, with everything locked.
+        Err(error) => {
+            transactions.end(namespace, open, state, Some(TransactionEnd::Aborted));
+            Err(error.into())
+        }
+    }
+}
+
+/// Deletes the monitor. What has not been committed is rolled back: nobody can commit it any more.
+fn close(served: &ServedNamespace, address: &Address<'_>) -> Answered {
+    let (namespace, transactions) = (&served.namespace, &served.transactions);
+    match transactions.find(namespace, &address.digest) {
+        Known::Open(open) => {
+            if let Some(mut state) = open.state() {
+                let end = Some(TransactionEnd::Closed);
+                transactions.end(namespace, &open, &mut state, end);
+                return Ok(Answer::code(result_code::OK));
+            }
+        }
+        Known::Ended(TransactionEnd::Aborted) => {
+            transactions.note_closed(namespace, address.digest);
+            return Ok(Answer::code(result_code::OK));
+        }
+        Known::Ended(TransactionEnd::Closed) => return Err(Refusal::Code(result_code::NOT_FOUND)),
+        Known::Nothing => {}
+    }
+    namespace.delete_at(address, None, &WritePolicy::default())?;
+    transactions.note_closed(namespace, address.digest);
+    Ok(Answer::code(result_code::OK))
+}

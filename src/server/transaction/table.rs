@@ -1,0 +1,409 @@
+//! The transactions of a namespace, what they have written, and their end.
+//!
+//! A transaction is known by the digest of its monitor. While it is open, its state belongs to one request at a time. Whoever
+//! has it may lock the table, and nobody locks a state with the table locked.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::counters::TransactionCounters;
+use crate::engine::Provisional;
+use crate::server::result_code;
+use crate::{Digest, Namespace};
+
+/// How long a transaction may take if its client does not say, and the longest that a client may say: Aerospike's.
+pub(crate) const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+pub(crate) const MAX_DURATION: Duration = Duration::from_secs(120);
+
+/// How many records a transaction writes at most: Aerospike's limit.
+pub(crate) const MAX_RECORDS: usize = 4096;
+
+/// The memory of all provisional versions of a namespace.
+const MAX_BYTES: usize = 256 << 20;
+
+/// What a transaction takes besides what it has written, in bytes, about.
+const TRANSACTION_BYTES: usize = 512;
+
+/// How many transactions are remembered that have ended, and for how long: clients may still ask for them.
+const MAX_ENDED: usize = 65_536;
+const ENDED_LIFE: Duration = MAX_DURATION;
+
+/// How a transaction has ended. Of one that was committed the monitor in the store tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransactionEnd {
+    /// It was rolled back by the server.
+    Aborted,
+    /// Its client has deleted the monitor.
+    Closed,
+}
+
+/// What is known of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    Open(Arc<OpenTransaction>),
+    Ended(TransactionEnd),
+    /// It has never begun, or was committed, or has ended long ago or before the server was started.
+    Nothing,
+}
+
+/// The transactions of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Transactions {
+    table: Mutex<Table>,
+    /// What the provisional versions take.
+    bytes: AtomicUsize,
+    pub(crate) counters: TransactionCounters,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<Digest, Arc<OpenTransaction>>,
+    ended: HashMap<Digest, TransactionEnd>,
+    /// Those that have ended, and when each is forgotten, in the order of their ends.
+    forgotten: VecDeque<(u64, Digest)>,
+}
+
+/// A transaction that is neither committed nor rolled back.
+#[derive(Debug)]
+pub(crate) struct OpenTransaction {
+    /// The digest of its monitor.
+    pub(crate) monitor: Digest,
+    /// When it is rolled back, in milliseconds since 2010.
+    deadline_ms: u64,
+    state: Mutex<State>,
+}
+
+/// What a transaction has written.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// False: it has ended while this was waited for.
+    is_open: bool,
+    pub(crate) monitor: Provisional,
+    writes: BTreeMap<Digest, Provisional>,
+    /// What this takes of the memory of all.
+    bytes: usize,
+}
+
+impl OpenTransaction {
+    /// Whether it is to be rolled back. A deadline further away than any can be is that of a clock that was set back.
+    fn is_over(&self, now_ms: u64) -> bool {
+        self.deadline_ms < now_ms || self.deadline_ms - now_ms > MAX_DURATION.as_millis() as u64
+    }
+
+    /// When it is rolled back, in seconds since 2010.
+    pub(crate) fn deadline(&self) -> u32 {
+        u32::try_from(self.deadline_ms.div_ceil(1000)).unwrap_or(u32::MAX)
+    }
+
+    /// What it has written; `None`: it has ended.
+    pub(crate) fn state(&self) -> Option<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        state.is_open.then_some(state)
+    }
+}
+
+impl State {
+    /// What it has written in the place of a record.
+    pub(crate) fn write_of(&self, digest: &Digest) -> Option<&Provisional> {
+        self.writes.get(digest)
+    }
+
+    /// All that it has written, and this monitor, in the order of their digests.
+    pub(crate) fn all_with<'s>(
+        &'s self,
+        digest: Digest,
+        monitor: &'s Provisional,
+    ) -> Vec<(Digest, &'s Provisional)> {
+        let writes = self.writes.iter().map(|(digest, write)| (*digest, write));
+        let mut all: Vec<_> = writes.chain([(digest, monitor)]).collect();
+        all.sort_unstable_by_key(|(digest, _)| *digest);
+        all
+    }
+}
+
+impl Transactions {
+    /// What is known of a transaction. One whose time is over is rolled back first.
+    pub(crate) fn find(&self, namespace: &Namespace, monitor: &Digest) -> Known {
+        let (open, ended) = {
+            let table = self.table.lock();
+            let open = table.open.get(monitor).map(Arc::clone);
+            (open, table.ended.get(monitor).copied())
+        };
+        match (open, ended) {
+            (Some(open), _) if open.is_over(namespace.now_ms()) => {
+                // It may have been committed while its state was waited for.
+                self.expire(namespace, &open, open.state());
+                self.find(namespace, monitor)
+            }
+            (Some(open), _) => Known::Open(open),
+            (None, Some(end)) => Known::Ended(end),
+            (None, None) => Known::Nothing,
+        }
+    }
+
+    /// Begins a transaction with its monitor.
+    ///
+    /// # Errors
+    /// Code 127 if another request has begun it, 18 if there is no memory for it.
+    pub(crate) fn begin(
+        &self,
+        monitor: Digest,
+        deadline_ms: u64,
+        content: Provisional,
+    ) -> Result<Arc<OpenTransaction>, u8> {
+        let bytes = TRANSACTION_BYTES + content.bytes();
+        let mut table = self.table.lock();
+        let Entry::Vacant(free) = table.open.entry(monitor) else {
+            return Err(result_code::MRT_MONITOR_EXISTS);
+        };
+        self.take(0, bytes)?;
+        let open = Arc::new(OpenTransaction {
+            monitor,
+            deadline_ms,
+            state: Mutex::new(State {
+                is_open: true,
+                monitor: content,
+                writes: BTreeMap::new(),
+                bytes,
+            }),
+        });
+        free.insert(Arc::clone(&open));
+        Ok(open)
+    }
+
+    /// Exchanges memory for other, unless all of them would take too much.
+    fn take(&self, before: usize, bytes: usize) -> Result<(), u8> {
+        let more = bytes.saturating_sub(before);
+        if more == 0 {
+            self.bytes.fetch_sub(before - bytes, Ordering::Relaxed);
+            return Ok(());
+        }
+        let taken = self.bytes.fetch_add(more, Ordering::Relaxed);
+        if taken + more > MAX_BYTES {
+            self.bytes.fetch_sub(more, Ordering::Relaxed);
+            return Err(result_code::OVERLOAD);
+        }
+        Ok(())
+    }
+
+    /// Keeps another content of the monitor.
+    ///
+    /// # Errors
+    /// Code 18 if there is no memory for it.
+    pub(crate) fn keep_monitor(&self, state: &mut State, monitor: Provisional) -> Result<(), u8> {
+        let (before, bytes) = (state.monitor.bytes(), monitor.bytes());
+        self.take(before, bytes)?;
+        state.bytes = state.bytes - before + bytes;
+        state.monitor = monitor;
+        Ok(())
+    }
+
+    /// Keeps what a transaction has written in the place of a record, which is locked.
+    ///
+    /// # Errors
+    /// Code 123 for too many records, 18 if there is no memory for it. The record is as before then.
+    pub(crate) fn keep(
+        &self,
+        namespace: &Namespace,
+        (transaction, state): (&OpenTransaction, &mut State),
+        digest: Digest,
+        write: Provisional,
+    ) -> Result<(), u8> {
+        let known = state.writes.get(&digest);
+        let is_new = known.is_none();
+        let (before, bytes) = (known.map_or(0, Provisional::bytes), write.bytes());
+        let taken = if is_new && state.writes.len() >= MAX_RECORDS {
+            Err(result_code::MRT_TOO_MANY_WRITES)
+        } else {
+            self.take(before, bytes)
+        };
+        if let Err(code) = taken {
+            if is_new {
+                namespace.unlock_provisionals(&transaction.monitor, [digest].iter());
+            }
+            return Err(code);
+        }
+        state.bytes = state.bytes - before + bytes;
+        state.writes.insert(digest, write);
+        Ok(())
+    }
+
+    /// Forgets what a transaction has written in the place of a record, and unlocks it.
+    pub(crate) fn roll_back(
+        &self,
+        namespace: &Namespace,
+        (transaction, state): (&OpenTransaction, &mut State),
+        digest: &Digest,
+    ) {
+        if let Some(write) = state.writes.remove(digest) {
+            let bytes = write.bytes();
+            state.bytes -= bytes;
+            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            namespace.unlock_provisionals(&transaction.monitor, [*digest].iter());
+        }
+    }
+
+    /// Ends a transaction: unlocks its records and forgets what it has written. `None`: it was committed.
+    pub(crate) fn end(
+        &self,
+        namespace: &Namespace,
+        transaction: &OpenTransaction,
+        state: &mut State,
+        end: Option<TransactionEnd>,
+    ) {
+        state.is_open = false;
+        let writes = std::mem::take(&mut state.writes);
+        namespace.unlock_provisionals(&transaction.monitor, writes.keys());
+        self.bytes.fetch_sub(state.bytes, Ordering::Relaxed);
+        state.bytes = 0;
+        let mut table = self.table.lock();
+        table.open.remove(&transaction.monitor);
+        if let Some(end) = end {
+            table.note_end(transaction.monitor, end, namespace.now_ms());
+        }
+    }
+
+    /// Notes that a transaction has ended which is not open.
+    pub(crate) fn note_closed(&self, namespace: &Namespace, monitor: Digest) {
+        let mut table = self.table.lock();
+        table.note_end(monitor, TransactionEnd::Closed, namespace.now_ms());
+    }
+
+    /// Whether another transaction than `own` has a record locked. One whose time is over is rolled back first.
+    pub(crate) fn is_locked(
+        &self,
+        namespace: &Namespace,
+        digest: &Digest,
+        own: Option<&Digest>,
+    ) -> bool {
+        let owner = || namespace.provisional_owner(digest);
+        let Some(other) = owner().filter(|owner| Some(owner) != own) else {
+            return false;
+        };
+        let open = self.table.lock().open.get(&other).map(Arc::clone);
+        if let Some(open) = open.filter(|open| open.is_over(namespace.now_ms())) {
+            // It is being used at this moment: it has its end to come.
+            self.expire(namespace, &open, open.state.try_lock());
+        }
+        owner().is_some_and(|owner| Some(&owner) != own)
+    }
+
+    fn expire(
+        &self,
+        namespace: &Namespace,
+        transaction: &OpenTransaction,
+        state: Option<MutexGuard<'_, State>>,
+    ) {
+        let Some(mut state) = state.filter(|state| state.is_open) else {
+            return;
+        };
+        let records = state.writes.len() as u64;
+        self.end(
+            namespace,
+            transaction,
+            &mut state,
+            Some(TransactionEnd::Aborted),
+        );
+        let counter = &self.counters.expired_records;
+        counter.fetch_add(records, Ordering::Relaxed);
+    }
+
+    /// Rolls back the transactions whose time is over.
+    pub(crate) fn expire_due(&self, namespace: &Namespace) {
+        let now_ms = namespace.now_ms();
+        let due: Vec<_> = {
+            let mut table = self.table.lock();
+            table.forget(now_ms);
+            let open = table.open.values();
+            let due = open.filter(|open| open.is_over(now_ms));
+            due.map(Arc::clone).collect()
+        };
+        for open in due {
+            self.expire(namespace, &open, open.state.try_lock());
+        }
+    }
+
+    /// Rolls back all transactions.
+    pub(crate) fn abandon(&self, namespace: &Namespace) {
+        let all: Vec<_> = self.table.lock().open.drain().collect();
+        for (_, open) in all {
+            if let Some(mut state) = open.state() {
+                self.end(namespace, &open, &mut state, None);
+            }
+        }
+    }
+
+    /// All that is counted, by Aerospike's names.
+    pub(crate) fn statistics(&self, namespace: &Namespace) -> Vec<(String, u64)> {
+        self.expire_due(namespace);
+        let all: Vec<_> = self.table.lock().open.values().map(Arc::clone).collect();
+        let records = all.iter().filter_map(|open| open.state());
+        let records: usize = records.map(|state| state.writes.len()).sum();
+        let mut pairs = self.counters.by_name();
+        pairs.push(("mrt_provisionals".to_owned(), records as u64));
+        pairs.push(("mrt_monitors".to_owned(), all.len() as u64));
+        pairs
+    }
+}
+
+impl Table {
+    fn note_end(&mut self, monitor: Digest, end: TransactionEnd, now_ms: u64) {
+        self.forget(now_ms);
+        if self.ended.insert(monitor, end).is_none() {
+            let until_ms = now_ms.saturating_add(ENDED_LIFE.as_millis() as u64);
+            self.forgotten.push_back((until_ms, monitor));
+        }
+    }
+
+    /// Forgets those that have ended long ago.
+    fn forget(&mut self, now_ms: u64) {
+        while let Some((until_ms, monitor)) = self.forgotten.front() {
+            if *until_ms >= now_ms && self.forgotten.len() < MAX_ENDED {
+                return;
+            }
+            self.ended.remove(monitor);
+            self.forgotten.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_taken_up_to_the_limit_and_given_back() {
+        let transactions = Transactions::default();
+        assert_eq!(transactions.take(0, MAX_BYTES - 10), Ok(()));
+        assert_eq!(transactions.take(5, 16), Err(result_code::OVERLOAD));
+        assert_eq!(transactions.take(5, 15), Ok(()));
+        assert_eq!(transactions.take(0, 1), Err(result_code::OVERLOAD));
+        assert_eq!(transactions.take(20, 10), Ok(()));
+        assert_eq!(transactions.take(0, 10), Ok(()));
+    }
+
+    #[test]
+    fn ends_are_forgotten_by_time_and_by_number() {
+        let mut table = Table::default();
+        let digest = |number: usize| {
+            let mut bytes = [0; Digest::LEN];
+            bytes[..8].copy_from_slice(&number.to_le_bytes());
+            Digest::new(bytes)
+        };
+        for number in 0..MAX_ENDED + 5 {
+            table.note_end(digest(number), TransactionEnd::Aborted, 1_000);
+        }
+        assert_eq!(table.ended.len(), MAX_ENDED);
+        assert!(!table.ended.contains_key(&digest(0)));
+        table.note_end(digest(7), TransactionEnd::Closed, 1_000);
+        assert_eq!(table.ended.get(&digest(7)), Some(&TransactionEnd::Closed));
+        let later_ms = 1_001 + ENDED_LIFE.as_millis() as u64;
+        table.note_end(digest(1), TransactionEnd::Aborted, later_ms);
+        assert_eq!((table.ended.len(), table.forgotten.len()), (1, 1));
+    }
+}
