@@ -1,14 +1,16 @@
 //! Metrics in Prometheus' form.
 
 use super::snapshot::{HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot};
+use crate::changes::SubscriptionStats;
 use crate::prometheus::{MetricsText, escaped};
+use crate::query::IndexStats;
 use crate::storage::Stats;
-use crate::{Namespace, Store};
+use crate::{Namespace, Store, TransactionStats};
 
-/// A metric of a namespace: its name behind `spikelet_`, whether it only grows, what it means, and where it is.
-type NamespaceMetric = (&'static str, bool, &'static str, fn(&Stats) -> u64);
+/// A metric: its name behind `spikelet_`, whether it only grows, what it means, and where it is.
+type Metric<T> = (&'static str, bool, &'static str, fn(&T) -> u64);
 
-const OF_NAMESPACES: [NamespaceMetric; 23] = [
+const OF_NAMESPACES: [Metric<Stats>; 23] = [
     ("records", false, "Live records.", |s| s.records),
     ("index_bytes", false, "Memory of the index.", |s| {
         s.index_bytes
@@ -133,6 +135,81 @@ const OF_NAMESPACES: [NamespaceMetric; 23] = [
     ),
 ];
 
+const OF_TRANSACTIONS: [Metric<TransactionStats>; 4] = [
+    (
+        "transactions_committed_total",
+        true,
+        "Transactions that were committed, those without writes included.",
+        |s| s.commits,
+    ),
+    (
+        "transactions_aborted_total",
+        true,
+        "Transactions whose closure returned an error.",
+        |s| s.aborts,
+    ),
+    (
+        "transaction_conflicts_total",
+        true,
+        "Attempts that met another writer.",
+        |s| s.conflicts,
+    ),
+    (
+        "transaction_retries_total",
+        true,
+        "Attempts made after a conflict.",
+        |s| s.retries,
+    ),
+];
+
+const OF_SECONDARY_INDEXES: [Metric<IndexStats>; 5] = [
+    (
+        "secondary_index_ready",
+        false,
+        "1 if queries can use the index, 0 while it is built.",
+        |s| u64::from(s.is_ready),
+    ),
+    (
+        "secondary_index_entries",
+        false,
+        "Entries of a secondary index.",
+        |s| s.entries,
+    ),
+    (
+        "secondary_index_bytes",
+        false,
+        "Memory of a secondary index.",
+        |s| s.memory_bytes,
+    ),
+    (
+        "secondary_index_changes_total",
+        true,
+        "Entries added and removed.",
+        |s| s.added + s.removed,
+    ),
+    (
+        "secondary_index_queries_total",
+        true,
+        "Queries that have used the index; each page counts.",
+        |s| s.queries,
+    ),
+];
+
+const OF_SUBSCRIPTIONS: [Metric<SubscriptionStats>; 2] = [
+    (
+        "subscription_behind",
+        false,
+        "Log sequence numbers that the slowest share is behind the log.",
+        |s| s.behind,
+    ),
+    (
+        "subscription_has_lost",
+        false,
+        "1 if a share was too slow, and changes are gone that it has not seen.",
+        |s| u64::from(s.has_lost),
+    ),
+];
+
 /// A metric of a hot record.
 type HotMetric = (
     &'static str,
@@ -189,16 +266,69 @@ pub(super) fn render(store: &Store, latest: &StoreSnapshot) -> String {
 }
 
 fn render_namespaces(namespaces: &[Namespace], metrics: &mut MetricsText) {
+    let of_each = |namespace: &Namespace| label("namespace", namespace.name());
     let stats: Vec<_> = namespaces
         .iter()
-        .map(|namespace| (label("namespace", namespace.name()), namespace.stats()))
+        .map(|namespace| (of_each(namespace), namespace.stats()))
         .collect();
-    for (name, grows, help, of) in OF_NAMESPACES {
+    render_all(&OF_NAMESPACES, &stats, metrics);
+    let transactions: Vec<_> = namespaces
+        .iter()
+        .map(|namespace| (of_each(namespace), namespace.transaction_stats()))
+        .collect();
+    render_all(&OF_TRANSACTIONS, &transactions, metrics);
+    render_transaction_times(&transactions, metrics);
+    let indexes: Vec<_> = namespaces
+        .iter()
+        .flat_map(|namespace| {
+            let of_all = namespace.indexes().into_iter();
+            of_all.map(|index| {
+                let set = label("set", index.set.as_deref().unwrap_or_default());
+                let name = label("index", &index.name);
+                (format!("{},{set},{name}", of_each(namespace)), index)
+            })
+        })
+        .collect();
+    render_all(&OF_SECONDARY_INDEXES, &indexes, metrics);
+    let subscriptions: Vec<_> = namespaces
+        .iter()
+        .flat_map(|namespace| {
+            let of_all = namespace.changes().subscriptions().into_iter();
+            of_all.map(|stats| {
+                let name = label("subscription", &stats.name);
+                (format!("{},{name}", of_each(namespace)), stats)
+            })
+        })
+        .collect();
+    render_all(&OF_SUBSCRIPTIONS, &subscriptions, metrics);
+}
+
+/// Renders metrics of several things, each with its labels.
+fn render_all<T>(table: &[Metric<T>], things: &[(String, T)], metrics: &mut MetricsText) {
+    for (name, grows, help, of) in table {
         let name = format!("spikelet_{name}");
-        let kind = if grows { "counter" } else { "gauge" };
+        let kind = if *grows { "counter" } else { "gauge" };
         metrics.describe(&name, kind, help);
-        for (labels, stats) in &stats {
-            metrics.add(&name, kind, labels, of(stats));
+        for (labels, thing) in things {
+            metrics.add(&name, kind, labels, of(thing));
+        }
+    }
+}
+
+fn render_transaction_times(
+    transactions: &[(String, TransactionStats)],
+    metrics: &mut MetricsText,
+) {
+    let name = "spikelet_transaction_seconds";
+    metrics.describe(
+        name,
+        "gauge",
+        "What this share of the committed transactions did not exceed, further attempts included.",
+    );
+    for (labels, stats) in transactions {
+        for (quantile, took) in [("0.5", stats.p50), ("0.99", stats.p99)] {
+            let labels = format!("{labels},{}", label("quantile", quantile));
+            metrics.add(name, "gauge", &labels, took.as_secs_f64());
         }
     }
 }

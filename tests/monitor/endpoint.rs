@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::net::TcpStream;
 
+use spikelet::changes::{ChangeOptions, Start};
 use spikelet::monitor::Monitor;
+use spikelet::query::IndexDefinition;
 use spikelet::{NamespaceConfig, ShardedList, Store};
 
 use super::{HOT, fight, get, look, look_until, monitor, store};
@@ -245,6 +247,16 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
     list.add(1).unwrap();
     list.shards().activate(4).unwrap();
     feed.put("quiet", [("a", 1)]).unwrap();
+    feed.create_index(IndexDefinition::new("by_a", ["a"]))
+        .unwrap();
+    store
+        .transaction(|tx| tx.set("feed")?.put("quieter", [("a", 2)]))
+        .unwrap();
+    let changes = store.namespace("test").unwrap().changes();
+    changes.enable("feed").unwrap();
+    changes
+        .subscribe("mailer", Start::Now, ChangeOptions::default())
+        .unwrap();
     super::fight_in(&feed, &store.namespace("test").unwrap(), HOT);
     look_until(monitor.addr(), |now| {
         let test = now
@@ -298,6 +310,19 @@ fn metrics_are_in_the_text_form_and_say_what_the_store_says() {
     let bob = [("key", "bob"), ("bin", "by")];
     assert_eq!(one("spikelet_collection_shards", &bob), 4.0);
     assert_eq!(one("spikelet_collection_in_transition", &bob), 0.0);
+    assert_eq!(one("spikelet_transactions_committed_total", &test), 1.0);
+    let p99 = [("namespace", "test"), ("quantile", "0.99")];
+    assert!(one("spikelet_transaction_seconds", &p99) > 0.0);
+    let by_a = [("set", "feed"), ("index", "by_a")];
+    assert_eq!(one("spikelet_secondary_index_entries", &by_a), 2.0);
+    assert_eq!(one("spikelet_secondary_index_ready", &by_a), 1.0);
+    assert_eq!(
+        one(
+            "spikelet_subscription_has_lost",
+            &[("subscription", "mailer")]
+        ),
+        0.0
+    );
     // The table in the documents has them all.
     let table = include_str!("../../docs/operations.md");
     for name in kinds.keys() {
