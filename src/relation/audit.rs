@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 
+use super::address::{Address, TaggedLink};
 use crate::Key;
 
 /// What an audit does with the faults that it finds.
@@ -46,6 +47,27 @@ pub enum RelationFault {
         /// The key.
         to: Key<'static>,
     },
+    /// A link of a tag that has one back has none.
+    MissingReciprocal {
+        /// The record that has the link.
+        from: Address,
+        /// The link.
+        link: TaggedLink,
+    },
+    /// A link leads to a record that is not there.
+    DanglingLink {
+        /// The record that has the link.
+        from: Address,
+        /// The link.
+        link: TaggedLink,
+    },
+    /// A record has copies of fields of another one, and the fields are different.
+    Stale {
+        /// The record that has the copies.
+        from: Key<'static>,
+        /// The record that it refers to.
+        to: Key<'static>,
+    },
     /// A record is not among those that a collection of keys should list.
     Orphan {
         /// The record.
@@ -76,6 +98,17 @@ impl fmt::Display for RelationFault {
                 )
             }
             Self::Dangling { from, to } => write!(f, "{from} names {to}, which does not exist"),
+            Self::MissingReciprocal { from, link } => {
+                let TaggedLink { tag, to } = link;
+                write!(f, "{from} has link {tag:?} to {to}, which has none back")
+            }
+            Self::DanglingLink { from, link } => {
+                let TaggedLink { tag, to } = link;
+                write!(f, "{from} has link {tag:?} to {to}, which does not exist")
+            }
+            Self::Stale { from, to } => {
+                write!(f, "{from} has copies of {to} that are not what it has")
+            }
             Self::Orphan { key } => write!(f, "{key} is not listed"),
             Self::Twice { parent, key } => write!(f, "{key} of {parent} is there twice"),
         }

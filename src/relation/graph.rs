@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::audit::RelationProgress;
 use super::keys::BATCH;
-use super::listed::{delete, delete_without, puts, replacing};
 use super::many_to_many::OnDelete;
 use super::side::{DeleteEmpty, Side};
+use super::writes::{delete, delete_without, puts, replacing};
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -101,6 +101,15 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     pub const fn shard_policy(mut self, policy: ShardPolicy) -> Self {
         self.schema.shard_policy = policy;
         self
+    }
+
+    /// Declares the graph in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read, and
+    /// one write if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare(&self) -> Result<()> {
+        self.schema.declaration().declare(&self.store)
     }
 
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.

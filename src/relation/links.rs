@@ -1,10 +1,12 @@
 //! `Links`: tagged references from record to record, and walks along them.
 
+mod audit;
 mod walk;
 
-use serde::Serialize;
-
+use super::address::{Address, TaggedLink};
+use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::{element_of, key_of};
+use super::side::Side;
 use crate::operations::lists;
 use crate::record::Record;
 use crate::shard::ShardPolicy;
@@ -13,34 +15,6 @@ use crate::{
     ShardedList, Value,
 };
 pub use walk::{Walk, WalkStep};
-
-/// A record by its set and key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct Address {
-    /// The set.
-    pub set: Box<str>,
-    /// The key.
-    pub key: Key<'static>,
-}
-
-impl Address {
-    /// Returns the address of a record.
-    pub fn new<'k>(set: &str, key: impl Into<Key<'k>>) -> Self {
-        Self {
-            set: set.into(),
-            key: key.into().into_owned(),
-        }
-    }
-}
-
-/// A link: its tag, and the record that it leads to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaggedLink {
-    /// The tag.
-    pub tag: Box<str>,
-    /// The record that it leads to.
-    pub to: Address,
-}
 
 /// Tagged links between records of any sets: each record that has some holds them in one bin, ordered by tag, set and key.
 ///
@@ -59,7 +33,7 @@ pub struct TaggedLink {
 ///
 /// On a [`Store`](crate::Store) a link and its reciprocal are written in one transaction. Elsewhere the link is written before
 /// its reciprocal, and removed after it: what dies in between leaves a link without its reciprocal, and repeating the call
-/// completes it.
+/// completes it, or [`Links::verify`].
 ///
 /// ```
 /// # fn main() -> spikelet::Result<()> {
@@ -150,15 +124,43 @@ impl<S: RecordStore> Links<S> {
             .atomically(&RemoveLink(self.change(from, tag, to)))
     }
 
+    /// Declares the links of these sets in the store, under this name, for [`declared_relations`](super::declared_relations) and
+    /// `spikelet relations`. One read, and one write if they are new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare<'n>(&self, name: &str, sets: impl IntoIterator<Item = &'n str>) -> Result<()> {
+        let side = |set| {
+            let mut side = Side::new(set, &self.bin.name).declared("links", "");
+            side.to = None;
+            side
+        };
+        let tags = self.reciprocal.iter();
+        RelationDeclaration {
+            name: name.into(),
+            kind: RelationKind::Links,
+            sides: sets.into_iter().map(side).collect(),
+            details: tags
+                .map(|(tag, back)| format!("{tag}, back as {back}").into())
+                .collect(),
+        }
+        .declare(&self.store)
+    }
+
     fn change<'a>(&'a self, from: &'a Address, tag: &'a str, to: &'a Address) -> LinkChange<'a> {
-        let back = self.reciprocal.iter().find(|(known, _)| **known == *tag);
         LinkChange {
             bin: &self.bin,
             from,
             tag,
             to,
-            back: back.map(|(_, back)| &**back),
+            back: self.back_of(tag),
         }
+    }
+
+    /// The tag of the link back of one with this tag.
+    fn back_of(&self, tag: &str) -> Option<&str> {
+        let mut declared = self.reciprocal.iter();
+        declared.find_map(|(known, back)| (**known == *tag).then_some(&**back))
     }
 
     /// Returns whether there is a link. One read.

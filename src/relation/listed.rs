@@ -3,13 +3,9 @@
 use super::audit::{RelationAudit, RelationFault, Repair};
 use super::keys::BATCH;
 use super::side::{Edge, Side};
-use crate::expressions::{and, bin_exists, not};
-use crate::operations::{self, delete_all_bins};
-use crate::policy::RecordExistsAction;
+use super::writes::{delete, puts, replacing};
 use crate::record::Record;
-use crate::{
-    AtomicWrites, Bins, Error, Key, Operation, RecordSet, RecordStore, Result, Value, WritePolicy,
-};
+use crate::{AtomicWrites, Bins, Key, RecordSet, RecordStore, Result, Value};
 
 /// Records of a set, and the collections that list their keys. A key is listed before its record is written, and taken off
 /// the list after the record is deleted: what dies in between leaves a key without a record, never a record without its key.
@@ -98,44 +94,6 @@ impl ListedRecords {
         audit.edges += degree;
         audit.note_degree(owner, degree);
         Ok(())
-    }
-}
-
-/// Returns the operations that write these bins.
-pub(super) fn puts(bins: &Bins) -> Vec<Operation> {
-    let put = |(name, value): (&crate::record::BinName, &Value)| {
-        operations::put(name.as_str(), value.clone())
-    };
-    bins.iter().map(put).collect()
-}
-
-/// Returns the policy by which a record is replaced.
-pub(super) fn replacing() -> WritePolicy {
-    WritePolicy::default().record_exists_action(RecordExistsAction::Replace)
-}
-
-/// Deletes a record. Returns whether there was one.
-pub(super) fn delete<R: RecordSet>(records: &R, key: &Key<'_>) -> Result<bool> {
-    match records.operate_on(&WritePolicy::default(), key, &[delete_all_bins()]) {
-        Ok(_) => Ok(true),
-        Err(Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Deletes a record, unless it has one of these bins: others have written it since it was emptied. Returns whether it is gone.
-pub(super) fn delete_without<R: RecordSet>(
-    records: &R,
-    key: &Key<'_>,
-    bins: &[&str],
-) -> Result<bool> {
-    let absent = bins.iter().map(|bin| not(bin_exists(bin)));
-    let filter = absent.reduce(|all, absent| and([all, absent]));
-    let policy = WritePolicy::default().filter(filter);
-    match records.operate_on(&policy, key, &[delete_all_bins()]) {
-        Ok(_) | Err(Error::NotFound { .. }) => Ok(true),
-        Err(Error::FilteredOut { .. }) => Ok(false),
-        Err(error) => Err(error),
     }
 }
 

@@ -9,9 +9,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{Observer, RelationProgress};
+use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::{BATCH, from_value, to_value};
-use super::listed::delete_without;
 use super::side::{DeleteEmpty, Side};
+use super::writes::delete_without;
 use crate::shard::ShardPolicy;
 use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
 pub use neighbors::Neighbors;
@@ -122,6 +123,29 @@ impl<S: RecordStore> ManyToMany<S> {
         self.edges.targets.write_policy = policy.clone();
         self.edges.sources.write_policy = policy.clone();
         self
+    }
+
+    /// Declares the relation in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read,
+    /// and one write if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare(&self) -> Result<()> {
+        let EdgeSides {
+            name,
+            targets,
+            sources,
+        } = &self.edges;
+        let sides = [("targets", targets, sources), ("sources", sources, targets)];
+        RelationDeclaration {
+            name: name.clone(),
+            kind: RelationKind::ManyToMany,
+            sides: sides
+                .map(|(role, side, to)| side.declared(role, &to.set))
+                .into(),
+            details: Vec::new(),
+        }
+        .declare(&self.store)
     }
 
     /// Returns the name.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::declared::{RelationDeclaration, RelationKind};
 use super::listed::ListedRecords;
 use super::side::Side;
 use crate::record::{Record, SHARD_OF, to_bins};
@@ -78,6 +79,22 @@ impl<S: RecordStore> Members<S> {
             listed: self.listed.clone(),
             owner: self.owner.clone(),
         }
+    }
+
+    /// Declares the relation in the store, as `members of` the set, for [`declared_relations`](super::declared_relations) and
+    /// `spikelet relations`. One read, and one write if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare(&self) -> Result<()> {
+        let ListedRecords { side, set } = &self.listed;
+        RelationDeclaration {
+            name: format!("members of {set} in {}", self.owner).into(),
+            kind: RelationKind::Members,
+            sides: vec![side.declared("members", set)],
+            details: Vec::new(),
+        }
+        .declare(&self.store)
     }
 
     /// Writes a record in the place of what it had, and lists its key. Returns whether the key is new. Two writes.
@@ -170,7 +187,7 @@ impl<S: RecordStore> Members<S> {
     }
 
     /// Finds keys without a record and, by a scan, records without a key; takes the former off the list and lists the latter,
-    /// if asked to. `observe` is told after each record of the scan, and may stop it. One read and one batch for 512 keys, a
+    /// if asked to. `observe` is called after each record of the scan, and may stop it. One read and one batch for 512 keys, a
     /// scan, and one read a record of the set.
     ///
     /// # Errors

@@ -9,10 +9,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::key_of;
-use super::listed::delete_without;
 use super::many_to_many::OnDelete;
 use super::side::DeleteEmpty;
+use super::writes::delete_without;
 use crate::query::IndexDefinition;
 use crate::record::{from_bins, to_bins};
 use crate::shard::ShardPolicy;
@@ -161,6 +162,29 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
         self.ensure_index(&former)?;
         self.former = Some(former);
         Ok(self)
+    }
+
+    /// Declares the relation in the store, for [`declared_relations`](super::declared_relations) and `spikelet relations`. One read,
+    /// and one write if it, or its layout, is new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare(&self) -> Result<()> {
+        let moving = self.former.as_ref().map(|former| {
+            format!(
+                "children are being moved from layout {}",
+                former.layout.kind()
+            )
+            .into()
+        });
+        let layout = format!("layout {}", self.current.layout.kind()).into();
+        RelationDeclaration {
+            name: self.name.clone(),
+            kind: RelationKind::OneToMany,
+            sides: self.current.declared().into(),
+            details: [layout].into_iter().chain(moving).collect(),
+        }
+        .declare(&self.store)
     }
 
     fn ensure_index(&self, place: &ChildPlace) -> Result<()> {
@@ -368,7 +392,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     }
 
     /// Looks at the children of all parents: keys without a record are removed if asked to, children in both layouts are
-    /// moved to the present one. `observe` is told after each parent, and may stop it.
+    /// moved to the present one. `observe` is called after each parent, and may stop it.
     ///
     /// # Errors
     /// As for [`OneToMany::move_children`].

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::declared::{DeclaredSide, SideForm};
 use super::keys::{element_of, key_of};
 use crate::expressions::{bin_exists, not};
 use crate::operations::{lists, maps};
@@ -42,6 +43,15 @@ impl Side {
             shard_policy: ShardPolicy::default(),
             write_policy: WritePolicy::default(),
         }
+    }
+
+    /// Returns what is declared of this side. `to`: the set of the records that it leads to.
+    pub(super) fn declared(&self, role: &str, to: &str) -> DeclaredSide {
+        let form = match self.has_attributes {
+            true => SideForm::Map,
+            false => SideForm::List,
+        };
+        DeclaredSide::new(role, (&self.set, &self.bin), form, to)
     }
 
     pub(super) fn list<S: RecordStore>(

@@ -10,7 +10,7 @@ use crate::{AtomicWrites, Error, IndexedRecordSet, Key, RecordSet, RecordStore, 
 
 impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Looks at every edge and every edge set, and repairs what is wrong if asked to: the edges decide what edge sets have. Edges
-    /// from or to a node that is not there are reported, and removed. `observe` is told after each edge and each node, and may stop
+    /// from or to a node that is not there are reported, and removed. `observe` is called after each edge and each node, and may stop
     /// it. Two scans; one read and one batch of two an edge; one batch for 512 edges of an edge set.
     ///
     /// # Errors

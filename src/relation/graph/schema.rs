@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::relation::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
 use crate::relation::key_pattern::KeyPattern;
 use crate::relation::side::Side;
 use crate::shard::ShardPolicy;
@@ -289,6 +290,33 @@ impl Schema {
         side.has_attributes = true;
         side.shard_policy = self.shard_policy;
         side
+    }
+
+    pub(super) fn declaration(&self) -> RelationDeclaration {
+        let (edges, nodes) = (&*self.edges, &*self.nodes);
+        let edge_types = self.edge_types.iter().map(|edge| {
+            let place = match edge.omitted {
+                true => "left out of edge sets",
+                false => "in edge sets",
+            };
+            format!(
+                "edges {}, {place}, {} sort keys",
+                edge.name,
+                edge.sort_keys.len()
+            )
+            .into()
+        });
+        let node_types = self.node_types.iter();
+        let node_types = node_types.map(|kind| format!("nodes {kind}").into());
+        RelationDeclaration {
+            name: self.name.clone(),
+            kind: RelationKind::Graph,
+            sides: vec![
+                self.edge_set().declared("edge sets", nodes),
+                DeclaredSide::new("edges from", (edges, SOURCE), SideForm::Reference, nodes),
+            ],
+            details: node_types.chain(edge_types).collect(),
+        }
     }
 
     pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {

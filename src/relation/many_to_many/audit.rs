@@ -10,7 +10,7 @@ use crate::{AtomicWrites, Key, RecordStore, Result};
 
 impl<S: RecordStore> ManyToMany<S> {
     /// Looks at every edge from both sides, and repairs what is wrong if asked to: what the source says holds, and keys of
-    /// records that are not there are removed. `observe` is told after each record, and may stop it.
+    /// records that are not there are removed. `observe` is called after each record, and may stop it.
     ///
     /// Others may write meanwhile: an edge that is being written may be reported, and is looked at again before it is changed.
     /// One scan of each set, one batch for 512 edges, memory for the keys of one set.

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use super::layout::Layout;
 use crate::base64;
 use crate::record::Record;
+use crate::relation::declared::{DeclaredSide, SideForm};
 use crate::relation::keys::{element_of, from_value, key_of, to_value};
-use crate::relation::listed::{ListedRecords, delete, puts, replacing};
+use crate::relation::listed::ListedRecords;
 use crate::relation::side::Side;
+use crate::relation::writes::{delete, puts, replacing};
 use crate::shard::ShardPolicy;
 use crate::{
     AtomicWrites, Bins, Error, IndexQuery, IndexedRecordSet, Key, RecordSet, RecordStore, Result,
@@ -38,6 +40,17 @@ impl ChildPlace {
         side.has_attributes = matches!(self.layout, Layout::Consolidated { .. });
         side.shard_policy = self.shard_policy;
         side
+    }
+
+    /// What is declared of where references are.
+    pub(super) fn declared(&self) -> [DeclaredSide; 1] {
+        let (parents, children) = (&*self.parents, &*self.children);
+        [match &self.layout {
+            Layout::Reference { bin, .. } => {
+                DeclaredSide::new("parents", (children, bin), SideForm::Reference, parents)
+            }
+            _ => self.side().declared("children", children),
+        }]
     }
 
     pub(super) fn listed(&self) -> ListedRecords {
