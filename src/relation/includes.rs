@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::keys::key_of;
-use super::links::Address;
+use super::address::Address;
+use super::reference_path::ReferencePath;
 use crate::record::Record;
-use crate::{Error, Key, RecordSet, RecordStore, Result, Value};
+use crate::{Key, RecordSet, RecordStore, Result};
 
 /// Paths of references, and the sets that they lead to: records are read with the records that they refer to.
 ///
@@ -38,19 +38,8 @@ pub struct Includes {
 
 #[derive(Clone, Debug)]
 struct IncludePath {
-    bin: Box<str>,
-    segments: Vec<Segment>,
+    path: ReferencePath,
     set: Box<str>,
-}
-
-#[derive(Clone, Debug)]
-enum Segment {
-    /// The value of this key of a map.
-    Key(Box<str>),
-    /// All elements of a list, all values of a map.
-    Values,
-    /// All keys of a map.
-    Keys,
 }
 
 /// Records, and those that they refer to.
@@ -81,33 +70,10 @@ impl Includes {
     /// Adds a path, and the set of the records that it leads to.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a path that cannot be read.
+    /// [`Error::Parameter`](crate::Error::Parameter) for a path that cannot be read.
     pub fn path(mut self, path: &str, set: &str) -> Result<Self> {
-        let refuse = |why: &str| Err(Error::parameter(format!("path {path:?}: {why}")));
-        let mut parts = path.split('.');
-        let (bin, mut segments) = split_brackets(parts.next().unwrap_or_default());
-        if bin.is_empty() {
-            return refuse("it begins with a bin");
-        }
-        for part in parts {
-            let (key, behind) = split_brackets(part);
-            if key.is_empty() {
-                return refuse("a key between two dots is missing");
-            }
-            segments.push(Segment::Key(key.into()));
-            segments.extend(behind);
-        }
-        let has_brackets = |name: &str| name.contains(['[', ']', '{', '}']);
-        let mut names = segments.iter().filter_map(|segment| match segment {
-            Segment::Key(key) => Some(&**key),
-            _ => None,
-        });
-        if has_brackets(bin) || names.any(has_brackets) {
-            return refuse("brackets are [] or {}, behind a name");
-        }
         self.paths.push(IncludePath {
-            bin: bin.into(),
-            segments,
+            path: ReferencePath::parse(path)?,
             set: set.into(),
         });
         Ok(self)
@@ -116,7 +82,8 @@ impl Includes {
     /// Reads the records of these keys, and those that they refer to. One batch, and one for each set that is referred to.
     ///
     /// # Errors
-    /// The first of those that reading a record may have; [`Error::Parameter`] for a reference that is no key.
+    /// The first of those that reading a record may have; [`Error::Parameter`](crate::Error::Parameter)
+    /// for a reference that is no key.
     pub fn read<'k, S: RecordStore>(
         &self,
         store: &S,
@@ -132,10 +99,8 @@ impl Includes {
         let mut wanted: BTreeMap<&str, BTreeSet<Key<'static>>> = BTreeMap::new();
         for record in included.records.iter().flatten() {
             for path in &self.paths {
-                if let Some(value) = record.get(&path.bin) {
-                    let keys = wanted.entry(&path.set).or_default();
-                    follow(&value, &path.segments, keys)?;
-                }
+                path.path
+                    .collect(record, wanted.entry(&path.set).or_default())?;
             }
         }
         for (set, keys) in wanted {
@@ -152,47 +117,5 @@ impl Includes {
             }
         }
         Ok(included)
-    }
-}
-
-/// A name, and the brackets behind it.
-fn split_brackets(part: &str) -> (&str, Vec<Segment>) {
-    let mut name = part;
-    let mut segments = Vec::new();
-    loop {
-        if let Some(before) = name.strip_suffix("[]") {
-            segments.insert(0, Segment::Values);
-            name = before;
-        } else if let Some(before) = name.strip_suffix("{}") {
-            segments.insert(0, Segment::Keys);
-            name = before;
-        } else {
-            return (name, segments);
-        }
-    }
-}
-
-/// Collects what segments lead to in a value. What is not there, or nil, is no reference.
-fn follow(value: &Value, segments: &[Segment], keys: &mut BTreeSet<Key<'static>>) -> Result<()> {
-    let Some((first, rest)) = segments.split_first() else {
-        if !matches!(value, Value::Nil) {
-            keys.insert(key_of(value.clone())?);
-        }
-        return Ok(());
-    };
-    match (first, value) {
-        (Segment::Key(key), Value::Map(map)) => map
-            .get(&Value::String(key.to_string()))
-            .map_or(Ok(()), |value| follow(value, rest, keys)),
-        (Segment::Values, Value::List(list)) => {
-            list.iter().try_for_each(|value| follow(value, rest, keys))
-        }
-        (Segment::Values, Value::Map(map)) => map
-            .iter()
-            .try_for_each(|(_, value)| follow(value, rest, keys)),
-        (Segment::Keys, Value::Map(map)) => {
-            map.iter().try_for_each(|(key, _)| follow(key, rest, keys))
-        }
-        _ => Ok(()),
     }
 }

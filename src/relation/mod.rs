@@ -10,6 +10,8 @@
 //! | [`Links`] | records of any sets by tags, and walks along them |
 //! | [`Graph`] | nodes and edges of declared types, with sort keys and edge sets |
 //! | [`Includes`] | records with those that they refer to, in one read |
+//! | [`Joined`] | records with fields of those that they refer to, kept in a set of their own and current by the changes |
+//! | [`Propagate`] | records with copies of fields of those that they refer to, kept current by the changes or on demand |
 //!
 //! All are written against [`RecordStore`](crate::RecordStore): a [`Store`](crate::Store), a
 //! [`Namespace`](crate::Namespace), a transaction, or another place that keeps records. What changes several records goes
@@ -20,11 +22,15 @@
 
 // * `keys`: keys as elements of collections, and reading the records behind them. `side`: a collection of keys in each record
 //   of a set, which every handle with two ends is made of. `listed`: records whose keys such a collection lists. `audit`: what audits report.
+//   `reference_path`: where a record has keys. `updater`: what follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
 // * one file a handle; `many_to_many/` has what is read of it, and its audit, apart.
 
+mod address;
 mod audit;
+mod declared;
 mod graph;
 mod includes;
+mod joined;
 mod key_correspondence;
 mod key_pattern;
 mod keys;
@@ -33,20 +39,34 @@ mod listed;
 mod many_to_many;
 mod members;
 mod one_to_many;
+mod propagate;
+mod reference_path;
 mod side;
+mod stats;
 mod traversal;
+mod updater;
+mod writes;
 
+pub use address::{Address, TaggedLink};
 pub use audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+pub use declared::{
+    DECLARATION_SET, DeclaredSide, RelationDeclaration, RelationKind, SideForm, declared_relations,
+    forget_relation,
+};
 pub use graph::{EdgeQuery, EdgeType, Graph, GraphNode, GraphPage, NodeEdge, NodeId};
 pub use includes::{Included, Includes};
+pub use joined::Joined;
 pub use key_correspondence::KeyCorrespondence;
 pub use key_pattern::{KeyPart, KeyParts, KeyPattern};
 pub use keys::Related;
-pub use links::{Address, Links, TaggedLink, Walk, WalkStep};
+pub use links::{Links, Walk, WalkStep};
 pub use many_to_many::{ManyToMany, Neighbors, OnDelete};
 pub use members::Members;
 pub use one_to_many::{
     CONSOLIDATED_BYTES_MAX, Child, ChildPage, KEY_LIST_CHILDREN_MAX, Layout, LayoutAdvice,
     LayoutKind, OneToMany, suggest_layout,
 };
+pub use propagate::{Propagate, PropagateReport};
+pub use stats::SideStats;
 pub use traversal::{Traversal, TraversalEnd};
+pub use updater::{RunningUpdater, UpdateFailure, UpdateProgress, Updater};

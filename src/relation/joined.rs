@@ -1,0 +1,424 @@
+//! `Joined`: records with fields of those that they refer to, stored with them and kept current.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm, forget_relation};
+use super::reference_path::ReferencePath;
+use super::updater::{Derived, UpdateProgress, UpdateState, Updater};
+use super::writes::replacing;
+use crate::changes::{Change, ChangeKind};
+use crate::expressions::{bin_exists, not};
+use crate::query::{IndexComponent, IndexDefinition, IndexType, Query};
+use crate::record::{BinName, Record, SHARD_OF};
+use crate::value::Map;
+use crate::{
+    Bins, Digest, Error, Expiration, Key, Lsn, MapOrder, Namespace, Result, Set, Transaction, Value,
+};
+
+/// The bin of a view record with the digests of all records that it is made of.
+const SOURCES: &str = "sources";
+/// How many records are looked at between two pages of a query.
+const PAGE: usize = 512;
+
+/// A *view*: for each record of a set a record of another set, which has some of its bins and fields of the records that it
+/// refers to. Lists with names of users in them, say, are read and queried without a look at the users, and secondary indexes
+/// can be of these names.
+///
+/// Document: RavenDB, *Reference by ID* (`LoadDocument` in an index, stored fields). An [`Updater`] follows the changes of all
+/// sets concerned and writes the view a moment later, as RavenDB does its index; the records themselves are not touched, and
+/// writers of them pay for the kept change alone. How late the view is can be seen ([`Joined::progress`]) and waited for
+/// ([`Joined::wait_until`]).
+///
+/// | call | record operations |
+/// |---|---|
+/// | a write to a record | 1 write, and later: 1 query, 2 reads, 1 batch a join, 1 write of the view |
+/// | a write to a record that `n` others refer to | 1 write, and later `n` times that, 1 query for 512 of them |
+/// | reading the view, [`Joined::view`] | 1 operation, 1 batch or 1 query |
+///
+/// A view record is written in one transaction with the reads of what it is made of, so it never shows a version that is older than what it
+/// showed before, and all that it shows was there at one moment. A reference to a record that is not there gives no field. Records need stored keys.
+///
+/// Choose [`Includes`](super::Includes) where a page is read with its references at once and nothing orders or filters by
+/// them; [`Propagate`](super::Propagate) where the record itself is to have the fields.
+///
+/// It needs the changes and the transactions of an embedded [`Namespace`]: on a cluster use [`Includes`](super::Includes).
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::Joined;
+/// use spikelet::{Store, bins};
+///
+/// let store = Store::in_memory()?;
+/// let (users, items) = (store.set("users")?, store.set("items")?);
+/// users.put("users/1-A", bins! { "name" => "H. Simpson" })?;
+/// items.put(1, bins! { "title" => "Malfunction", "assignee" => "users/1-A" })?;
+///
+/// let list = Joined::new(&store.namespace("test")?, "item_list", "items")
+///     .keep(["title"])
+///     .join("assignee", ("users", "name"), "assignee_name")?;
+/// let mut updater = list.updater()?;
+/// updater.catch_up()?;
+/// let name = || Ok::<_, spikelet::Error>(list.view()?.get(1)?.and_then(|row| row.get("assignee_name")));
+/// assert_eq!(name()?, Some("H. Simpson".into()));
+///
+/// users.put("users/1-A", bins! { "name" => "Homer" })?;
+/// updater.catch_up()?; // or updater.start()?, and list.wait_until(..)
+/// assert_eq!(name()?, Some("Homer".into()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Joined {
+    namespace: Namespace,
+    view: Box<str>,
+    set: Box<str>,
+    keep: Vec<Box<str>>,
+    joins: Vec<Join>,
+    state: Arc<UpdateState>,
+}
+
+/// A field of the records that a path leads to.
+#[derive(Clone, Debug)]
+struct Join {
+    text: Box<str>,
+    path: ReferencePath,
+    set: Box<str>,
+    field: Box<str>,
+    bin: Box<str>,
+}
+
+impl Joined {
+    /// Returns the view of a set, kept in the set `view`, which is also its name and that of its subscription. Reads and writes
+    /// nothing.
+    #[must_use]
+    pub fn new(namespace: &Namespace, view: &str, set: &str) -> Self {
+        Self {
+            namespace: namespace.clone(),
+            view: view.into(),
+            set: set.into(),
+            keep: Vec::new(),
+            joins: Vec::new(),
+            state: Arc::default(),
+        }
+    }
+
+    /// Has these bins of the records in the view, too.
+    #[must_use]
+    pub fn keep<'b>(mut self, bins: impl IntoIterator<Item = &'b str>) -> Self {
+        self.keep.extend(bins.into_iter().map(Into::into));
+        self
+    }
+
+    /// Has a field of the records that a path leads to in the view, as this bin. `path`: as for
+    /// [`Includes::path`](super::Includes::path); `field`: a set, and a bin of its records. Where the path leads to several
+    /// records, the bin has a map from their keys to the fields.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a path that cannot be read, or a bin that the view has already; [`Error::BinName`].
+    pub fn join(mut self, path: &str, field: (&str, &str), bin: &str) -> Result<Self> {
+        BinName::new(bin)?;
+        let mut taken = self
+            .keep
+            .iter()
+            .chain(self.joins.iter().map(|join| &join.bin));
+        if bin == SOURCES || taken.any(|known| **known == *bin) {
+            return Err(Error::parameter(format!(
+                "view {:?} has a bin {bin:?} already: give the joined field another name",
+                self.view
+            )));
+        }
+        self.joins.push(Join {
+            text: path.into(),
+            path: ReferencePath::parse(path)?,
+            set: field.0.into(),
+            field: field.1.into(),
+            bin: bin.into(),
+        });
+        Ok(self)
+    }
+
+    /// Returns the set of the view, to be read and queried, and to have indexes: its records have the keys of those that they are
+    /// made from.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name that is not allowed.
+    pub fn view(&self) -> Result<Set> {
+        self.namespace.set(&self.view)
+    }
+
+    /// Returns the updater that keeps the view current. Declares the view, its index of what it is made of, and a durable
+    /// subscription. Where the view is new, or declared differently than before, all records are looked at first.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] while there is another updater of the view; [`Error::Parameter`] for a name that another relation
+    /// has, for a set of the view that holds other records, and for a bin that the view would have twice; those of
+    /// [`Set::create_index`] and of a write.
+    pub fn updater(&self) -> Result<Updater> {
+        self.check_bins()?;
+        self.check_view_is_own()?;
+        let component = IndexComponent::bin(SOURCES)
+            .elements()
+            .of_type(IndexType::Blob);
+        self.view()?
+            .create_index(IndexDefinition::new(&self.index(), [component]))?;
+        Updater::new(&self.namespace, self.clone(), &self.state)
+    }
+
+    /// Returns how far the updater has come that this handle, or a clone of it, has returned.
+    #[must_use]
+    pub fn progress(&self) -> UpdateProgress {
+        self.state.progress()
+    }
+
+    /// Waits until the view shows all that was written up to a log sequence number, as a write returns it and
+    /// [`Namespace::last_lsn`]. Somebody has to run the updater of this handle, or of a clone. One sync, if that write is not durable
+    /// yet.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; those of a sync.
+    pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
+        self.namespace.wait_durable(lsn)?;
+        self.state.wait_until(lsn, timeout)
+    }
+
+    /// Removes the view: its records, index, subscription and declaration. Returns how many records it had. The changes of the
+    /// sets are still kept for others ([`Changes::disable`](crate::changes::Changes::disable)).
+    ///
+    /// Stop the updater first: it would write on.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if the set of the view holds other records; those of a write.
+    pub fn remove(&self) -> Result<u64> {
+        self.check_view_is_own()?;
+        self.namespace.changes().unsubscribe(&self.view)?;
+        forget_relation(&self.namespace, &self.view)?;
+        let view = self.view()?;
+        if self.namespace.index_definition(&self.index()).is_some() {
+            view.drop_index(&self.index())?;
+        }
+        view.truncate(None)
+    }
+
+    fn index(&self) -> String {
+        format!("{}_{SOURCES}", self.view)
+    }
+
+    fn check_bins(&self) -> Result<()> {
+        let mut known = BTreeSet::from([SOURCES]);
+        let bins = self
+            .keep
+            .iter()
+            .chain(self.joins.iter().map(|join| &join.bin));
+        for bin in bins {
+            BinName::new(bin)?;
+            if !known.insert(bin) {
+                return Err(Error::parameter(format!(
+                    "view {:?} would have two bins {bin:?}: give the joined field another name, and keep each bin once; \
+                     {SOURCES:?} is the view's own",
+                    self.view
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a set with records that no view has written: they would be deleted as those of items that are gone.
+    fn check_view_is_own(&self) -> Result<()> {
+        let mut foreign = self.sources().contains(&self.view);
+        if !foreign && !self.declaration().is_declared(&self.namespace)? {
+            let not_of_a_view = self.view()?.filtered(not(bin_exists(SOURCES)))?;
+            foreign = !not_of_a_view.query_all().limit(1).keys()?.is_empty();
+        }
+        match foreign {
+            false => Ok(()),
+            true => Err(Error::parameter(format!(
+                "set {:?} holds records that are not of view {:?}: give the view a set of its own",
+                self.view, self.view
+            ))),
+        }
+    }
+
+    /// Derives the view record of a key anew. Returns whether it was written.
+    fn refresh(&self, key: &Key<'_>) -> Result<bool> {
+        self.namespace.transaction(|transaction| {
+            let view = transaction.set(&self.view)?;
+            let shown = view.get(key)?;
+            let found = transaction.set(&self.set)?.get(key)?;
+            // A companion of a sharded collection is no item.
+            let is_item = |record: &Record| record.get(SHARD_OF).is_none();
+            let Some(record) = found.filter(is_item) else {
+                return view.delete(key);
+            };
+            let bins = self.bins_of(transaction, key, &record)?;
+            if let Some(shown) = shown
+                && shown.into_bins()? == bins
+            {
+                return Ok(false);
+            }
+            view.put_with(&replacing().expiration(Expiration::Never), key, bins)?;
+            Ok(true)
+        })
+    }
+
+    fn bins_of(
+        &self,
+        transaction: &Transaction<'_>,
+        key: &Key<'_>,
+        record: &Record,
+    ) -> Result<Bins> {
+        let mut bins = Bins::new();
+        let mut sources = BTreeSet::from([self.digest(&self.set, key)]);
+        for bin in &self.keep {
+            if let Some(value) = record.get(bin) {
+                bins.set(bin, value)?;
+            }
+        }
+        let mut read: BTreeMap<(&str, Key<'static>), Option<Record>> = BTreeMap::new();
+        for join in &self.joins {
+            let mut keys = BTreeSet::new();
+            join.path.collect(record, &mut keys)?;
+            let is_new = |key: &&Key<'static>| !read.contains_key(&(&*join.set, (*key).clone()));
+            let new: Vec<Key<'static>> = keys.iter().filter(is_new).cloned().collect();
+            let found = transaction.set(&join.set)?.get_batch(&new);
+            for (key, found) in new.into_iter().zip(found) {
+                sources.insert(self.digest(&join.set, &key));
+                read.insert((&join.set, key), found?);
+            }
+            let mut fields = Vec::with_capacity(keys.len());
+            for key in keys {
+                let element = super::keys::element_of(&key);
+                let found = read.get(&(&*join.set, key)).and_then(Option::as_ref);
+                if let Some(value) = found.and_then(|found| found.get(&join.field)) {
+                    fields.push((element, value));
+                }
+            }
+            if !join.path.is_single() {
+                bins.set(
+                    &join.bin,
+                    Value::Map(Map::new(fields, MapOrder::KeyOrdered)),
+                )?;
+            } else if let Some((_, value)) = fields.pop() {
+                bins.set(&join.bin, value)?;
+            }
+        }
+        let sources: Vec<Value> = sources
+            .into_iter()
+            .map(|digest| Value::Blob(digest.as_bytes().to_vec()))
+            .collect();
+        bins.set(SOURCES, sources)?;
+        Ok(bins)
+    }
+
+    fn digest(&self, set: &str, key: &Key<'_>) -> Digest {
+        self.namespace.key_hash().digest(set, key)
+    }
+
+    /// Derives these view records anew.
+    fn refresh_all(
+        &self,
+        keys: impl IntoIterator<Item = Key<'static>>,
+        state: &UpdateState,
+    ) -> Result<()> {
+        for key in keys {
+            match self.refresh(&key) {
+                Ok(written) => state.note_record(written),
+                Err(error) => state.fail(&key, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Derives the view records anew whose keys a query finds.
+    fn refresh_found(&self, query: &Query, state: &UpdateState) -> Result<()> {
+        let mut query = query.clone().limit(PAGE);
+        loop {
+            let page = query.keys()?;
+            let next = page.cursor().cloned();
+            let mut keys = Vec::with_capacity(page.len());
+            for found in page {
+                match found?.key {
+                    Some(key) => keys.push(key),
+                    None => state.note_keyless(),
+                }
+            }
+            self.refresh_all(keys, state)?;
+            match next {
+                Some(next) => query = query.after(&next),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Derived for Joined {
+    fn build(&self, state: &UpdateState) -> Result<()> {
+        self.refresh_found(&self.namespace.set(&self.set)?.query_all(), state)?;
+        // What is in the view of records that are gone.
+        self.refresh_found(&self.view()?.query_all(), state)
+    }
+
+    fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()> {
+        let is_truncation = |change: &Change| matches!(change.kind, ChangeKind::Truncate { .. });
+        if changes.iter().any(is_truncation) {
+            self.refresh_found(&self.view()?.query_all(), state)?;
+        }
+        let mut written = BTreeSet::new();
+        let mut sources = BTreeSet::new();
+        for change in changes.iter().filter(|change| !is_truncation(change)) {
+            sources.insert(change.digest);
+            if change.set.as_deref() == Some(&*self.set) {
+                match &change.key {
+                    Some(key) => drop(written.insert(key.clone())),
+                    None if change.kind == ChangeKind::Put => state.note_keyless(),
+                    // The view record is found by the digest.
+                    None => {}
+                }
+            }
+        }
+        self.refresh_all(written.iter().cloned(), state)?;
+        let view = self.view()?;
+        for digest in sources {
+            let of_digest = Value::Blob(digest.as_bytes().to_vec());
+            self.refresh_found(&view.query(&self.index())?.eq(of_digest), state)?;
+        }
+        Ok(())
+    }
+
+    fn declaration(&self) -> RelationDeclaration {
+        let mut view = DeclaredSide::new("view", (&self.view, ""), SideForm::View, &self.set);
+        view.bin = None;
+        let mut sides = vec![view];
+        for join in &self.joins {
+            let at = (&*self.set, &*join.text);
+            sides.push(DeclaredSide::new(
+                "references",
+                at,
+                SideForm::Reference,
+                &join.set,
+            ));
+        }
+        let joins = self.joins.iter().map(|join| {
+            format!(
+                "{} of {} through {} as {}",
+                join.field, join.set, join.text, join.bin
+            )
+        });
+        let kept = self.keep.iter().map(|bin| format!("{bin} of {}", self.set));
+        RelationDeclaration {
+            name: self.view.clone(),
+            kind: RelationKind::Joined,
+            sides,
+            details: kept.chain(joins).map(Into::into).collect(),
+        }
+    }
+
+    fn sources(&self) -> Vec<Box<str>> {
+        let mut sets = vec![self.set.clone()];
+        sets.extend(self.joins.iter().map(|join| join.set.clone()));
+        sets.sort();
+        sets.dedup();
+        sets
+    }
+}

@@ -1,0 +1,408 @@
+//! `Propagate`: copies of fields of a record in the records that refer to it.
+
+mod copied_fields;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::audit::{RelationAudit, RelationFault, RelationProgress, Repair};
+use super::declared::{RelationDeclaration, forget_relation};
+use super::keys::{element_of, key_of};
+use super::updater::{Derived, UpdateFailure, UpdateProgress, UpdateState, Updater, ends_all};
+use crate::changes::{Change, ChangeKind};
+use crate::query::IndexDefinition;
+use crate::record::SHARD_OF;
+use crate::{
+    Error, IndexQuery, IndexedRecordSet, Key, Lsn, Namespace, RecordSet, RecordStore, Result,
+};
+use copied_fields::{Assign, CopiedFields, CopyOutcome, Refresh};
+
+/// How many records are looked at between two pages of a query.
+const PAGE: usize = 512;
+/// How many failures are reported one by one.
+const FAILURES_TOLD: usize = 1_000;
+
+/// Fields of records that are copied into the records that refer to them, so that a list shows them without a look elsewhere;
+/// and what carries a change of such a field to all copies.
+///
+/// Document: RavenDB, *Duplicating often used fields* (propagation by a set-based patch). What the document warns of is ruled
+/// out: a record is written only while its reference still is that one, and only with what the referenced record has at that
+/// moment, so a newer copy is never overwritten by an older one. Errors are reported, record by record.
+///
+/// | call | record operations |
+/// |---|---|
+/// | [`assign`](Self::assign) | 3 reads, 1 write |
+/// | [`propagate`](Self::propagate) | for each referring record: 2 reads, or 4 reads and 1 write if its copies differ; 1 query for 512 of them |
+/// | [`verify`](Self::verify) | a scan, and 2 reads a record |
+///
+/// Where the store is a [`Namespace`], [`Propagate::updater`] follows the changes of the referenced set and propagates each of
+/// them, and goes on after a crash. Else call [`Propagate::propagate`] after the write: it may be stopped, and called again.
+///
+/// On a [`Store`](crate::Store) and a [`Namespace`] reading the fields and writing the copies is one transaction. Elsewhere the
+/// referenced record is read, the copies are written under the filter that the reference still is that one, and the referenced
+/// record is read again, until both agree. A process that dies between may leave older copies, which the next `propagate` or
+/// [`Propagate::verify`] repairs.
+///
+/// Choose [`Joined`](super::Joined) where the fields change often, or the records are not to be touched;
+/// [`Includes`](super::Includes) where reading one batch more is no matter.
+///
+/// ```
+/// # fn main() -> spikelet::Result<()> {
+/// use spikelet::relation::Propagate;
+/// use spikelet::{Store, bins};
+/// use std::ops::ControlFlow;
+///
+/// let store = Store::in_memory()?;
+/// let (users, items) = (store.set("users")?, store.set("items")?);
+/// users.put("users/1-A", bins! { "name" => "Homer Simpson" })?;
+/// items.put(1, bins! { "title" => "Malfunction" })?;
+/// let assignees = Propagate::new(&store, "assignees", ("users", "items"), "assignee")?.copy("name", "assignee_name");
+/// assignees.assign(1, "users/1-A")?;
+///
+/// users.put("users/1-A", bins! { "name" => "H. Simpson" })?;
+/// let report = assignees.propagate("users/1-A", |_| ControlFlow::Continue(()))?;
+/// assert_eq!((report.written, report.failed), (1, 0));
+/// assert_eq!(items.get(1)?.unwrap().get("assignee_name"), Some("H. Simpson".into()));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Propagate<S> {
+    store: S,
+    copies: CopiedFields,
+    state: Arc<UpdateState>,
+}
+
+/// What a propagation has done: [`Propagate::propagate`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct PropagateReport {
+    /// Records whose copies were written.
+    pub written: u64,
+    /// Records whose copies were as they should be.
+    pub unchanged: u64,
+    /// Records that referred to something else, or were gone, when they were met.
+    pub passed_over: u64,
+    /// Records that could not be written.
+    pub failed: u64,
+    /// The first thousand of them.
+    pub failures: Vec<UpdateFailure>,
+    /// Whether all referring records were met; false: the observer has stopped it. The same call does the rest.
+    pub complete: bool,
+}
+
+impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
+    /// Returns the copies of this name: `sets` are that of the records that are referred to and that of those that refer to
+    /// them, by a key in the bin `reference`. Declares an index of the name `{name}_reference` over this bin.
+    ///
+    /// # Errors
+    /// Those of [`IndexedRecordSet::ensure_index`]; [`Error::Parameter`] for a set that is not allowed.
+    pub fn new(store: S, name: &str, sets: (&str, &str), reference: &str) -> Result<Self> {
+        let copies = CopiedFields {
+            name: name.into(),
+            from: sets.0.into(),
+            to: sets.1.into(),
+            reference: reference.into(),
+            fields: Vec::new(),
+        };
+        let index = IndexDefinition::new(&copies.index(), [reference]);
+        let records = store.records(&copies.to)?;
+        copies.named(records.ensure_index(index))?;
+        Ok(Self {
+            store,
+            copies,
+            state: Arc::default(),
+        })
+    }
+
+    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them.
+    #[must_use]
+    pub fn copy(mut self, field: &str, bin: &str) -> Self {
+        self.copies.fields.push((field.into(), bin.into()));
+        self
+    }
+
+    /// Declares the relation for [`declared_relations`](super::declared_relations). [`Propagate::updater`] does so, too. One read, and one
+    /// write if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] if another relation has this name; those of a write.
+    pub fn declare(&self) -> Result<()> {
+        self.copies.declaration().declare(&self.store)
+    }
+
+    /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; what a write may be refused for.
+    pub fn assign<'r, 't>(&self, record: impl Into<Key<'r>>, to: impl Into<Key<'t>>) -> Result<()> {
+        let (record, to) = (&record.into(), &to.into());
+        let assigned = self.store.atomically(&Assign {
+            copies: &self.copies,
+            record,
+            to,
+        });
+        self.copies.named(assigned)
+    }
+
+    /// Writes the present fields of a record into all records that refer to it. `observe` is called after each of them, and may stop
+    /// it; calling it again costs two reads for each that is done. Where the record is gone, the copies are removed.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what ends it as a whole: a failed query, a store that takes no writes, or what may pass
+    /// ([`Error::is_retryable`]). Errors of single records are in the report.
+    pub fn propagate<'k>(
+        &self,
+        key: impl Into<Key<'k>>,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<PropagateReport> {
+        let mut report = PropagateReport::default();
+        self.each_referring(&key.into(), &mut |record, to| {
+            let outcome = self.refresh(record, to);
+            match outcome {
+                Ok(CopyOutcome::Written) => report.written += 1,
+                Ok(CopyOutcome::Unchanged) => report.unchanged += 1,
+                Ok(CopyOutcome::PassedOver) => report.passed_over += 1,
+                Err(error) => report.fail(record, error)?,
+            }
+            Ok(observe(report.progress()))
+        })
+        .map(|complete| report.complete = complete)?;
+        Ok(report)
+    }
+
+    /// Calls `each` with the key of every record that refers to this one. Returns false if it broke off.
+    fn each_referring(
+        &self,
+        to: &Key<'_>,
+        each: &mut dyn FnMut(&Key<'_>, &Key<'_>) -> Result<ControlFlow<()>>,
+    ) -> Result<bool> {
+        let records = self.store.records(&self.copies.to)?;
+        let index = self.copies.index();
+        let mut cursor: Option<String> = None;
+        loop {
+            let page = records.query_keys(&IndexQuery {
+                index: &index,
+                equal: &[element_of(to)],
+                at_least: None,
+                limit: PAGE,
+                after: cursor.as_deref(),
+            });
+            let page = self.copies.named(page)?;
+            for record in &page.keys {
+                if each(record, to)?.is_break() {
+                    return Ok(false);
+                }
+            }
+            match page.cursor {
+                Some(next) => cursor = Some(next),
+                None => return Ok(true),
+            }
+        }
+    }
+
+    fn refresh(&self, record: &Key<'_>, to: &Key<'_>) -> Result<CopyOutcome> {
+        let refreshed = self.store.atomically(&Refresh {
+            copies: &self.copies,
+            record,
+            to,
+        });
+        self.copies.named(refreshed)
+    }
+
+    /// Looks at the copies in all referring records, and repairs those that differ, if asked to. `observe` is called after each, and
+    /// may stop it. A scan, two reads a record; memory for the keys of the referring records.
+    ///
+    /// # Errors
+    /// [`Error::Relation`] around what a read or a repair may fail with; [`Error::Parameter`] for a referring record without a
+    /// stored key.
+    pub fn verify(
+        &self,
+        repair: Repair,
+        mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
+    ) -> Result<RelationAudit> {
+        let mut audit = RelationAudit::default();
+        let referring = self.copies.named(self.referring())?;
+        let total = referring.len() as u64;
+        for record in referring {
+            let checked = self.verify_record(&record, repair, &mut audit);
+            self.copies.named(checked)?;
+            audit.records += 1;
+            if observe(audit.progress(Some(total))).is_break() {
+                return Ok(audit);
+            }
+        }
+        audit.complete = true;
+        Ok(audit)
+    }
+
+    fn verify_record(
+        &self,
+        record: &Key<'static>,
+        repair: Repair,
+        audit: &mut RelationAudit,
+    ) -> Result<()> {
+        let copies = &self.copies;
+        let Some(known) = copies.read_copies(&self.store, record)? else {
+            return Ok(());
+        };
+        let Some(reference) = known.get(&copies.reference) else {
+            return Ok(());
+        };
+        let to = key_of(reference)?;
+        audit.edges += 1;
+        let fields = copies.read_fields(&self.store, &to)?;
+        let is_stale = copies.writes(fields.as_ref(), &known).is_some();
+        if is_stale && repair == Repair::Yes {
+            audit.repaired += u64::from(self.refresh(record, &to)? == CopyOutcome::Written);
+        }
+        let (from, key) = (record.clone(), to);
+        match fields {
+            None => audit.faults.push(RelationFault::Dangling { from, to: key }),
+            Some(_) if is_stale => audit.faults.push(RelationFault::Stale { from, to: key }),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The keys of all records that refer to another one.
+    fn referring(&self) -> Result<Vec<Key<'static>>> {
+        let (mut keys, mut keyless) = (Vec::new(), false);
+        let copies = &self.copies;
+        self.store
+            .records(&copies.to)?
+            .scan_records(&mut |record| {
+                let view = record.view();
+                if view.bin(&copies.reference).is_none() || view.bin(SHARD_OF).is_some() {
+                    return;
+                }
+                match record.key() {
+                    Some(key) => keys.push(key.into_owned()),
+                    None => keyless = true,
+                }
+            })?;
+        if keyless {
+            return Err(Error::parameter(format!(
+                "a record of set {:?} has no stored key, so its copies cannot be kept: write it with WritePolicy::send_key",
+                copies.to
+            )));
+        }
+        Ok(keys)
+    }
+}
+
+impl Propagate<Namespace> {
+    /// Returns the updater that propagates the changes of the records that are referred to, as they come. Declares the relation and a
+    /// durable subscription of its name. Where they are new, all copies are looked at first.
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a name that another relation has;
+    /// those of a write.
+    pub fn updater(&self) -> Result<Updater> {
+        Updater::new(&self.store, self.clone(), &self.state)
+    }
+
+    /// Returns how far the updater has come that this handle, or a clone of it, has returned.
+    #[must_use]
+    pub fn progress(&self) -> UpdateProgress {
+        self.state.progress()
+    }
+
+    /// Waits until the copies show all that was written up to a log sequence number: as
+    /// [`Joined::wait_until`](super::Joined::wait_until).
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before; those of a sync.
+    pub fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
+        self.store.wait_durable(lsn)?;
+        self.state.wait_until(lsn, timeout)
+    }
+
+    /// Removes index, subscription and declaration. The copies stay as they are.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn remove(&self) -> Result<()> {
+        self.store.changes().unsubscribe(&self.copies.name)?;
+        forget_relation(&self.store, &self.copies.name)?;
+        match self.store.index_definition(&self.copies.index()) {
+            Some(_) => self
+                .store
+                .set(&self.copies.to)?
+                .drop_index(&self.copies.index()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Derived for Propagate<Namespace> {
+    fn build(&self, state: &UpdateState) -> Result<()> {
+        for record in self.copies.named(self.referring())? {
+            let known = self.copies.read_copies(&self.store, &record)?;
+            let Some(reference) = known.and_then(|known| known.get(&self.copies.reference)) else {
+                continue;
+            };
+            let refreshed = key_of(reference).and_then(|to| self.refresh(&record, &to));
+            match refreshed {
+                Ok(outcome) => state.note_record(outcome == CopyOutcome::Written),
+                Err(error) => state.fail(&record, error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()> {
+        let mut changed = BTreeSet::new();
+        for change in changes {
+            match (&change.key, change.kind) {
+                (_, ChangeKind::Truncate { .. }) => self.build(state)?,
+                (Some(key), _) => drop(changed.insert(key.clone())),
+                (None, ChangeKind::Put) => state.note_keyless(),
+                (None, _) => {}
+            }
+        }
+        for key in changed {
+            self.each_referring(&key, &mut |record, to| {
+                match self.refresh(record, to) {
+                    Ok(outcome) => state.note_record(outcome == CopyOutcome::Written),
+                    Err(error) => state.fail(record, error)?,
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn declaration(&self) -> RelationDeclaration {
+        self.copies.declaration()
+    }
+
+    fn sources(&self) -> Vec<Box<str>> {
+        vec![self.copies.from.clone()]
+    }
+}
+
+impl PropagateReport {
+    fn progress(&self) -> RelationProgress {
+        RelationProgress {
+            records: self.written + self.unchanged + self.passed_over + self.failed,
+            edges: self.written,
+            faults: self.failed,
+            ..RelationProgress::default()
+        }
+    }
+
+    fn fail(&mut self, key: &Key<'_>, error: Error) -> Result<()> {
+        if error.is_retryable() || ends_all(&error) {
+            return Err(error);
+        }
+        self.failed += 1;
+        if self.failures.len() < FAILURES_TOLD {
+            let key = key.clone().into_owned();
+            self.failures.push(UpdateFailure { key, error });
+        }
+        Ok(())
+    }
+}

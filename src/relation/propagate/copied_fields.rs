@@ -1,0 +1,191 @@
+//! The copies in one record, and how they are made what they should be.
+
+use crate::Expiration;
+use crate::expressions::{blob_bin, eq, int_bin, string_bin, val};
+use crate::operations::{delete_bin, put};
+use crate::record::Record;
+use crate::relation::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
+use crate::relation::keys::element_of;
+use crate::{
+    AtomicWrites, Error, Expression, Key, Operation, RecordSet, RecordStore, Result, Value,
+    WritePolicy,
+};
+
+/// What is copied from where to where.
+#[derive(Clone, Debug)]
+pub(super) struct CopiedFields {
+    pub(super) name: Box<str>,
+    /// The set of the records that are referred to.
+    pub(super) from: Box<str>,
+    /// The set of the records that refer to them.
+    pub(super) to: Box<str>,
+    /// The bin with the reference.
+    pub(super) reference: Box<str>,
+    /// Fields, and the bins of their copies.
+    pub(super) fields: Vec<(Box<str>, Box<str>)>,
+}
+
+/// What came of one referring record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum CopyOutcome {
+    Written,
+    Unchanged,
+    /// It refers to something else, or is gone.
+    PassedOver,
+}
+
+impl CopiedFields {
+    pub(super) fn index(&self) -> String {
+        format!("{}_reference", self.name)
+    }
+
+    /// Returns what is copied; `None`: there is no such record.
+    pub(super) fn read_fields<S: RecordStore>(
+        &self,
+        store: &S,
+        key: &Key<'_>,
+    ) -> Result<Option<Record>> {
+        let bins: Vec<&str> = self.fields.iter().map(|(field, _)| &**field).collect();
+        read_bins(&store.records(&self.from)?, key, &bins)
+    }
+
+    /// Returns the reference and the copies of a record; `None`: there is no such record.
+    pub(super) fn read_copies<S: RecordStore>(
+        &self,
+        store: &S,
+        key: &Key<'_>,
+    ) -> Result<Option<Record>> {
+        let copies = self.fields.iter().map(|(_, copy)| &**copy);
+        let bins: Vec<&str> = copies.chain([&*self.reference]).collect();
+        read_bins(&store.records(&self.to)?, key, &bins)
+    }
+
+    /// Returns the operations that make the copies what the fields are; `None` where they are.
+    pub(super) fn writes(
+        &self,
+        fields: Option<&Record>,
+        copies: &Record,
+    ) -> Option<Vec<Operation>> {
+        let mut writes = Vec::new();
+        for (field, copy) in &self.fields {
+            let value = fields.and_then(|fields| fields.get(field));
+            if value == copies.get(copy) {
+                continue;
+            }
+            writes.push(match value {
+                Some(value) => put(copy, value),
+                None => delete_bin(copy),
+            });
+        }
+        (!writes.is_empty()).then_some(writes)
+    }
+
+    /// Holds while a record refers to this one.
+    fn still_refers_to(&self, key: &Key<'_>) -> Expression {
+        let bin = match key {
+            Key::Integer(_) => int_bin(&self.reference),
+            Key::String(_) => string_bin(&self.reference),
+            Key::Blob(_) => blob_bin(&self.reference),
+        };
+        eq(bin, val(element_of(key)))
+    }
+
+    pub(super) fn declaration(&self) -> RelationDeclaration {
+        let at = (&*self.to, &*self.reference);
+        let copies = self.fields.iter().map(|(field, copy)| {
+            format!("{field} of {} as {copy} of {}", self.from, self.to).into()
+        });
+        RelationDeclaration {
+            name: self.name.clone(),
+            kind: RelationKind::Propagate,
+            sides: vec![DeclaredSide::new(
+                "references",
+                at,
+                SideForm::Reference,
+                &self.from,
+            )],
+            details: copies.collect(),
+        }
+    }
+
+    pub(super) fn named<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| {
+            let side = format!("bin \"{}\" of set \"{}\"", self.reference, self.to);
+            error.in_relation(&self.name, &side)
+        })
+    }
+}
+
+fn read_bins<R: RecordSet>(records: &R, key: &Key<'_>, bins: &[&str]) -> Result<Option<Record>> {
+    let found = records.read_each(std::slice::from_ref(key), Some(bins));
+    found.into_iter().next().unwrap_or(Ok(None))
+}
+
+/// Writes a reference with the copies of what it leads to.
+pub(super) struct Assign<'a> {
+    pub(super) copies: &'a CopiedFields,
+    pub(super) record: &'a Key<'a>,
+    pub(super) to: &'a Key<'a>,
+}
+
+impl AtomicWrites for Assign<'_> {
+    type Output = ();
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<()> {
+        let copies = self.copies;
+        let Some(fields) = copies.read_fields(store, self.to)? else {
+            return Err(Error::not_found());
+        };
+        let mut writes = vec![put(&copies.reference, element_of(self.to))];
+        for (field, copy) in &copies.fields {
+            writes.push(put(copy, fields.get(field).unwrap_or(Value::Nil)));
+        }
+        let records = store.records(&copies.to)?;
+        let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
+        records.operate_on(&policy, self.record, &writes)?;
+        // Elsewhere than in a transaction the fields may have changed since they were read.
+        let (record, to) = (self.record, self.to);
+        Refresh { copies, record, to }.make(store).map(drop)
+    }
+}
+
+/// Makes the copies in a record what the fields are that it refers to, while it does.
+pub(super) struct Refresh<'a> {
+    pub(super) copies: &'a CopiedFields,
+    pub(super) record: &'a Key<'a>,
+    pub(super) to: &'a Key<'a>,
+}
+
+impl AtomicWrites for Refresh<'_> {
+    type Output = CopyOutcome;
+
+    fn make<S: RecordStore>(&self, store: &S) -> Result<CopyOutcome> {
+        let copies = self.copies;
+        // A change of what it refers to is none of the record's own: its time to live stays.
+        let policy = WritePolicy::default()
+            .expiration(Expiration::DontUpdate)
+            .filter(copies.still_refers_to(self.to));
+        let mut outcome = CopyOutcome::Unchanged;
+        // Until both agree: elsewhere than in a transaction others may write in between.
+        loop {
+            let fields = copies.read_fields(store, self.to)?;
+            let Some(known) = copies.read_copies(store, self.record)? else {
+                return Ok(CopyOutcome::PassedOver);
+            };
+            if known.get(&copies.reference) != Some(element_of(self.to)) {
+                return Ok(CopyOutcome::PassedOver);
+            }
+            let Some(writes) = copies.writes(fields.as_ref(), &known) else {
+                return Ok(outcome);
+            };
+            let records = store.records(&copies.to)?;
+            match records.operate_on(&policy, self.record, &writes) {
+                Ok(_) => outcome = CopyOutcome::Written,
+                Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
+                    return Ok(CopyOutcome::PassedOver);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! `Updater`: keeps what is derived from records current, by their changes.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::declared::RelationDeclaration;
+use crate::changes::{Change, ChangeBatch, ChangeOptions, Consumer, Start};
+use crate::{Error, Key, Lsn, Namespace, Result};
+
+/// How many changes are applied before they are acknowledged.
+const CHANGES_AT_ONCE: usize = 512;
+/// How long an updater sleeps without looking whether it is to stop.
+const STOP_CHECK: Duration = Duration::from_millis(50);
+/// How many failures are kept until they are asked for.
+const FAILURES_KEPT: usize = 1_000;
+/// The first pause after a refusal that may pass, and the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+
+/// Records that are derived from others, as their changes come.
+pub(super) trait Derived: Send + 'static {
+    /// Derives all of them: what was written before the first change that [`Derived::apply`] gets.
+    fn build(&self, state: &UpdateState) -> Result<()>;
+
+    /// Derives anew what these changes concern. It gets a change again after a crash, so it must do no harm twice.
+    fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()>;
+
+    /// Under which name it is declared, and subscribes.
+    fn declaration(&self) -> RelationDeclaration;
+
+    /// The sets whose changes concern it.
+    fn sources(&self) -> Vec<Box<str>>;
+}
+
+/// How far an [`Updater`] has come, and what came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UpdateProgress {
+    /// Everything up to this log sequence number has been applied; `None`: an updater has not come to an end once since the store
+    /// was opened.
+    pub applied: Option<Lsn>,
+    /// Changes that were applied.
+    pub changes: u64,
+    /// Records that were written.
+    pub written: u64,
+    /// Records that were looked at and were as they should be.
+    pub unchanged: u64,
+    /// Records on which it failed: [`Updater::take_failures`] says why.
+    pub failed: u64,
+    /// Changes of records without a stored key, which were passed over: write them with
+    /// [`WritePolicy::send_key`](crate::WritePolicy::send_key).
+    pub keyless: u64,
+}
+
+/// A record that could not be updated. It stays as it was.
+#[derive(Debug)]
+pub struct UpdateFailure {
+    /// The key of the record.
+    pub key: Key<'static>,
+    /// Why.
+    pub error: Error,
+}
+
+/// What an updater and those who wait for it share.
+#[derive(Debug, Default)]
+pub(super) struct UpdateState {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    progress: UpdateProgress,
+    failures: Vec<UpdateFailure>,
+    /// Why the updater has ended.
+    ended: Option<String>,
+}
+
+impl UpdateState {
+    pub(super) fn progress(&self) -> UpdateProgress {
+        self.inner.lock().progress
+    }
+
+    pub(super) fn note_record(&self, written: bool) {
+        let progress = &mut self.inner.lock().progress;
+        match written {
+            true => progress.written += 1,
+            false => progress.unchanged += 1,
+        }
+    }
+
+    pub(super) fn note_keyless(&self) {
+        self.inner.lock().progress.keyless += 1;
+    }
+
+    /// Notes that a record could not be updated, unless the error may pass or concerns all records: then it is returned.
+    pub(super) fn fail(&self, key: &Key<'_>, error: Error) -> Result<()> {
+        if error.is_retryable() || ends_all(&error) {
+            return Err(error);
+        }
+        let mut inner = self.inner.lock();
+        inner.progress.failed += 1;
+        if inner.failures.len() < FAILURES_KEPT {
+            let key = key.clone().into_owned();
+            inner.failures.push(UpdateFailure { key, error });
+        }
+        Ok(())
+    }
+
+    fn note_applied(&self, lsn: Lsn, changes: usize) {
+        let progress = &mut self.inner.lock().progress;
+        progress.changes += changes as u64;
+        progress.applied = progress.applied.max(Some(lsn));
+        self.changed.notify_all();
+    }
+
+    fn note_end(&self, why: Option<String>) {
+        self.inner.lock().ended = Some(why.unwrap_or_else(|| "it was stopped".into()));
+        self.changed.notify_all();
+    }
+
+    /// Waits until everything up to a log sequence number has been applied.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::Forbidden`] if the updater has ended before.
+    pub(super) fn wait_until(&self, lsn: Lsn, timeout: Duration) -> Result<()> {
+        let begun = Instant::now();
+        let mut inner = self.inner.lock();
+        while inner.progress.applied.is_none_or(|applied| applied < lsn) {
+            if let Some(why) = &inner.ended {
+                return Err(Error::Forbidden(
+                    format!("the updater has ended before log sequence number {lsn}: {why}").into(),
+                ));
+            }
+            let left = timeout.saturating_sub(begun.elapsed());
+            if self.changed.wait_for(&mut inner, left).timed_out() && left.is_zero() {
+                return Err(Error::Timeout {
+                    after: timeout,
+                    in_doubt: false,
+                    record: None,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the records of a [`Joined`](super::Joined) or the copies of a [`Propagate`](super::Propagate) current. It consumes a
+/// durable subscription that has the relation's name, so it goes on after a crash where it was: what it had applied and not
+/// acknowledged, 512 changes at most, is looked at again, and found as it should be.
+///
+/// A relation has one updater at a time. Apply what there is by [`Updater::catch_up`], in a thread of
+/// yours, or let [`Updater::start`] do it in one of its own.
+pub struct Updater {
+    namespace: Namespace,
+    derived: Box<dyn Derived>,
+    consumer: Consumer,
+    state: Arc<UpdateState>,
+    is_built: bool,
+    /// Changes that could not be applied yet.
+    pending: Option<ChangeBatch>,
+}
+
+impl fmt::Debug for Updater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Updater")
+            .field("relation", &self.derived.declaration().name)
+            .field("progress", &self.state.progress())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Updater {
+    /// Declares what is derived, has the changes of its sources kept, and subscribes to them.
+    pub(super) fn new(
+        namespace: &Namespace,
+        derived: impl Derived,
+        state: &Arc<UpdateState>,
+    ) -> Result<Self> {
+        let changes = namespace.changes();
+        let declaration = derived.declaration();
+        let options = derived
+            .sources()
+            .iter()
+            .fold(ChangeOptions::default(), |options, set| options.set(set));
+        for set in &options.sets {
+            changes.enable(set)?;
+        }
+        let mut is_built = declaration.declare_derived(namespace)?;
+        let known = changes.subscription(&declaration.name).ok();
+        let resumes = known
+            .as_ref()
+            .is_some_and(|known| *known.options() == options);
+        // Changes that came while nobody had them kept are not known: all is looked at, by the next updater if this one does not
+        // come to it.
+        if is_built && !resumes {
+            declaration.store(namespace, false)?;
+        }
+        is_built &= resumes;
+        if known.is_some() && !resumes {
+            changes.unsubscribe(&declaration.name)?;
+        }
+        let subscription = changes.subscribe(&declaration.name, Start::Now, options)?;
+        state.inner.lock().ended = None;
+        Ok(Self {
+            namespace: namespace.clone(),
+            consumer: subscription.consumer()?,
+            derived: Box::new(derived),
+            state: Arc::clone(state),
+            is_built,
+            pending: None,
+        })
+    }
+
+    /// Returns how far it has come.
+    #[must_use]
+    pub fn progress(&self) -> UpdateProgress {
+        self.state.progress()
+    }
+
+    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    #[must_use]
+    pub fn take_failures(&self) -> Vec<UpdateFailure> {
+        std::mem::take(&mut self.state.inner.lock().failures)
+    }
+
+    /// Applies all changes up to now, in this thread. The first time it looks at all records. One sync, since changes are applied
+    /// when they are durable.
+    ///
+    /// # Errors
+    /// What ends it, or stands in the way for now ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
+    /// the changes were not kept until they were read: open another updater then, which looks at all records. Errors of single
+    /// records are counted, and told by [`Updater::take_failures`].
+    pub fn catch_up(&mut self) -> Result<UpdateProgress> {
+        let target = self.namespace.last_lsn();
+        self.namespace.wait_durable(target)?;
+        let mut wait = Duration::ZERO;
+        loop {
+            let before = self.progress().applied;
+            if before.is_some_and(|applied| applied >= target) {
+                return Ok(self.progress());
+            }
+            self.apply_next(wait)?;
+            // Writers may be about to publish what comes next.
+            wait = match self.progress().applied == before {
+                true => STOP_CHECK,
+                false => Duration::ZERO,
+            };
+        }
+    }
+
+    /// Applies changes as they come, in a thread of its own, until [`RunningUpdater::stop`].
+    ///
+    /// # Errors
+    /// [`Error::Forbidden`] if there is no thread to be had.
+    pub fn start(self) -> Result<RunningUpdater> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (asked, state) = (Arc::clone(&stop), Arc::clone(&self.state));
+        state.inner.lock().ended = None;
+        let thread = std::thread::Builder::new().name("spikelet-updater".into());
+        let thread = thread.spawn(move || self.run(&asked)).map_err(|error| {
+            Error::Forbidden(format!("no thread for an updater: {error}").into())
+        })?;
+        Ok(RunningUpdater {
+            stop,
+            state,
+            thread: Some(thread),
+        })
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Result<()> {
+        // Whoever waits learns of a panic, too.
+        let state = Arc::clone(&self.state);
+        let mut end = NotedEnd {
+            state: &state,
+            why: Some("it has panicked".into()),
+        };
+        let mut pause = PAUSE.0;
+        let mut ended = Ok(());
+        while !stop.load(Ordering::Relaxed) {
+            match self.apply_next(STOP_CHECK) {
+                Ok(()) => pause = PAUSE.0,
+                Err(error) if error.is_retryable() => {
+                    std::thread::sleep(pause);
+                    pause = (pause * 2).min(PAUSE.1);
+                }
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+        }
+        end.why = ended.as_ref().err().map(Error::to_string);
+        ended
+    }
+
+    /// Builds what was not built, or applies the next changes.
+    fn apply_next(&mut self, wait: Duration) -> Result<()> {
+        if !self.is_built {
+            self.derived.build(&self.state)?;
+            self.namespace.wait_durable(self.namespace.last_lsn())?;
+            self.derived.declaration().store(&self.namespace, true)?;
+            self.is_built = true;
+        }
+        let batch = match self.pending.take() {
+            Some(batch) => batch,
+            None => match self.consumer.next_batch(CHANGES_AT_ONCE, wait) {
+                Err(error @ Error::ChangesLost { .. }) => {
+                    self.derived.declaration().store(&self.namespace, false)?;
+                    self.namespace
+                        .changes()
+                        .unsubscribe(&self.derived.declaration().name)?;
+                    return Err(error);
+                }
+                batch => batch?,
+            },
+        };
+        let written_before = self.progress().written;
+        if let Err(error) = self.derived.apply(&batch, &self.state) {
+            self.pending = Some(batch);
+            return Err(error);
+        }
+        if !batch.is_empty() {
+            // A power failure must not keep the acknowledgement without what was written for it.
+            if self.progress().written != written_before {
+                self.namespace.wait_durable(self.namespace.last_lsn())?;
+            }
+            self.consumer.ack(&batch)?;
+        }
+        self.state.note_applied(batch.position().lsn(), batch.len());
+        Ok(())
+    }
+}
+
+/// Notes that an updater's thread has ended, and why, when it is dropped.
+struct NotedEnd<'a> {
+    state: &'a UpdateState,
+    why: Option<String>,
+}
+
+impl Drop for NotedEnd<'_> {
+    fn drop(&mut self) {
+        self.state.note_end(self.why.take());
+    }
+}
+
+/// An [`Updater`] at work in a thread of its own. Dropping this stops it.
+#[derive(Debug)]
+pub struct RunningUpdater {
+    stop: Arc<AtomicBool>,
+    state: Arc<UpdateState>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl RunningUpdater {
+    /// Returns how far it has come.
+    #[must_use]
+    pub fn progress(&self) -> UpdateProgress {
+        self.state.progress()
+    }
+
+    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    #[must_use]
+    pub fn take_failures(&self) -> Vec<UpdateFailure> {
+        std::mem::take(&mut self.state.inner.lock().failures)
+    }
+
+    /// Stops it, and waits until the changes in hand are applied.
+    ///
+    /// # Errors
+    /// What has ended it before.
+    pub fn stop(mut self) -> Result<()> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.thread.take().map(JoinHandle::join) {
+            None => Ok(()),
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err(Error::Forbidden(
+                "the updater has panicked: what it had not acknowledged comes again".into(),
+            )),
+        }
+    }
+}
+
+impl Drop for RunningUpdater {
+    fn drop(&mut self) {
+        // Whoever waits learns why it has ended.
+        let _ = self.join();
+    }
+}
+
+/// Whether an error concerns more than the record on which it came up.
+pub(super) const fn ends_all(error: &Error) -> bool {
+    match error {
+        Error::Storage(_) | Error::StopWrites { .. } => true,
+        Error::Relation { source, .. } => ends_all(source),
+        _ => false,
+    }
+}
