@@ -1,11 +1,15 @@
 //! RavenDB's modeling document, Yet Another Bug Tracker: comments embedded in backlog items, users referred to by their ids and
-//! shown by their names, and who has modified what, by date.
+//! shown by their names (looked up, stored in an index, duplicated), and who has modified what, by date.
 //!
 //! `cargo run --example relations_bug_tracker`
 
+use std::ops::ControlFlow;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
-use spikelet::relation::{Includes, Layout, ManyToMany, OneToMany};
-use spikelet::{Key, Store, bins};
+use spikelet::query::IndexDefinition;
+use spikelet::relation::{Includes, Joined, Layout, ManyToMany, OneToMany, Propagate};
+use spikelet::{DEFAULT_NAMESPACE, Key, Store, bins};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Comment {
@@ -102,6 +106,55 @@ fn main() -> spikelet::Result<()> {
         println!("{row}");
         assert!(row.contains("H. Simpson"));
     }
+
+    // 2, with fields stored in an index: a view of the items with three names each, kept current by the changes of both sets.
+    let namespace = store.namespace(DEFAULT_NAMESPACE)?;
+    let for_list = Joined::new(&namespace, "backlog_for_list", "backlog_items")
+        .keep(["title"])
+        .join("assignee", ("users", "name"), "assignee_name")?
+        .join("created_by", ("users", "name"), "creator_name")?
+        .join("modified_by", ("users", "name"), "modifier_name")?;
+    let updater = for_list.updater()?.start()?;
+    let view = for_list.view()?;
+    view.create_index(IndexDefinition::new(
+        "by_assignee",
+        ["assignee_name", "title"],
+    ))?;
+    let renamed = users.put("users/1-A", [("name", "Homer J. Simpson")])?;
+    for_list.wait_until(renamed, Duration::from_secs(60))?;
+    // No look at the users, and ordered by title.
+    for row in view
+        .query("by_assignee")?
+        .eq("Homer J. Simpson")
+        .records()?
+    {
+        let row = row?.record;
+        let bin = |name| {
+            row.get(name)
+                .map_or_else(String::new, |value| value.to_string())
+        };
+        println!("{} | {}", bin("title"), bin("modifier_name"));
+    }
+    assert_eq!(
+        view.query("by_assignee")?.eq("Homer J. Simpson").count()?,
+        2
+    );
+    updater.stop()?;
+
+    // 3. Duplicated: the item itself has its assignee's name, and a new name is carried to all items that still are his.
+    let assignees = Propagate::new(&store, "assignees", ("users", "backlog_items"), "assignee")?
+        .copy("name", "assignee_name");
+    assignees.assign(1, "users/1-A")?;
+    assignees.assign(2, "users/3-A")?;
+    users.put("users/1-A", [("name", "H. Simpson")])?;
+    let report = assignees.propagate("users/1-A", |_| ControlFlow::Continue(()))?;
+    println!("{} items renamed, {} failed", report.written, report.failed);
+    assert_eq!((report.written, report.failed), (1, 0));
+    let name_in = |item: i64| {
+        Ok::<_, spikelet::Error>(items.get(item)?.and_then(|it| it.get("assignee_name")))
+    };
+    assert_eq!(name_in(1)?, Some("H. Simpson".into()));
+    assert_eq!(name_in(2)?, Some("Ned Flanders".into()));
 
     // 4. Many to many, with the dates of modifications: {user: date} in the item, {item: date} in the user.
     let modified = ManyToMany::new(

@@ -29,7 +29,7 @@ fn follows(store: &Store) -> ManyToMany<&Store> {
 }
 
 /// A small generator of numbers that look random.
-fn next(state: &mut u64) -> u64 {
+pub fn next(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;

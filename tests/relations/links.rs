@@ -1,7 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use proptest::prelude::*;
-use spikelet::relation::{Address, Links, WalkStep};
+use spikelet::relation::{Address, Links, RelationFault, Repair, TaggedLink, WalkStep};
 use spikelet::shard::ShardPolicy;
 use spikelet::{RecordStore, Store};
 
@@ -92,6 +93,9 @@ fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
         for add in [true, false] {
             let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
             let plain = friends(&store);
+            for id in [1, 2] {
+                store.set("people").unwrap().put(id, [("age", id)]).unwrap();
+            }
             if !add {
                 plain.link(&person(1), "parent", &person(2)).unwrap();
             }
@@ -104,6 +108,26 @@ fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
             assert!(call(&dying).is_err());
             let back = plain.contains(&person(2), "child", &person(1)).unwrap();
             assert!(!back || plain.contains(&person(1), "parent", &person(2)).unwrap());
+            if operations == 1 {
+                let audit = plain.verify(["people"], Repair::No, go_on).unwrap();
+                let parent = TaggedLink {
+                    tag: "parent".into(),
+                    to: person(2),
+                };
+                let fault = RelationFault::MissingReciprocal {
+                    from: person(1),
+                    link: parent,
+                };
+                assert_eq!(audit.faults, [fault]);
+                let repaired = plain.verify(["people"], Repair::Yes, go_on).unwrap();
+                assert_eq!(repaired.repaired, 1);
+                assert!(
+                    plain
+                        .verify(["people"], Repair::No, go_on)
+                        .unwrap()
+                        .is_sound()
+                );
+            }
             let again = match add {
                 true => plain.link(&person(1), "parent", &person(2)),
                 false => plain.unlink(&person(1), "parent", &person(2)),
@@ -119,6 +143,51 @@ fn a_kill_leaves_a_link_without_its_reciprocal_and_a_repeat_completes_it() {
             );
         }
     }
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+#[test]
+fn links_to_records_that_are_gone_are_found_and_removed_in_sharded_lists_too() {
+    let store = Store::in_memory().unwrap();
+    let links = friends(&store).shard_policy(ShardPolicy::manual().record_bytes_max(600));
+    for id in 1..=100 {
+        links.link(&person(0), "friend", &person(id)).unwrap();
+    }
+    let audit = links.verify(["people"], Repair::No, go_on).unwrap();
+    assert!(audit.is_sound(), "{:?}", audit.faults);
+    assert_eq!(
+        (audit.records, audit.edges, audit.largest),
+        (101, 200, Some((0.into(), 100)))
+    );
+    for id in [7, 8] {
+        store.set("people").unwrap().delete(id).unwrap();
+    }
+    let mut told = 0;
+    let stopped = links.verify(["people"], Repair::No, |progress| {
+        told = progress.records;
+        ControlFlow::Break(())
+    });
+    assert_eq!((told, stopped.unwrap().complete), (1, false));
+    let audit = links
+        .verify(["people", "robots"], Repair::Yes, go_on)
+        .unwrap();
+    assert_eq!((audit.faults.len(), audit.repaired), (2, 2));
+    assert!(
+        audit
+            .faults
+            .iter()
+            .all(|fault| matches!(fault, RelationFault::DanglingLink { .. }))
+    );
+    assert!(
+        links
+            .verify(["people"], Repair::No, go_on)
+            .unwrap()
+            .is_sound()
+    );
+    assert_eq!(links.page(&person(0), None, None, 200).unwrap().len(), 98);
 }
 
 proptest! {

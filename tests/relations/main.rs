@@ -2,13 +2,18 @@
 //! process dies between any two of them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod declared;
 mod graph;
 mod includes;
+mod joined;
 mod key_pattern;
 mod killed;
+mod killed_updaters;
 mod links;
 mod many_to_many;
 mod members;
 mod one_to_many;
+mod propagate;
+mod side_by_side;
 mod traversal;
 mod watched;

@@ -1,0 +1,150 @@
+use serde_json::json;
+use spikelet::relation::{
+    EdgeType, Graph, Layout, LayoutKind, Links, ManyToMany, Members, NodeId, OneToMany,
+    RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
+};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Store, bins};
+
+use crate::joined::{item_list, namespace};
+use crate::propagate::assignees;
+use crate::watched::{Calls, Watched};
+
+fn follows<S: spikelet::RecordStore>(store: S) -> ManyToMany<S> {
+    let policy = ShardPolicy::manual().record_bytes_max(250);
+    ManyToMany::new(
+        store,
+        "follows",
+        ("users", "following"),
+        ("users", "followers"),
+    )
+    .shard_policy(policy)
+}
+
+fn declared(store: &Store, name: &str) -> (RelationDeclaration, Vec<SideStats>) {
+    let found = declared_relations(store).unwrap();
+    let found = found
+        .into_iter()
+        .find(|known| &*known.name == name)
+        .unwrap();
+    let stats = found.stats(store).unwrap();
+    (found, stats)
+}
+
+#[test]
+fn a_declared_relation_is_listed_with_its_counts_after_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let follows = follows(&store);
+    for id in 1..=200 {
+        follows.link(id, 0).unwrap();
+        follows.link(id, id % 7).unwrap();
+    }
+    follows.declare().unwrap();
+    follows.declare().unwrap();
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(dir.path()).unwrap();
+    let (found, stats) = declared(&store, "follows");
+    assert_eq!(
+        (found.kind, found.sides.len()),
+        (RelationKind::ManyToMany, 2)
+    );
+    let edges = 400 - 200 / 7; // those who are a multiple of 7 follow 0 once
+    assert_eq!((stats[0].elements, stats[1].elements), (edges, edges));
+    assert_eq!((stats[0].records, stats[1].records), (200, 7));
+    assert_eq!(stats[1].largest, Some((0.into(), 200)));
+    assert!(stats[1].sharded >= 1 && stats[0].sharded == 0, "{stats:?}");
+    assert!(stats[1].record_bytes_max <= 250, "{stats:?}");
+}
+
+#[test]
+fn all_kinds_are_declared_on_a_store_without_transactions_too() {
+    let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+    let watched = Watched::new(&store, &calls);
+    follows(watched.clone()).declare().unwrap();
+    let members = Members::new(watched.clone(), "people", ("sets", "all", "keys"));
+    members.put("homer", bins! { "age" => 39 }).unwrap();
+    members.declare().unwrap();
+    let comments = OneToMany::new(
+        watched.clone(),
+        "comments",
+        ("posts", "comments"),
+        Layout::key_list("comments"),
+    )
+    .unwrap();
+    for id in 0..3 {
+        comments.put("p1", id, &json!({ "text": "Doh!" })).unwrap();
+    }
+    comments.declare().unwrap();
+    Links::new(watched.clone(), "links")
+        .reciprocal("parent", "child")
+        .declare("family", ["people"])
+        .unwrap();
+    let graph = Graph::new(
+        watched.clone(),
+        "records",
+        ["GOAL", "USER"],
+        [EdgeType::new("MEMBER")],
+    )
+    .unwrap();
+    let (goal, user) = (NodeId::new("GOAL", "G1"), NodeId::new("USER", "U1"));
+    graph.link(&goal, "MEMBER", &user, &json!({})).unwrap();
+    graph.declare().unwrap();
+    assignees(watched).declare().unwrap();
+    item_list(&namespace(&store)).updater().unwrap();
+    let kinds: Vec<_> = declared_relations(&store)
+        .unwrap()
+        .iter()
+        .map(|it| it.kind)
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            RelationKind::Propagate,
+            RelationKind::OneToMany,
+            RelationKind::Links,
+            RelationKind::ManyToMany,
+            RelationKind::Joined,
+            RelationKind::Members,
+            RelationKind::Graph,
+        ]
+    );
+    assert_eq!(
+        declared(&store, "members of people in \"all\"").1[0].elements,
+        1
+    );
+    let (_, stats) = declared(&store, "records");
+    assert_eq!((stats[0].elements, stats[1].elements), (1, 1));
+    let (found, stats) = declared(&store, "comments");
+    assert_eq!(
+        found.suggested_layout(&store, &stats).unwrap(),
+        Some(LayoutKind::Consolidated)
+    );
+}
+
+#[test]
+fn a_name_has_one_relation_until_it_is_forgotten() {
+    let store = Store::in_memory().unwrap();
+    follows(&store).declare().unwrap();
+    let other = ManyToMany::new(
+        &store,
+        "follows",
+        ("people", "following"),
+        ("people", "followers"),
+    );
+    let refused = other.declare().unwrap_err();
+    assert_eq!(refused.result_code(), 4);
+    assert!(refused.to_string().contains("\"people\""), "{refused}");
+    // A layout may change.
+    let layout =
+        |layout| OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
+    layout(Layout::key_list("comments")).declare().unwrap();
+    layout(Layout::reference("post", "by_post"))
+        .declare()
+        .unwrap();
+    assert!(declared(&store, "comments").0.details[0].contains("reference"));
+    assert!(forget_relation(&store, "follows").unwrap());
+    assert!(!forget_relation(&store, "follows").unwrap());
+    other.declare().unwrap();
+}

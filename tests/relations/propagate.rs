@@ -1,0 +1,254 @@
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::thread;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use spikelet::relation::{Propagate, RelationFault, Repair};
+use spikelet::{Error, IndexedRecordSet, RecordStore, Store, Value, bins};
+
+use crate::joined::namespace;
+use crate::watched::{Calls, Watched};
+
+pub fn assignees<S: RecordStore<Records: IndexedRecordSet>>(store: S) -> Propagate<S> {
+    let assignees = Propagate::new(store, "assignees", ("users", "items"), "assignee").unwrap();
+    assignees.copy("name", "assignee_name")
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn name_of(store: &Store, item: i64) -> Option<Value> {
+    store
+        .set("items")
+        .unwrap()
+        .get(item)
+        .unwrap()?
+        .get("assignee_name")
+}
+
+fn rename(store: &Store, user: &str, name: &str) {
+    store
+        .set("users")
+        .unwrap()
+        .put(user, [("name", name)])
+        .unwrap();
+}
+
+#[test]
+fn a_name_is_carried_to_all_records_that_refer_to_it_and_to_no_others() {
+    let store = Store::in_memory().unwrap();
+    let assignees = assignees(&store);
+    rename(&store, "u1", "Homer");
+    rename(&store, "u2", "Ned");
+    for item in 0..1_200 {
+        assignees
+            .assign(item, if item % 3 == 0 { "u2" } else { "u1" })
+            .unwrap();
+    }
+    rename(&store, "u1", "H. Simpson");
+    let mut seen = 0;
+    let stopped = assignees
+        .propagate("u1", |progress| {
+            seen = progress.records;
+            if progress.records == 100 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })
+        .unwrap();
+    assert_eq!((seen, stopped.written, stopped.complete), (100, 100, false));
+    let done = assignees.propagate("u1", go_on).unwrap();
+    assert_eq!(
+        (done.written, done.unchanged, done.complete),
+        (700, 100, true)
+    );
+    assert_eq!(name_of(&store, 1), Some("H. Simpson".into()));
+    assert_eq!(name_of(&store, 3), Some("Ned".into()));
+    let missing = assignees.assign(1, "u9").unwrap_err();
+    assert_eq!(missing.result_code(), 2, "{missing}");
+    store.set("users").unwrap().delete("u2").unwrap();
+    assert_eq!(assignees.propagate("u2", go_on).unwrap().written, 400);
+    assert_eq!(name_of(&store, 3), None);
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_told_and_the_others_are() {
+    let store = Store::in_memory().unwrap();
+    let assignees = assignees(&store);
+    rename(&store, "u1", "Homer");
+    let full = Value::Blob(vec![7; 700_000]);
+    store
+        .set("items")
+        .unwrap()
+        .put(1, bins! { "text" => full })
+        .unwrap();
+    for item in 1..4 {
+        assignees.assign(item, "u1").unwrap();
+    }
+    rename(&store, "u1", &"x".repeat(400_000));
+    let report = assignees.propagate("u1", go_on).unwrap();
+    assert_eq!((report.written, report.failed), (2, 1));
+    assert_eq!(report.failures[0].key, 1.into());
+    assert_eq!(report.failures[0].error.result_code(), 13);
+    let audit = assignees.verify(Repair::No, go_on).unwrap();
+    let stale = RelationFault::Stale {
+        from: 1.into(),
+        to: "u1".into(),
+    };
+    assert_eq!(audit.faults, [stale]);
+}
+
+#[test]
+fn without_transactions_a_death_between_any_two_steps_is_repaired() {
+    for repeat in [true, false] {
+        for operations in 0..30 {
+            let (store, calls) = (Store::in_memory().unwrap(), Calls::default());
+            let plain = assignees(&store);
+            rename(&store, "u1", "Homer");
+            for item in 0..3 {
+                plain.assign(item, "u1").unwrap();
+            }
+            rename(&store, "u1", "H. Simpson");
+            let dying = assignees(Watched::new(&store, &calls));
+            calls.die_after(operations);
+            let ended = dying.propagate("u1", go_on);
+            match repeat {
+                true => drop(plain.propagate("u1", go_on).unwrap()),
+                false => {
+                    let audit = plain.verify(Repair::Yes, go_on).unwrap();
+                    assert_eq!(audit.faults.len() as u64, audit.repaired);
+                    assert!(
+                        ended.is_err() || audit.faults.is_empty(),
+                        "after {operations}"
+                    );
+                }
+            }
+            assert!(plain.verify(Repair::No, go_on).unwrap().is_sound());
+            for item in 0..3 {
+                assert_eq!(name_of(&store, item), Some("H. Simpson".into()));
+            }
+        }
+    }
+}
+
+/// Each thread renames users and propagates the name; others give items to other users meanwhile. Whoever renames last, his
+/// name must be in every copy in the end, since nobody looks again.
+fn rename_side_by_side<S: RecordStore<Records: IndexedRecordSet> + Sync>(
+    store: &Store,
+    assignees: &Propagate<S>,
+) {
+    let retried = |call: &dyn Fn() -> spikelet::Result<()>| loop {
+        match call() {
+            Err(error) if error.is_retryable() => {}
+            done => return done.unwrap(),
+        }
+    };
+    for user in ["u0", "u1"] {
+        rename(store, user, "nobody");
+        for item in 0..8 {
+            retried(&|| assignees.assign(item, user));
+        }
+    }
+    thread::scope(|scope| {
+        for thread in 0..3_usize {
+            scope.spawn(move || {
+                for turn in 0..40_usize {
+                    let user = ["u0", "u1"][(thread + turn) % 2];
+                    if thread == 2 {
+                        retried(&|| assignees.assign(turn as i64 % 8, user));
+                    } else {
+                        rename(store, user, &format!("{thread} {turn}"));
+                        retried(&|| assignees.propagate(user, go_on).map(drop));
+                    }
+                }
+            });
+        }
+    });
+    let audit = assignees.verify(Repair::No, go_on).unwrap();
+    assert!(audit.is_sound(), "{:?}", audit.faults);
+    assert_eq!(audit.edges, 8);
+}
+
+#[test]
+fn an_older_name_never_stays_over_a_newer_one() {
+    let store = Store::in_memory().unwrap();
+    rename_side_by_side(&store, &assignees(&store));
+    let store = Store::in_memory().unwrap();
+    let watched = Watched::new(&store, &Calls::default());
+    rename_side_by_side(&store, &assignees(watched));
+}
+
+#[test]
+fn an_updater_propagates_what_changed_while_it_was_away() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let names = assignees(namespace(&store));
+    rename(&store, "u1", "Homer");
+    names.assign(1, "u1").unwrap();
+    names.updater().unwrap().catch_up().unwrap();
+    rename(&store, "u1", "H. Simpson");
+    drop(names);
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(dir.path()).unwrap();
+    let names = assignees(namespace(&store));
+    let running = names.updater().unwrap().start().unwrap();
+    names
+        .wait_until(namespace(&store).last_lsn(), Duration::from_secs(60))
+        .unwrap();
+    assert_eq!(name_of(&store, 1), Some("H. Simpson".into()));
+    assert_eq!(running.progress().written, 1);
+    running.stop().unwrap();
+    names.remove().unwrap();
+    assert!(
+        matches!(names.propagate("u1", go_on), Err(Error::Relation { .. })),
+        "its index is gone"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn copies_are_those_of_a_naive_model(writes in prop::collection::vec((0..4_u8, 0..6_i64, 0..4_i64), 1..60)) {
+        let store = Store::in_memory().unwrap();
+        let names = assignees(&store);
+        let users = store.set("users").unwrap();
+        let mut assigned: BTreeMap<i64, (i64, Option<i64>)> = BTreeMap::new();
+        let mut known: BTreeMap<i64, i64> = BTreeMap::new();
+        for (turn, (what, item, user)) in (0_i64..).zip(writes) {
+            match what {
+                0 => {
+                    users.put(user, [("name", turn)]).unwrap();
+                    known.insert(user, turn);
+                }
+                1 => {
+                    let name = known.get(&user).copied();
+                    prop_assert_eq!(names.assign(item, user).is_ok(), name.is_some());
+                    if name.is_some() { assigned.insert(item, (user, name)); }
+                }
+                2 => {
+                    let report = names.propagate(user, go_on).unwrap();
+                    let name = known.get(&user).copied();
+                    let referring: Vec<_> = assigned.values_mut().filter(|(of, _)| *of == user).collect();
+                    let stale = referring.iter().filter(|(_, copy)| *copy != name).count() as u64;
+                    prop_assert_eq!((report.written, report.unchanged), (stale, referring.len() as u64 - stale));
+                    for (_, copy) in referring { *copy = name; }
+                }
+                _ => {
+                    users.delete(user).unwrap();
+                    known.remove(&user);
+                }
+            }
+        }
+        for (item, (_, copy)) in &assigned {
+            prop_assert_eq!(name_of(&store, *item), copy.map(Value::Int));
+        }
+        let faults = assigned.values().filter(|(user, copy)| known.get(user) != copy.as_ref() || copy.is_none()).count();
+        prop_assert_eq!(names.verify(Repair::Yes, go_on).unwrap().faults.len(), faults);
+        let dangling = assigned.values().filter(|(user, _)| !known.contains_key(user)).count();
+        prop_assert_eq!(names.verify(Repair::No, go_on).unwrap().faults.len(), dangling);
+    }
+}

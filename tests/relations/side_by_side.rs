@@ -1,0 +1,166 @@
+//! Threads that follow, unfollow and delete while audits of the same relation run and pages are read, with sharded sides.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use spikelet::relation::{ManyToMany, OnDelete, Repair};
+use spikelet::shard::ShardPolicy;
+use spikelet::{Key, RecordStore, Store};
+
+use crate::killed::next;
+use crate::watched::{Calls, Watched};
+
+const THREADS: i64 = 3;
+const USERS: i64 = 24;
+const TURNS: u64 = 400;
+
+fn follows<S: RecordStore>(store: S) -> ManyToMany<S> {
+    // Those who are followed by all are sharded, others not.
+    ManyToMany::new(
+        store,
+        "follows",
+        ("users", "following"),
+        ("users", "followers"),
+    )
+    .shard_policy(ShardPolicy::manual().record_bytes_max(300))
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// Repeats a call while others are in its way.
+fn retried<T>(call: impl Fn() -> spikelet::Result<T>) -> T {
+    loop {
+        match call() {
+            Err(error) if error.is_retryable() => {}
+            done => return done.unwrap(),
+        }
+    }
+}
+
+/// A third of the edges leads to one user: the celebrity.
+fn target(state: &mut u64) -> i64 {
+    match next(state) % 3 {
+        0 => 0,
+        _ => (next(state) % USERS as u64) as i64,
+    }
+}
+
+/// Reads pages and audits until the writers are done. Pages are in order, each key once. `repair` must do no harm.
+fn watch<S: RecordStore>(follows: &ManyToMany<S>, done: &AtomicBool, repair: Repair) -> u64 {
+    let mut audits = 0;
+    while !done.load(Ordering::Relaxed) {
+        let page = retried(|| follows.sources(0).page(0, USERS as u64));
+        assert!(page.is_sorted_by(|a, b| a < b), "{page:?}");
+        match follows.verify(repair, go_on) {
+            Ok(audit) => audits += u64::from(audit.complete),
+            Err(error) => assert!(error.is_retryable(), "{error}"),
+        }
+    }
+    audits
+}
+
+/// Runs a writer for each thread's sources beside an audit, and returns what each has in the end.
+fn side_by_side<S: RecordStore + Sync>(
+    follows: &ManyToMany<S>,
+    repair: Repair,
+    write: impl Fn(i64, &mut u64, &mut BTreeSet<(i64, i64)>) + Sync,
+) -> BTreeSet<(i64, i64)> {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let audits = scope.spawn(|| watch(follows, &done, repair));
+        let writers: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let write = &write;
+                scope.spawn(move || {
+                    let (mut state, mut edges) = (77 + thread as u64, BTreeSet::new());
+                    for _ in 0..TURNS {
+                        let source = (next(&mut state) % USERS as u64) as i64;
+                        write(source - source % THREADS + thread, &mut state, &mut edges);
+                    }
+                    edges
+                })
+            })
+            .collect();
+        // All are waited for before a failure is told, so that the audit ends.
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(audits.join().unwrap() > 0);
+        written
+            .into_iter()
+            .flat_map(|edges| edges.unwrap())
+            .collect()
+    })
+}
+
+fn follow_and_unfollow<S: RecordStore + Sync>(follows: &ManyToMany<S>, repair: Repair) {
+    let expected = side_by_side(follows, repair, |source, state, edges| {
+        let to = target(state);
+        if next(state).is_multiple_of(4) {
+            assert_eq!(
+                retried(|| follows.unlink(source, to)),
+                edges.remove(&(source, to))
+            );
+        } else {
+            retried(|| follows.link(source, to));
+            edges.insert((source, to));
+        }
+    });
+    let audit = follows.verify(Repair::No, go_on).unwrap();
+    assert!(audit.is_sound(), "{:?}", audit.faults);
+    assert_eq!(audit.edges, 2 * expected.len() as u64);
+    for user in 0..USERS {
+        let of = |pairs: Vec<i64>| pairs.into_iter().map(Key::from).collect::<Vec<_>>();
+        let targets = expected
+            .iter()
+            .filter(|(from, _)| *from == user)
+            .map(|(_, to)| *to);
+        let sources = expected
+            .iter()
+            .filter(|(_, to)| *to == user)
+            .map(|(from, _)| *from);
+        let all = USERS as u64;
+        assert_eq!(
+            follows.targets(user).page(0, all).unwrap(),
+            of(targets.collect())
+        );
+        assert_eq!(
+            follows.sources(user).page(0, all).unwrap(),
+            of(sources.collect())
+        );
+    }
+}
+
+#[test]
+fn writers_and_audits_side_by_side_leave_both_sides_equal_and_as_written() {
+    follow_and_unfollow(&follows(&Store::in_memory().unwrap()), Repair::Yes);
+}
+
+#[test]
+fn without_transactions_an_audit_beside_writers_leaves_both_sides_equal() {
+    let store = Store::in_memory().unwrap();
+    let watched = Watched::new(&store, &Calls::default());
+    follow_and_unfollow(&follows(watched), Repair::No);
+}
+
+#[test]
+fn deletes_beside_writers_and_repairs_leave_no_edge_on_one_side() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store);
+    side_by_side(&follows, Repair::Yes, |source, state, _| {
+        let to = target(state);
+        match next(state) % 20 {
+            0 => drop(retried(|| {
+                follows.delete_with_edges(source, OnDelete::Detach, go_on)
+            })),
+            1..6 => drop(retried(|| follows.unlink(source, to))),
+            _ => drop(retried(|| follows.link(source, to))),
+        }
+    });
+    let audit = follows.verify(Repair::No, go_on).unwrap();
+    assert!(audit.is_sound(), "{:?}", audit.faults);
+    assert!(audit.edges > 0);
+}
