@@ -7,8 +7,10 @@ mod server_client;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use server_client::transaction::*;
 use server_client::*;
 use tempfile::TempDir;
 
@@ -208,4 +210,121 @@ fn forty_clients_meet_error_14_and_top_shows_the_record() {
     drop(waiting);
     serving.child.kill().unwrap();
     serving.child.wait().unwrap();
+}
+
+const ACCOUNTS: i64 = 4;
+const CLIENTS: i64 = 2;
+
+/// What a client knows of its transactions: how many are committed, and the one whose mark has not been answered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Progress {
+    committed: i64,
+    in_doubt: Option<i64>,
+}
+
+/// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone.
+fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, total: &AtomicI64) -> Progress {
+    let mut wire = Wire::to(addr);
+    let mut progress = Progress {
+        committed: done,
+        in_doubt: None,
+    };
+    let add = |key: i64, amount: i64| {
+        Message::about(0, WRITE, 0, key).op(5, 1, "i", &amount.to_be_bytes())
+    };
+    for attempt in 1_i64.. {
+        // A number of its own for each client, round and attempt.
+        let number = (done * CLIENTS + client + 1) << 32 | attempt;
+        let txn = Txn::new(number);
+        let (from, to) = (attempt % ACCOUNTS, (attempt + 1 + client) % ACCOUNTS);
+        let writes = [add(from, -1), add(to, 1), add(100 + client, 1)];
+        let Some(begun) = wire.try_ask(&operate(number, true, &[from, to, 100 + client])) else {
+            return progress;
+        };
+        assert_eq!(begun.code, 0);
+        let mut codes = writes
+            .into_iter()
+            .map(|write| wire.try_ask(&txn.inside(write)).map(|answer| answer.code));
+        let written = codes.find(|code| *code != Some(0));
+        match written {
+            Some(None) => return progress,
+            Some(Some(code)) => assert_eq!(code, BLOCKED),
+            None => {
+                progress.in_doubt = Some(number);
+                match wire.try_ask(&mark(number)) {
+                    None => return progress,
+                    Some(answer) => assert_eq!(answer.code, 0),
+                }
+                progress.in_doubt = None;
+                progress.committed += 1;
+                total.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        // Every other client leaves its monitors.
+        if client == 0 || written.is_some() {
+            let Some(closed) = wire.try_ask(&close(number)) else {
+                return progress;
+            };
+            assert_eq!(closed.code, 0);
+        }
+    }
+    progress
+}
+
+#[test]
+fn a_killed_server_has_committed_transactions_whole_or_not_at_all() {
+    let rounds = match std::env::var_os("SPIKELET_LONG") {
+        Some(_) => 50,
+        None => 3,
+    };
+    let dir = TempDir::new().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let serve = || serve_by(&["--dir", dir, "--listen", "127.0.0.1:0"]);
+    let mut known = [Progress::default(); CLIENTS as usize];
+    let mut serving = serve();
+    for round in 0..rounds {
+        let (addr, total) = (serving.addr, AtomicI64::new(0));
+        std::thread::scope(|scope| {
+            let total = &total;
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|client| {
+                    let done = known[client as usize].committed;
+                    scope.spawn(move || transfer_until_killed(addr, client, done, total))
+                })
+                .collect();
+            until(|| total.load(Ordering::Relaxed) >= 30 + 7 * round);
+            serving.child.kill().unwrap();
+            serving.child.wait().unwrap();
+            for (client, progress) in clients.into_iter().zip(&mut known) {
+                *progress = client.join().unwrap();
+            }
+        });
+        serving = serve();
+        let mut wire = Wire::to(serving.addr);
+        let value = |wire: &mut Wire, key: i64| {
+            let answer = wire.ask(&Message::get(key));
+            if answer.code == 2 { 0 } else { answer.int("i") }
+        };
+        let sum: i64 = (0..ACCOUNTS).map(|key| value(&mut wire, key)).sum();
+        assert_eq!(sum, 0, "round {round}");
+        for (client, progress) in (0..).zip(&mut known) {
+            // Who has not heard whether it is committed asks again.
+            if let Some(number) = progress.in_doubt {
+                match wire.ask(&mark(number)).code {
+                    COMMITTED => progress.committed += 1,
+                    code => assert_eq!(code, EXPIRED),
+                }
+            }
+            let counted = value(&mut wire, 100 + client);
+            assert_eq!(
+                counted, progress.committed,
+                "round {round}, client {client}"
+            );
+            // Nothing is locked.
+            let touch = Message::about(0, WRITE, 0, client).op(11, 0, "", &[]);
+            assert!(matches!(wire.ask(&touch).code, 0 | 2));
+        }
+    }
+    assert!(known.iter().all(|client| client.committed > 0));
+    serving.end();
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use spikelet::Store;
+use spikelet::query::IndexDefinition;
 use tempfile::TempDir;
 
 use super::{SMALL, path, refused, run, stdout};
@@ -304,6 +305,56 @@ fn a_store_of_the_demo_is_sized() {
             .unwrap()
             .starts_with("<!DOCTYPE html>")
     );
+}
+
+#[test]
+fn secondary_indexes_are_shown_with_their_entries_memory_and_selectivity() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let people = store.set("people").unwrap();
+    people
+        .create_index(IndexDefinition::new("by_age", ["age"]))
+        .unwrap();
+    let pets = store.set("pets").unwrap();
+    pets.create_index(IndexDefinition::new("by_name", ["name"]))
+        .unwrap();
+    for number in 0..200 {
+        people.put(number, [("age", number % 8)]).unwrap();
+    }
+    store.close().unwrap();
+    drop((store, people, pets));
+
+    let home = TempDir::new().unwrap();
+    let page = home.path().join("page.html");
+    let sized = stdout(&[path(dir.path()), "--html", path(&page), "--json"]);
+    let json: Value = serde_json::from_str(&sized).unwrap();
+    let indexes = &json["namespaces"][0]["secondary_indexes"];
+    let by_age = &indexes[0];
+    assert_eq!(
+        (&by_age["name"], &by_age["set"], &by_age["entries"]),
+        (&"by_age".into(), &"people".into(), &200.into())
+    );
+    // The number of different keys is about that: 8.
+    let keys = by_age["distinct_keys"].as_u64().unwrap();
+    assert!((6..=10).contains(&keys), "{keys}");
+    assert_eq!(by_age["entries_per_key"], 200.0 / keys as f64);
+    assert_eq!(by_age["selectivity"], 1.0 / keys as f64);
+    assert!(by_age["memory_bytes"].as_u64() > Some(0));
+    assert_eq!(indexes[1]["name"], "by_name");
+    assert_eq!(indexes[1]["selectivity"], Value::Null);
+
+    let text = stdout(&[path(dir.path())]);
+    let row = text.lines().find(|line| line.contains("by_age")).unwrap();
+    let per_key = format!("{:.1}", 200.0 / keys as f64);
+    let selectivity = format!("{:.1}", 100.0 / keys as f64);
+    assert!(row.contains("200") && row.contains(&per_key), "{row}");
+    assert!(row.contains(&selectivity[..3]), "{row}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("by_age") && page.contains(&selectivity[..3]));
+
+    // Of one set: its indexes only.
+    let people = stdout(&[path(dir.path()), "--set", "people"]);
+    assert!(people.contains("by_age") && !people.contains("by_name"));
 }
 
 #[test]

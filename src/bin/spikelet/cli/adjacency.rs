@@ -1,14 +1,18 @@
-//! Where the lists of the graph are kept: both in one record a node, or, with `--shard-at`, each in
-//! a record of its own that is sharded once it grows too large.
+//! The follow graph in the store: a `ManyToMany`, whose two lists are in one record a node, or, with `--shard-at`, each in a
+//! record of its own that is sharded once it grows too large.
 
 use std::ops::ControlFlow;
 
 use spikelet::operations::lists;
+use spikelet::relation::{ManyToMany, Neighbors, forget_relation};
 use spikelet::shard::ShardPolicy;
 use spikelet::{
-    Error, Key, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, Namespace, Operation,
-    Record, RecordView, Result, ScannedRecord, Set, ShardedList, Value, WritePolicy,
+    Key, ListOrder, ListPolicy, ListWriteFlags, Namespace, Record, RecordView, Result,
+    ScannedRecord, Set, ShardedList, Value, WritePolicy,
 };
+
+/// The name under which the relation is declared.
+const RELATION: &str = "follows";
 
 /// The set of the nodes whose lists are in one record.
 pub(crate) const SET: &str = "users";
@@ -43,6 +47,7 @@ impl Side {
 #[derive(Clone, Debug)]
 pub(crate) struct Adjacency {
     namespace: Namespace,
+    follows: ManyToMany<Namespace>,
     layout: ListLayout,
 }
 
@@ -88,21 +93,61 @@ impl Adjacency {
     /// # Errors
     /// What the namespace refuses.
     pub(crate) fn new(namespace: Namespace, shard_at: Option<u64>) -> Result<Self> {
-        let layout = match shard_at {
-            None => ListLayout::SharedRecord(namespace.set(SET)?),
-            Some(bytes) => ListLayout::OwnRecords(ShardPolicy::manual().record_bytes_max(bytes)),
+        // Wait however long the queue takes; a full queue refuses at once.
+        let patient = WritePolicy::default().total_timeout(None);
+        let (layout, sets, policy) = match shard_at {
+            None => {
+                let users = ListLayout::SharedRecord(namespace.set(SET)?);
+                (users, (SET, SET), ShardPolicy::manual())
+            }
+            Some(bytes) => {
+                let policy = ShardPolicy::manual().record_bytes_max(bytes);
+                let sets = (Side::Following.name(), Side::Followers.name());
+                (ListLayout::OwnRecords(policy), sets, policy)
+            }
         };
-        Ok(Self { namespace, layout })
+        let following = (sets.0, Side::Following.name());
+        let followers = (sets.1, Side::Followers.name());
+        let follows = ManyToMany::new(namespace.clone(), RELATION, following, followers)
+            .shard_policy(policy)
+            .write_policy(&patient);
+        Ok(Self {
+            namespace,
+            follows,
+            layout,
+        })
+    }
+
+    /// Declares the relation in the store.
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub(crate) fn declare(&self) -> Result<()> {
+        self.follows.declare()
+    }
+
+    /// Adds an edge on both sides, in one transaction.
+    ///
+    /// # Errors
+    /// What the store refuses; KEY_BUSY and conflicts are left to the caller.
+    pub(crate) fn link(&self, from: Key<'_>, to: Key<'_>) -> Result<()> {
+        self.follows.link(from, to).map(|_| ())
+    }
+
+    fn neighbors(&self, key: Key<'_>, side: Side) -> Neighbors<'_, Namespace> {
+        match side {
+            Side::Following => self.follows.targets(key),
+            Side::Followers => self.follows.sources(key),
+        }
     }
 
     fn list(&self, policy: ShardPolicy, key: Key<'_>, side: Side) -> Result<ShardedList<Set>> {
-        // Wait however long the queue takes; a full queue refuses at once.
         let patient = WritePolicy::default().total_timeout(None);
         let (set, bin) = (side.name(), side.name());
         Ok(ShardedList::new_with(&self.namespace, set, key, bin, &patient)?.policy(policy))
     }
 
-    /// Adds an element to a list, unless it is there.
+    /// Adds an element to a list, unless it is there, without a look at the other side: half of an edge.
     ///
     /// # Errors
     /// What the store refuses; KEY_BUSY is left to the caller.
@@ -121,20 +166,12 @@ impl Adjacency {
         }
     }
 
-    /// Returns whether an element is in a list; false if there is no such list. O(log N)
-    /// comparisons.
+    /// Returns whether a node is in a list; false if there is no such list. O(log N) comparisons.
     ///
     /// # Errors
     /// What the store refuses.
-    pub(crate) fn contains(&self, key: Key<'_>, side: Side, element: Value) -> Result<bool> {
-        match &self.layout {
-            ListLayout::SharedRecord(users) => {
-                let question = lists::get_by_value(side.name(), element, ListReturnType::Exists);
-                let answer = ask(users, key, question)?;
-                Ok(answer == Some(Value::Bool(true)))
-            }
-            ListLayout::OwnRecords(policy) => self.list(*policy, key, side)?.contains(&element),
-        }
+    pub(crate) fn contains(&self, key: Key<'_>, side: Side, other: Key<'_>) -> Result<bool> {
+        self.neighbors(key, side).contains(other)
     }
 
     /// Returns the length of a list; 0 if there is none.
@@ -142,34 +179,21 @@ impl Adjacency {
     /// # Errors
     /// What the store refuses.
     pub(crate) fn len(&self, key: Key<'_>, side: Side) -> Result<u64> {
-        match &self.layout {
-            ListLayout::SharedRecord(users) => {
-                Ok(match ask(users, key, lists::size(side.name()))? {
-                    Some(Value::Int(size)) => size.max(0) as u64,
-                    _ => 0,
-                })
-            }
-            ListLayout::OwnRecords(policy) => self.list(*policy, key, side)?.len(),
-        }
+        self.neighbors(key, side).len()
     }
 
-    /// Returns at most `count` elements of a list from position `at`, in its order.
+    /// Returns at most `count` nodes of a list from position `at`, in its order.
     ///
     /// # Errors
     /// What the store refuses.
-    pub(crate) fn page(&self, key: Key<'_>, side: Side, at: u64, count: u64) -> Result<Vec<Value>> {
-        match &self.layout {
-            ListLayout::SharedRecord(users) => {
-                let values = ListReturnType::Values;
-                let at = i64::try_from(at).unwrap_or(i64::MAX);
-                let question = lists::get_by_index_range_count(side.name(), at, count, values);
-                Ok(match ask(users, key, question)? {
-                    Some(Value::List(page)) => page.into_items(),
-                    _ => Vec::new(),
-                })
-            }
-            ListLayout::OwnRecords(policy) => self.list(*policy, key, side)?.page(at, count),
-        }
+    pub(crate) fn page(
+        &self,
+        key: Key<'_>,
+        side: Side,
+        at: u64,
+        count: u64,
+    ) -> Result<Vec<Key<'static>>> {
+        self.neighbors(key, side).page(at, count)
     }
 
     /// Returns the lists of these nodes, read in one batch per set. Sizes are those of the bins of
@@ -273,6 +297,7 @@ impl Adjacency {
     /// # Errors
     /// What the store refuses.
     pub(crate) fn clear(&self) -> Result<()> {
+        forget_relation(&self.namespace, RELATION)?;
         for name in DEMO_SETS {
             self.namespace.set(name)?.truncate(None)?;
         }
@@ -348,19 +373,10 @@ fn companion_of(view: RecordView<'_>) -> Option<(Key<'static>, u64, u64)> {
 }
 
 /// Returns a node's key, given the element that names the node.
-pub(crate) fn key_of(element: &Value) -> Option<Key<'static>> {
+fn key_of(element: &Value) -> Option<Key<'static>> {
     match element {
         Value::Int(id) => Some((*id).into()),
         Value::String(id) => Some(id.clone().into()),
         _ => None,
-    }
-}
-
-/// Returns the answer of one operation; `None` if the record or the answer is missing.
-fn ask(users: &Set, key: Key<'_>, question: Operation) -> Result<Option<Value>> {
-    match users.operate(key, &[question]) {
-        Ok(answer) => Ok(answer.value(0).cloned()),
-        Err(Error::NotFound { .. }) => Ok(None),
-        Err(other) => Err(other),
     }
 }

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use indicatif::ProgressBar;
-use spikelet::Value;
+use spikelet::Key;
 
 use super::adjacency::{Adjacency, Side};
 use super::graph::{Edge, Graph};
@@ -53,8 +53,7 @@ impl CheckResult {
         ];
         let mut missing = false;
         for (node, side, other) in sides {
-            let reason = match adjacency.contains(graph.ids.key(node), side, graph.ids.value(other))
-            {
+            let reason = match adjacency.contains(graph.ids.key(node), side, graph.ids.key(other)) {
                 Ok(true) => continue,
                 Ok(false) => "it is not in the list".to_owned(),
                 Err(error) => error.to_string(),
@@ -126,9 +125,9 @@ impl CheckResult {
             }
         }
         graph.ids.sort(&mut expected);
-        let wanted: Vec<Value> = expected
+        let wanted: Vec<Key<'_>> = expected
             .iter()
-            .map(|follower| graph.ids.value(*follower))
+            .map(|follower| graph.ids.key(*follower))
             .collect();
         if found != wanted {
             self.wrong_pages = true;
@@ -192,7 +191,7 @@ pub(crate) fn check(
 mod tests {
     use super::*;
     use crate::cli::edges::parse;
-    use crate::cli::load::load;
+    use crate::cli::load::{EdgeForm, load};
     use spikelet::operations::lists;
     use spikelet::{ListReturnType, Set, Store};
 
@@ -200,7 +199,14 @@ mod tests {
         let graph = parse(b"1,2\n1,3\n2,3\n").unwrap().graph;
         let namespace = Store::in_memory().unwrap().namespace("test").unwrap();
         let adjacency = Adjacency::new(namespace.clone(), None).unwrap();
-        load(&adjacency, &graph, 2, &ProgressBar::hidden()).unwrap();
+        load(
+            &adjacency,
+            &graph,
+            EdgeForm::Transaction,
+            2,
+            &ProgressBar::hidden(),
+        )
+        .unwrap();
         harm(&namespace.set(crate::cli::adjacency::SET).unwrap());
         check(&adjacency, &graph, 2, &ProgressBar::hidden())
     }

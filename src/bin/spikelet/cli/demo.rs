@@ -1,4 +1,4 @@
-//! `spikelet demo`: a follow graph as bidirectional ordered lists of keys, from file to check.
+//! `spikelet demo`: a follow graph as a `ManyToMany`, bidirectional ordered lists of keys, from file to check.
 //! `summary`: its report.
 
 mod summary;
@@ -18,7 +18,7 @@ use super::check::{CheckResult, check};
 use super::edges::{EdgeList, parse};
 use super::generate::{edges_max, generate};
 use super::graph::Graph;
-use super::load::{LoadResult, load};
+use super::load::{EdgeForm, LoadResult, load};
 use super::print::{Unit, emit_found, note, progress};
 use super::store_dir::StoreDir;
 use super::{Failure, Outcome};
@@ -85,6 +85,9 @@ pub(crate) struct DemoArguments {
     /// SIZE, 512 bytes at least: bytes, or 16KiB, 1MiB.
     #[arg(long, value_name = "SIZE", value_parser = shard_at)]
     shard_at: Option<u64>,
+    /// Append each side of an edge by itself, without a transaction: to see what the transaction costs.
+    #[arg(long)]
+    plain: bool,
     /// What a power failure may cost.
     #[arg(long, value_enum, default_value_t = DurabilityArgument::Interval)]
     durability: DurabilityArgument,
@@ -110,7 +113,9 @@ struct Figures {
     edges: u64,
     max_degree: u32,
     key_busy: u64,
+    conflicts: u64,
     ops_per_s: f64,
+    edges_per_s: f64,
     p50_us: f64,
     p99_us: f64,
     p999_us: f64,
@@ -140,6 +145,13 @@ impl DemoArguments {
                 .max(2)
         };
         self.threads.map_or_else(cores, usize::from)
+    }
+
+    const fn form(&self) -> EdgeForm {
+        match self.plain {
+            true => EdgeForm::TwoAppends,
+            false => EdgeForm::Transaction,
+        }
     }
 
     fn durability(&self) -> Durability {
@@ -228,8 +240,15 @@ pub(crate) fn run(arguments: &DemoArguments) -> Result<Outcome, Failure> {
     }
 
     let bar = progress("loading", graph.edges.len() as u64, Unit::Count("edges"));
-    let loaded = load(&adjacency, &graph, arguments.threads(), &bar)?;
+    let loaded = load(
+        &adjacency,
+        &graph,
+        arguments.form(),
+        arguments.threads(),
+        &bar,
+    )?;
     bar.finish_and_clear();
+    adjacency.declare()?;
     let waits = store.namespace(NAMESPACE)?.stats().waits;
     let report = summary::graph(&graph, &source)
         .section(summary::loading(
@@ -302,12 +321,9 @@ fn reopen(arguments: &DemoArguments, dir: &Path, graph: &Graph) -> Result<Reopen
     })
 }
 
-fn operations(graph: &Graph) -> u64 {
-    2 * graph.edges.len() as u64
-}
-
+/// Returns how many edges were loaded a second.
 fn per_second(graph: &Graph, loaded: &LoadResult) -> f64 {
-    operations(graph) as f64 / loaded.time.as_secs_f64()
+    graph.edges.len() as f64 / loaded.time.as_secs_f64()
 }
 
 fn latency_us(loaded: &LoadResult, quantile: f64) -> f64 {
@@ -325,7 +341,9 @@ fn figures(graph: &Graph, loaded: &LoadResult, stats: &Stats, reopened: &ReopenR
         edges: graph.edges.len() as u64,
         max_degree: graph.max_degree(),
         key_busy: loaded.key_busy,
-        ops_per_s: per_second(graph, loaded).round(),
+        conflicts: loaded.conflicts,
+        ops_per_s: (2.0 * per_second(graph, loaded)).round(),
+        edges_per_s: per_second(graph, loaded).round(),
         p50_us: latency_us(loaded, 0.5),
         p99_us: latency_us(loaded, 0.99),
         p999_us: latency_us(loaded, 0.999),

@@ -1,11 +1,11 @@
-//! Loading the graph: for each edge the followed one is appended to the follower's list, and the
-//! other way round.
+//! Loading the graph: each edge adds the followed one to the follower's list, and the other way round, in one transaction, or,
+//! to compare, each by itself.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use indicatif::ProgressBar;
-use spikelet::{Error, Result};
+use spikelet::Result;
 
 use super::adjacency::{Adjacency, Side};
 use super::graph::{Edge, Graph};
@@ -14,40 +14,62 @@ use crate::random::Random;
 
 /// Significant decimal digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
+/// The result code of a queue that is full.
+const KEY_BUSY: u8 = 14;
+
+/// The result codes of a store without space, and of a time limit that is over.
+const STORE_FULL: u8 = 8;
+const TIMED_OUT: u8 = 9;
 /// Longer latencies count as this one.
 const LATENCY_MAX: Duration = Duration::from_secs(60);
+
+/// How the two sides of an edge are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EdgeForm {
+    /// In one transaction.
+    Transaction,
+    /// Each by itself: a process that dies in between leaves one side.
+    TwoAppends,
+}
 
 /// What loading took.
 #[derive(Debug)]
 pub(crate) struct LoadResult {
     pub(crate) time: Duration,
-    /// How often an operation was refused with KEY_BUSY, and repeated.
+    /// How often a write was refused with KEY_BUSY, and repeated.
     pub(crate) key_busy: u64,
-    /// Latency of each operation with its repetitions, in nanoseconds.
+    /// How often a transaction met others in all of its attempts, and was begun again.
+    pub(crate) conflicts: u64,
+    /// Latency of each edge with its repetitions, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
 }
 
 /// What a thread has measured.
 struct Worker {
+    form: EdgeForm,
     latency: Histogram<u64>,
     key_busy: u64,
+    conflicts: u64,
     jitter: Random,
 }
 
 /// Loads all edges from `threads` threads, in the order of the graph.
 ///
 /// # Errors
-/// What the store refuses, but for KEY_BUSY, which is repeated.
+/// What the store refuses, but for KEY_BUSY and conflicts, which are repeated.
 pub(crate) fn load(
     adjacency: &Adjacency,
     graph: &Graph,
+    form: EdgeForm,
     threads: usize,
     progress: &ProgressBar,
 ) -> Result<LoadResult> {
     let begun = Instant::now();
     let worker = |number| Worker {
+        form,
         latency: histogram(),
         key_busy: 0,
+        conflicts: 0,
         jitter: Random::new(number as u64),
     };
     let workers = for_each(&graph.edges, threads, progress, worker, |worker, edge| {
@@ -57,10 +79,12 @@ pub(crate) fn load(
     let mut loaded = LoadResult {
         time,
         key_busy: 0,
+        conflicts: 0,
         latency: histogram(),
     };
     for worker in workers {
         loaded.key_busy += worker.key_busy;
+        loaded.conflicts += worker.conflicts;
         // All histograms have the same range.
         let _ = loaded.latency.add(worker.latency);
     }
@@ -79,35 +103,43 @@ fn histogram() -> Histogram<u64> {
 impl Worker {
     fn load(&mut self, adjacency: &Adjacency, graph: &Graph, edge: Edge) -> Result<()> {
         let Edge { from, to } = edge;
-        for (node, side, other) in [(from, Side::Following, to), (to, Side::Followers, from)] {
-            self.append(adjacency, graph, node, side, other)?;
-        }
-        Ok(())
-    }
-
-    fn append(
-        &mut self,
-        adjacency: &Adjacency,
-        graph: &Graph,
-        node: u32,
-        side: Side,
-        other: u32,
-    ) -> Result<()> {
         let begun = Instant::now();
-        for attempt in 0.. {
-            match adjacency.append(graph.ids.key(node), side, graph.ids.value(other)) {
-                Err(Error::KeyBusy { .. }) => {
-                    self.key_busy += 1;
-                    self.back_off(attempt);
-                }
-                done => {
-                    done?;
-                    break;
+        match self.form {
+            EdgeForm::Transaction => {
+                self.repeat(|| adjacency.link(graph.ids.key(from), graph.ids.key(to)))?;
+            }
+            EdgeForm::TwoAppends => {
+                let sides = [(from, Side::Following, to), (to, Side::Followers, from)];
+                for (node, side, other) in sides {
+                    self.repeat(|| {
+                        adjacency.append(graph.ids.key(node), side, graph.ids.value(other))
+                    })?;
                 }
             }
         }
         self.latency
             .saturating_record(begun.elapsed().as_nanos() as u64);
+        Ok(())
+    }
+
+    /// Makes a write, again and again where others are in its way.
+    fn repeat(&mut self, write: impl Fn() -> Result<()>) -> Result<()> {
+        for attempt in 0.. {
+            match write() {
+                // Of what may pass, only what others cause: a full device would be asked for ever.
+                Err(error)
+                    if error.is_retryable()
+                        && !matches!(error.result_code(), STORE_FULL | TIMED_OUT) =>
+                {
+                    match error.result_code() {
+                        KEY_BUSY => self.key_busy += 1,
+                        _ => self.conflicts += 1,
+                    }
+                    self.back_off(attempt);
+                }
+                done => return done,
+            }
+        }
         Ok(())
     }
 

@@ -9,6 +9,7 @@
 //! * `changes`: what has happened to the records of a store on disk.
 //! * `contention`: writers on hot keys, and what becomes of their writes.
 //! * `backup`, `restore`: a store to files in the format of Aerospike's backup tools, and back.
+//! * `relations`: which relations are declared, and how many references they have.
 //! * `shards`: which collections are sharded, and their companions.
 //! * `sizing`: what records take, and which collections to shard.
 //! * `serve`: a store behind the Aerospike wire protocol (feature `server`).
@@ -38,6 +39,7 @@ mod monitor_client;
 mod page;
 mod parallel;
 mod print;
+mod relations;
 mod restore;
 #[cfg(feature = "server")]
 mod serve;
@@ -78,6 +80,9 @@ enum Command {
     /// Load a follow graph into a store from several threads, ask it questions, reopen it, check
     /// every edge.
     Demo(demo::DemoArguments),
+    /// Show the relations that a store declares: how many references they have, the largest, the layout that suits them. Changes
+    /// nothing.
+    Relations(relations::RelationsArguments),
     /// Write the records of a backup (.asb) to a store. Everything is checked before anything is
     /// written.
     Restore(restore::RestoreArguments),
@@ -165,6 +170,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Contention(arguments) => contention::run(&arguments),
         Command::Changes(arguments) => changes::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
+        Command::Relations(arguments) => relations::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),

@@ -50,9 +50,13 @@ pub(crate) struct ServeArguments {
     /// write one record at once wait, and meet KEY_BUSY (error 14) once more than transaction-pending-limit wait.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     hold_ms: Option<u64>,
-    /// Keep the records of this set only.
-    #[arg(long, value_name = "SET", requires = "hold_ms")]
-    hot_set: Option<String>,
+    /// Tell clients that the namespaces are strongly consistent: some ask before they use transactions, which work either way.
+    #[arg(long)]
+    strong_consistency: bool,
+    /// Keep the records of these sets only, separated by commas. `contention --host` writes to a set of its own,
+    /// spikelet-contention.
+    #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "hold_ms")]
+    hot_set: Vec<String>,
     /// The most connections at once. [default: 15000]
     #[arg(long)]
     max_connections: Option<usize>,
@@ -97,6 +101,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
         for namespace in &config.no_expiry {
             server = server.without_expiry(namespace);
         }
+        for namespace in &config.strong_consistency {
+            server = server.strong_consistency(namespace);
+        }
     } else {
         server = server.listen(LISTEN)?;
     }
@@ -106,6 +113,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
     if let Some(metrics) = &arguments.metrics {
         server = server.metrics(metrics)?;
     }
+    if arguments.strong_consistency {
+        let namespaces = store.namespaces().into_iter();
+        server = namespaces.fold(server, |server, namespace| {
+            server.strong_consistency(namespace.name())
+        });
+    }
     if let Some(most) = arguments.max_connections {
         server = server.max_connections(most);
     }
@@ -113,9 +126,17 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
         server = server.idle_timeout((seconds > 0).then(|| Duration::from_secs(seconds)));
     }
     if let Some(time) = arguments.hold_ms.map(Duration::from_millis) {
-        server = server.hold_writes(time, arguments.hot_set.as_deref());
-        let set = arguments.hot_set.as_deref().unwrap_or("every set");
-        tracing::info!(?time, set, "a rehearsal: writes keep their records");
+        let sets: Vec<&str> = arguments.hot_set.iter().map(String::as_str).collect();
+        server = server.hold_writes(time, &sets);
+        let shown = match sets.as_slice() {
+            [] => "all".to_owned(),
+            sets => sets.join(", "),
+        };
+        tracing::info!(
+            ?time,
+            sets = shown,
+            "a rehearsal: writes keep their records"
+        );
     }
     let monitor = arguments.monitor.as_ref().map(|addr| {
         let monitor = Monitor::builder(&store).listen(addr)?;

@@ -6,6 +6,7 @@ use spikelet::{Namespace, Store};
 use super::print::emit_found;
 use super::{Failure, Outcome, StoreArguments};
 use crate::report::{Cell, Report, Section, Table, bytes, count, decimal, key};
+use crate::sizing::{SecondaryIndexSizing, secondary_indexes_table};
 
 /// How many hot keys are shown.
 const HOT_KEYS: usize = 10;
@@ -29,7 +30,7 @@ struct NamespaceStat {
     write_amplification: Option<f64>,
     index_bytes: u64,
     index_bytes_per_record: f64,
-    indexes: Vec<IndexStat>,
+    indexes: Vec<SecondaryIndexSizing>,
     hot_keys: Vec<HotKeyStat>,
     clean_close: bool,
     damaged_entries: u64,
@@ -40,20 +41,6 @@ struct SetStat {
     name: String,
     records: u64,
     stored_bytes: u64,
-}
-
-/// A secondary index.
-#[derive(Debug, Serialize)]
-struct IndexStat {
-    name: String,
-    /// None: it is of all sets.
-    set: Option<String>,
-    entries: u64,
-    memory_bytes: u64,
-    distinct_keys: u64,
-    /// How many entries an equality leaves, in the mean. None without entries.
-    entries_per_key: Option<f64>,
-    unreadable: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -79,16 +66,6 @@ impl NamespaceStat {
                 waits: hot.waits,
                 key_busy: hot.busy,
             });
-        let indexes = namespace.indexes().into_iter().map(|index| IndexStat {
-            name: index.name.into(),
-            set: index.set.map(Into::into),
-            entries: index.entries,
-            memory_bytes: index.memory_bytes,
-            distinct_keys: index.distinct_keys,
-            entries_per_key: (index.distinct_keys > 0)
-                .then(|| index.entries as f64 / index.distinct_keys as f64),
-            unreadable: index.unreadable,
-        });
         let sets = namespace.sets().into_iter().map(|set| SetStat {
             name: set.name,
             records: set.records,
@@ -107,7 +84,7 @@ impl NamespaceStat {
             write_amplification: known.then(|| stats.traffic.write_amplification()),
             index_bytes: stats.index_bytes,
             index_bytes_per_record: stats.index_bytes_per_record(),
-            indexes: indexes.collect(),
+            indexes: SecondaryIndexSizing::all_of(namespace),
             hot_keys: hot.collect(),
             clean_close: opening.from_snapshot,
             damaged_entries: opening.damaged_entries,
@@ -157,8 +134,8 @@ impl NamespaceStat {
         if !self.sets.is_empty() {
             section = section.table(self.sets_table());
         }
-        if !self.indexes.is_empty() {
-            section = section.table(self.indexes_table());
+        if let Some(table) = secondary_indexes_table("Secondary indexes", &self.indexes) {
+            section = section.table(table);
         }
         if !self.hot_keys.is_empty() {
             section = section.table(self.hot_table());
@@ -178,22 +155,6 @@ impl NamespaceStat {
                 Cell::text(name),
                 Cell::count(set.records),
                 Cell::bytes(set.stored_bytes),
-            ]);
-        }
-        table
-    }
-
-    fn indexes_table(&self) -> Table {
-        let columns = &["index", "set", "entries", "memory", "entries a key"];
-        let mut table = Table::new("Secondary indexes", columns);
-        for index in &self.indexes {
-            let per_key = index.entries_per_key.map(|entries| decimal(entries, 1));
-            table.row([
-                Cell::text(&index.name),
-                Cell::text(index.set.as_deref().unwrap_or("(all sets)")),
-                Cell::count(index.entries),
-                Cell::bytes(index.memory_bytes),
-                Cell::text(per_key.as_deref().unwrap_or("-")),
             ]);
         }
         table

@@ -26,6 +26,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Clears the screen from the top left corner on.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
+/// What is said of records that are shown by their digests.
+const NO_KEY: &str = "A record is shown by its digest where no key is stored with it: clients send the key if their write policy says so \
+(send_key), and compute the digest of a key that is suspected.";
+
 /// What `top` takes.
 #[derive(Debug, Args)]
 #[command(
@@ -179,6 +183,9 @@ fn section(namespace: &NamespaceSnapshot) -> Section {
         section = section.fact("hot records", "none: no writer has waited");
     } else {
         section = section.table(hot_table(&namespace.hot));
+        if namespace.hot.iter().any(|hot| hot.key.is_none()) {
+            section = section.paragraph(NO_KEY);
+        }
     }
     if !namespace.collections.is_empty() {
         section = section.table(collection_table(namespace));

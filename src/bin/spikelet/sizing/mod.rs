@@ -5,7 +5,8 @@
 //! set (`set_stats`; `size_histogram` for sizes, `sample` where only a sample is measured). Then
 //! each set gets a verdict (`verdict`), what helps (`remedy`), a number of shards
 //! (`recommendation`) and its lints (`lint`); together they make a [`Sizing`] (`model`,
-//! `summarize`), which opens with what a person would say (`headline`). `present` shows it as a
+//! `summarize`), which opens with what a person would say (`headline`). `secondary_index` says what
+//! the indexes of a store take. `present` shows it as a
 //! report or CSV.
 //!
 //! Percentiles are exact: sizes are counted in a histogram of exact values. Memory grows with sets,
@@ -22,6 +23,7 @@ mod present;
 mod recommendation;
 mod remedy;
 mod sample;
+mod secondary_index;
 mod set_stats;
 mod size_histogram;
 mod source;
@@ -36,6 +38,7 @@ pub(crate) use model::{Band, SetSizing};
 pub(crate) use plan::{PlanNumbers, plan};
 #[cfg(test)]
 pub(crate) use remedy::Remedy;
+pub(crate) use secondary_index::{SecondaryIndexSizing, secondary_indexes_table};
 #[cfg(feature = "cluster")]
 pub(crate) use source::{Reading, size_cluster};
 pub(crate) use source::{SizingError, size};

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::headline::Headline;
 use super::remedy::Remedy;
 use super::sample::Intervals;
+use super::secondary_index::SecondaryIndexSizing;
 use super::size_histogram::{Bucket, Distribution, Share};
 
 /// The sizing of everything that was looked at.
@@ -93,6 +94,8 @@ pub(crate) struct NamespaceSizing {
     pub(crate) device_bytes: u64,
     /// Bytes of log for each byte asked for, over its life; `None` where that is not known.
     pub(crate) log_write_amplification: Option<f64>,
+    /// Its secondary indexes; of one set, those that have records of the set.
+    pub(crate) secondary_indexes: Vec<SecondaryIndexSizing>,
 }
 
 /// A set.

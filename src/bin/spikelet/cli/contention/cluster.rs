@@ -128,17 +128,19 @@ impl Reached<'_> {
             Load::Open { rate } => rate,
             Load::Closed { .. } => self.arguments.max_rate,
         });
+        let rows = cases.len() * repeats;
         let size = cases.iter().map(Case::estimated_bytes).max().unwrap_or(0);
         let time: Duration = cases
             .iter()
             .map(|case| case.settings.duration + case.settings.warm_up)
             .sum();
         format!(
-            "contention writes to set {:?} of namespace {} for {} ({} rows), up to {} writes a second and {} of records, and deletes them.",
+            "contention writes to set {:?} of namespace {} for {} ({} row{}), up to {} writes a second and {} of records, and deletes them.",
             self.arguments.set,
             self.cluster.namespace(),
             duration(time * u32::try_from(repeats).unwrap_or(u32::MAX)),
-            count((cases.len() * repeats) as u64),
+            count(rows as u64),
+            if rows == 1 { "" } else { "s" },
             decimal(rate.fold(0.0, f64::max), 0),
             bytes(size),
         )

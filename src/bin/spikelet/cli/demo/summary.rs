@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use spikelet::storage::Stats;
 
-use super::{DemoArguments, DurabilityArgument, ReopenResult, operations, per_second};
+use super::{DemoArguments, DurabilityArgument, ReopenResult, per_second};
 use crate::cli::Failure;
-use crate::cli::adjacency::{Adjacency, RecordSummary, Side, key_of};
+use crate::cli::adjacency::{Adjacency, RecordSummary, Side};
 use crate::cli::check::CheckResult;
 use crate::cli::graph::Graph;
 use crate::cli::load::LoadResult;
@@ -49,7 +49,7 @@ pub(super) fn loading(
         DurabilityArgument::Interval => "interval: synced every 100 ms",
         DurabilityArgument::Commit => "commit: each write waits for a sync",
     };
-    let (appends, threads) = (count(operations(graph)), arguments.threads());
+    let (edges, threads) = (count(graph.edges.len() as u64), arguments.threads());
     let rate = count(per_second(graph, loaded) as u64);
     let latency = |quantile| {
         let nanos = loaded.latency.value_at_quantile(quantile);
@@ -63,27 +63,48 @@ pub(super) fn loading(
         latency(1.0)
     );
     let busy = match (loaded.key_busy, arguments.max_waiters) {
-        (0, _) => "no append was refused".to_owned(),
+        (0, _) => "no write was refused".to_owned(),
         (busy, limit) => format!(
-            "{} appends refused as {limit} writers waited already, and repeated",
+            "{} writes refused as {limit} writers waited already, and repeated",
             count(busy)
         ),
     };
+    let (what, hint) = match arguments.plain {
+        false => (
+            "Each edge A -> B adds B to A's \"following\" and A to B's \"followers\", in one transaction.",
+            "what the transaction costs: compare with `demo --plain`",
+        ),
+        true => (
+            "Each edge A -> B appends B to A's \"following\", and then A to B's \"followers\".",
+            "a process that dies in between leaves one side of an edge",
+        ),
+    };
     Section::new("Loading")
-        .paragraph("Each edge A -> B appends B to A's \"following\" and A to B's \"followers\".")
+        .paragraph(what)
         .fact("store", format!("{} ({fate})", store_dir.path().display()))
         .fact("durability", durability)
         .fact(
-            "appends",
+            "edges",
             format!(
-                "{appends} in {} from {threads} threads",
+                "{edges} in {} from {threads} threads",
                 duration(loaded.time)
             ),
         )
-        .fact("throughput", format!("{rate} appends a second"))
-        .fact("latency of an append", latencies)
+        .fact(
+            "throughput",
+            format!("{rate} edges a second, two lists each"),
+        )
+        .fact("note", hint)
+        .fact("latency of an edge", latencies)
         .fact("waited for a record", format!("{} times", count(waits)))
         .fact("KEY_BUSY", busy)
+        .fact(
+            "begun again",
+            format!(
+                "{} transactions, for others at the same records",
+                count(loaded.conflicts)
+            ),
+        )
 }
 
 /// Asks the store some questions and builds the section of its answers.
@@ -91,8 +112,8 @@ pub(super) fn answers(adjacency: &Adjacency, graph: &Graph) -> Result<Section, F
     let mut section = Section::new("Questions");
     if let Some(edge) = graph.edges.first() {
         for (from, to) in [(edge.from, edge.to), (edge.to, edge.from)] {
-            let (key_from, value_to) = (graph.ids.key(from), graph.ids.value(to));
-            let is_there = adjacency.contains(key_from, Side::Following, value_to)?;
+            let (key_from, key_to) = (graph.ids.key(from), graph.ids.key(to));
+            let is_there = adjacency.contains(key_from, Side::Following, key_to)?;
             let (from, to) = (key(&graph.ids.key(from)), key(&graph.ids.key(to)));
             section = section.fact(
                 format!("does {from} follow {to}?"),
@@ -111,7 +132,6 @@ pub(super) fn answers(adjacency: &Adjacency, graph: &Graph) -> Result<Section, F
     let begun = Instant::now();
     let page = adjacency.page(star, Side::Followers, 0, PAGE)?;
     let paged = begun.elapsed();
-    let page: Vec<_> = page.iter().filter_map(key_of).collect();
     let begun = Instant::now();
     let batch = adjacency.batch(&page)?;
     let batched = begun.elapsed();

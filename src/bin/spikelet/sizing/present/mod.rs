@@ -10,10 +10,11 @@ pub(super) use tables::what_if_table;
 use spikelet::shard::arithmetic::WRITES_PER_SECOND;
 
 use super::bucket;
-use super::model::{Band, SetSizing, SetVerdict, Sizing, TimeRecommendation};
+use super::model::{Band, NamespaceSizing, SetSizing, SetVerdict, Sizing, TimeRecommendation};
 use super::recommendation::{COPIES, HOLD_MS};
 use super::remedy::Remedy;
-use crate::report::{Level, Report, Section, Verdict, bytes, count, decimal};
+use super::secondary_index::secondary_indexes_table;
+use crate::report::{Level, Report, Section, Table, Verdict, bytes, count, decimal};
 
 /// The most sets with a verdict, charts and tables of their own. The tables of all sets go on.
 const SETS_SHOWN: usize = 12;
@@ -287,7 +288,19 @@ impl Sizing {
                 "What spikelet's own index takes is measured where a store is sized; a file has none.",
             );
         }
-        section.table(tables::namespaces(self))
+        let section = section.table(tables::namespaces(self));
+        let shown: Vec<Table> = self
+            .namespaces
+            .iter()
+            .filter_map(secondary_indexes)
+            .collect();
+        if shown.is_empty() {
+            return section;
+        }
+        shown.into_iter().fold(section, Section::table).paragraph(
+            "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
+             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.",
+        )
     }
 
     fn rewrites(&self) -> Section {
@@ -321,6 +334,12 @@ impl Sizing {
             format!("{namespace}.{set}")
         }
     }
+}
+
+/// The secondary indexes of a namespace of a store.
+fn secondary_indexes(namespace: &NamespaceSizing) -> Option<Table> {
+    let caption = format!("Secondary indexes of {}, measured", namespace.namespace);
+    secondary_indexes_table(&caption, &namespace.secondary_indexes)
 }
 
 /// Writes `1 record in 1 set`, `7 records in 2 sets`.

@@ -93,6 +93,7 @@ pub(super) fn read(
             index_bytes_per_record: 0.0,
             device_bytes: 0,
             log_write_amplification: None,
+            secondary_indexes: Vec::new(),
         }],
         contended: Vec::new(),
         knows_indexes: false,

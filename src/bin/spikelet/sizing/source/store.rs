@@ -14,6 +14,7 @@ use crate::sizing::Options;
 use crate::sizing::measure::RecordMeasure;
 use crate::sizing::model::{ContendedRecord, NamespaceSizing};
 use crate::sizing::remedy::Remedy;
+use crate::sizing::secondary_index::SecondaryIndexSizing;
 use crate::sizing::set_stats::StatsBySet;
 use crate::sizing::summarize::Origin;
 
@@ -70,7 +71,7 @@ pub(super) fn read(
             }
             ControlFlow::Continue(())
         });
-        measured.push(namespace_sizing(namespace, damaged));
+        measured.push(namespace_sizing(namespace, damaged, options.set.as_deref()));
         contended.extend(fought_over.joined());
     }
     contended.sort_by_key(|hot| std::cmp::Reverse((hot.key_busy, hot.waits)));
@@ -89,7 +90,11 @@ pub(super) fn read(
     Ok(origin)
 }
 
-fn namespace_sizing(namespace: &Namespace, damaged: u64) -> NamespaceSizing {
+fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -> NamespaceSizing {
+    let mut secondary_indexes = SecondaryIndexSizing::all_of(namespace);
+    if let Some(wanted) = wanted {
+        secondary_indexes.retain(|index| index.set.as_deref().is_none_or(|set| set == wanted));
+    }
     let stats = namespace.stats();
     let known = stats.traffic.requested_bytes > 0;
     NamespaceSizing {
@@ -100,6 +105,7 @@ fn namespace_sizing(namespace: &Namespace, damaged: u64) -> NamespaceSizing {
         index_bytes_per_record: stats.index_bytes_per_record(),
         device_bytes: stats.device_bytes,
         log_write_amplification: known.then(|| stats.traffic.write_amplification()),
+        secondary_indexes,
     }
 }
 

@@ -147,6 +147,8 @@ fn fought_over(dir: &Path, write: impl Fn(&Store, i64) -> spikelet::Result<()> +
     store.set("calm").unwrap().put(1, [("n", 1)]).unwrap();
     store.set("calm").unwrap().put(1, [("n", 2)]).unwrap();
     let namespace = store.namespace("test").unwrap();
+    // A quick machine reaches the refusals before a lane has come far.
+    (0..7).for_each(|n| write(&store, n).unwrap());
     let refused = || namespace.stats().key_busy;
     std::thread::scope(|scope| {
         for lane in 0..4_i64 {

@@ -1,0 +1,83 @@
+//! What the secondary indexes of a store take, and how far they narrow a query.
+
+use serde::Serialize;
+use spikelet::Namespace;
+
+use crate::report::{Cell, Table};
+
+/// A secondary index, as it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct SecondaryIndexSizing {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its set; `None`: the records of all sets are in it.
+    pub(crate) set: Option<String>,
+    /// One for each record, or for each element, key or value of a collection.
+    pub(crate) entries: u64,
+    /// The memory it takes, in bytes.
+    pub(crate) memory_bytes: u64,
+    /// Different keys among the entries; estimated from a sample where there are many.
+    pub(crate) distinct_keys: u64,
+    /// The mean number of entries that a query for one value finds; `None` without entries.
+    pub(crate) entries_per_key: Option<f64>,
+    /// The part of all entries that is, 0 to 1: the lower, the more the index helps. `None` without
+    /// entries.
+    pub(crate) selectivity: Option<f64>,
+    /// Records that could not be read when the index was built: queries do not find them.
+    pub(crate) unreadable: u64,
+}
+
+impl SecondaryIndexSizing {
+    /// Returns the indexes of a namespace, in the order in which they were declared.
+    pub(crate) fn all_of(namespace: &Namespace) -> Vec<Self> {
+        let indexes = namespace.indexes().into_iter();
+        indexes
+            .map(|index| {
+                let of_keys = |whole: f64| {
+                    (index.distinct_keys > 0).then(|| whole / index.distinct_keys as f64)
+                };
+                Self {
+                    entries_per_key: of_keys(index.entries as f64),
+                    selectivity: of_keys(1.0),
+                    name: index.name.into(),
+                    set: index.set.map(Into::into),
+                    entries: index.entries,
+                    memory_bytes: index.memory_bytes,
+                    distinct_keys: index.distinct_keys,
+                    unreadable: index.unreadable,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Shows indexes; `None` if there are none.
+pub(crate) fn secondary_indexes_table(
+    caption: &str,
+    indexes: &[SecondaryIndexSizing],
+) -> Option<Table> {
+    let columns = &[
+        "index",
+        "set",
+        "entries",
+        "memory",
+        "entries a key",
+        "selectivity",
+    ];
+    let mut table = Table::new(caption, columns);
+    for index in indexes {
+        table.row([
+            Cell::text(&index.name),
+            Cell::text(index.set.as_deref().unwrap_or("(all sets)")),
+            Cell::count(index.entries),
+            Cell::bytes(index.memory_bytes),
+            optional(index.entries_per_key, |entries| Cell::decimal(entries, 1)),
+            optional(index.selectivity, |part| Cell::share(part, 2)),
+        ]);
+    }
+    (!indexes.is_empty()).then_some(table)
+}
+
+fn optional(value: Option<f64>, cell: impl FnOnce(f64) -> Cell) -> Cell {
+    value.map_or_else(Cell::missing, cell)
+}
