@@ -1,5 +1,8 @@
 //! What a call through `Cluster` costs beside the client alone, against a store that another process serves: rounds of both
-//! take turns, and the ratio of their medians is printed.
+//! take turns. In brackets: how many times as long a call through `Cluster` takes.
+//!
+//! `Cluster` blocks, as its callers do, so the client alone is called with `block_on` from the same thread; the calls of one
+//! task, which need no other thread to be woken, stand beside it.
 //!
 //! `cargo bench --bench cluster --features cluster,server,cli`
 #![allow(
@@ -16,6 +19,7 @@ use spikelet::{Operation, RecordSet, RecordStore, WritePolicy};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 
@@ -54,16 +58,25 @@ fn serve() -> (Served, String) {
     (Served(child), addr)
 }
 
-fn median(times: &mut [f64]) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
+/// Microseconds of each call, of all rounds of one way.
+#[derive(Default)]
+struct Latencies(Vec<f64>);
 
-/// Microseconds a call of a round.
-fn timed(mut round: impl FnMut()) -> f64 {
-    let started = Instant::now();
-    round();
-    started.elapsed().as_secs_f64() * 1e6 / CALLS as f64
+impl Latencies {
+    fn time<R>(&mut self, call: impl FnOnce() -> R) {
+        let started = Instant::now();
+        black_box(call());
+        self.note(started);
+    }
+
+    fn note(&mut self, started: Instant) {
+        self.0.push(started.elapsed().as_secs_f64() * 1e6);
+    }
+
+    fn percentile(&mut self, of_hundred: usize) -> f64 {
+        self.0.sort_by(f64::total_cmp);
+        self.0[(self.0.len() * of_hundred / 100).min(self.0.len() - 1)]
+    }
 }
 
 /// One kind of call, in both forms.
@@ -114,48 +127,63 @@ fn main() {
     let client = runtime
         .block_on(Client::new(&ClientPolicy::default(), &addr))
         .unwrap();
-    let client = std::sync::Arc::new(client);
+    let client = Arc::new(client);
+    println!(
+        "{:<22}{:>18}{:>36}{:>36}",
+        "us a call, p50 / p99", "Cluster", "client alone, blocking", "client alone, in a task"
+    );
     for case in &CASES {
-        let (mut through, mut blocking, mut tasks) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut through, mut blocking, mut tasks] = [(); 3].map(|()| Latencies::default());
         for _ in 0..rounds {
-            through.push(timed(|| {
-                for number in 0..CALLS {
+            for number in 0..CALLS {
+                through.time(|| {
                     let call = [(case.ours)()];
-                    black_box(records.operate_on(&policy, &number.into(), &call).unwrap());
-                }
-            }));
-            let alone = |number: i64| {
-                let key = Key::new("test", "bench", TheirValue::Int(number)).unwrap();
-                (key, [(case.theirs)()], aerospike::WritePolicy::default())
-            };
-            blocking.push(timed(|| {
-                for number in 0..CALLS {
-                    let (key, call, policy) = alone(number);
-                    let record = runtime.block_on(client.operate(&policy, &key, &call));
-                    black_box(record.unwrap());
-                }
-            }));
-            tasks.push(timed(|| {
-                let client = std::sync::Arc::clone(&client);
-                let theirs = case.theirs;
-                let task = runtime.spawn(async move {
-                    for number in 0..CALLS {
-                        let key = Key::new("test", "bench", TheirValue::Int(number)).unwrap();
-                        let policy = aerospike::WritePolicy::default();
-                        let record = client.operate(&policy, &key, &[theirs()]).await;
-                        black_box(record.unwrap());
-                    }
+                    records.operate_on(&policy, &number.into(), &call).unwrap()
                 });
-                runtime.block_on(task).unwrap();
-            }));
+            }
+            for number in 0..CALLS {
+                blocking.time(|| {
+                    let (key, call, policy) = alone(number, case.theirs);
+                    let record = runtime.block_on(client.operate(&policy, &key, &call));
+                    record.unwrap()
+                });
+            }
+            let (client, theirs) = (Arc::clone(&client), case.theirs);
+            let task = runtime.spawn(async move {
+                for number in 0..CALLS {
+                    let started = Instant::now();
+                    let (key, call, policy) = alone(number, theirs);
+                    black_box(client.operate(&policy, &key, &call).await.unwrap());
+                    tasks.note(started);
+                }
+                tasks
+            });
+            tasks = runtime.block_on(task).unwrap();
         }
-        let [through, blocking, tasks] =
-            [&mut through, &mut blocking, &mut tasks].map(|times| median(times));
+        let ours = [through.percentile(50), through.percentile(99)];
+        let shown = |theirs: &mut Latencies| {
+            let [p50, p99] = [theirs.percentile(50), theirs.percentile(99)];
+            let ratios = [ours[0] / p50, ours[1] / p99];
+            format!(
+                "{p50:.1} / {p99:.1} (x{:.2} / x{:.2})",
+                ratios[0], ratios[1]
+            )
+        };
         println!(
-            "{:<22} Cluster {through:>6.1} us, client alone blocking {blocking:>6.1} us ({:.2}), in a task {tasks:>6.1} us ({:.2})",
+            "{:<22}{:>18}{:>36}{:>36}",
             case.name,
-            through / blocking,
-            through / tasks,
+            format!("{:.1} / {:.1}", ours[0], ours[1]),
+            shown(&mut blocking),
+            shown(&mut tasks),
         );
     }
+}
+
+/// A call of the client alone.
+fn alone(
+    number: i64,
+    operation: fn() -> theirs::Operation,
+) -> (Key, [theirs::Operation; 1], aerospike::WritePolicy) {
+    let key = Key::new("test", "bench", TheirValue::Int(number)).unwrap();
+    (key, [operation()], aerospike::WritePolicy::default())
 }

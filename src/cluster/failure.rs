@@ -21,7 +21,7 @@ pub(super) struct FailedCall<'a> {
 impl FailedCall<'_> {
     /// The error of a call on a record.
     pub(super) fn error(&self, theirs: &Theirs) -> Error {
-        let in_doubt = theirs.in_doubt() && self.operations.iter().any(Operation::is_write);
+        let in_doubt = in_doubt(theirs) && self.operations.iter().any(Operation::is_write);
         match theirs.server_result_code() {
             Some(ResultCode::Timeout) => self.timed_out(in_doubt),
             Some(code) if in_doubt => refused(code, theirs, true),
@@ -144,6 +144,16 @@ fn of_client(theirs: &Theirs, namespace: &str, in_doubt: bool) -> Error {
                 .doubtful(in_doubt);
             Error::Cluster(Box::new(failure))
         }
+    }
+}
+
+/// Whether the write may have been applied. Of a refusal that it may retry, such as `KEY_BUSY`, the client says that retries
+/// are used up, and calls that in doubt, although the one attempt was refused.
+fn in_doubt(theirs: &Theirs) -> bool {
+    let root = root(theirs);
+    match root.kind() {
+        ErrorKind::Server { .. } => root.in_doubt(),
+        _ => theirs.in_doubt(),
     }
 }
 

@@ -4,6 +4,8 @@
 
 mod common;
 mod contention;
+mod encrypted;
+mod gateway;
 mod killed;
 mod operations;
 mod program;

@@ -333,6 +333,29 @@ fn a_server_that_is_gone_is_told_and_may_be_tried_again() {
 }
 
 #[test]
+fn writers_that_a_busy_record_refuses_may_try_again_and_need_not_read_before() {
+    let served = Served::with(&["--memory", "--hold-ms", "20"]);
+    let cluster = Cluster::builder(&served.addr).error_rate_max(0);
+    let records = cluster.connect().unwrap().records("busy").unwrap();
+    let add = [ops::add("n", 1)];
+    let writers: Vec<_> = std::thread::scope(|scope| {
+        let write = || records.operate_on(&policy(), &"a".into(), &add);
+        let threads: Vec<_> = (0..60).map(|_| scope.spawn(write)).collect();
+        threads.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let refused = writers.iter().filter_map(|written| written.as_ref().err());
+    let mut count = 0;
+    for error in refused {
+        assert!(matches!(error, Error::KeyBusy { .. }), "{error:?}");
+        assert!(error.is_retryable() && !error.in_doubt(), "{error:?}");
+        count += 1;
+    }
+    assert!(count > 0, "21 may wait, and 60 come at once");
+    let read = records.operate_on(&policy(), &"a".into(), &[ops::get_bin("n")]);
+    assert_eq!(read.unwrap().value(0), Some(&(60 - count).into()));
+}
+
+#[test]
 fn a_cluster_is_connected_to_with_what_it_asks_for() {
     let served = Served::with(&["--memory"]);
     assert_eq!(Cluster::connect(&served.addr).unwrap().namespace(), "test");
