@@ -32,6 +32,25 @@ async function main (port) {
   await Promise.all(keys.map((key, n) => client.put(key, { n })))
   const batch = await client.batchRead(keys.map((key) => ({ key, readAllBins: true })))
   assert.deepEqual(batch.map((row) => row.record.bins.n), [...Array(20).keys()])
+  const large = exp.gt(exp.binInt('n'), exp.int(1))
+  const filtered = await client.batchRead(keys.slice(0, 4).map((key) => ({ key, readAllBins: true })), new Aerospike.BatchPolicy({ filterExpression: large }))
+  assert.deepEqual(filtered.map((row) => row.status), [27, 27, 0, 0])
+  await client.put(key, { large: Buffer.alloc(65536) })
+  const small = exp.lt(exp.recordSize(), exp.int(65536 + 512))
+  assert.equal((await client.get(key, new Aerospike.ReadPolicy({ filterExpression: small }))).bins.large.length, 65536)
+  await client.query('test', 'nobody').operate([op.write('n', 1)])
+
+  const index = await client.createIntegerIndex({ ns: 'test', set: 'nodes', bin: 'n', index: 'nodes-n' })
+  await index.wait(10)
+  const ranged = client.query('test', 'nodes', { filters: [Aerospike.filter.range('n', 3, 15)], maxRecords: 4, paginate: true })
+  const numbers = []
+  do {
+    const page = await ranged.results()
+    assert.ok(page.length <= 4)
+    numbers.push(...page.map((record) => record.bins.n))
+  } while (ranged.hasNextPage())
+  assert.deepEqual(numbers.sort((a, b) => a - b), [...Array(13).keys()].map((n) => n + 3))
+  await client.indexRemove('test', 'nodes-n')
   const found = await client.scan('test', 'nodes').results()
   assert.deepEqual(found.map((record) => record.bins.n).sort((a, b) => a - b), [...Array(20).keys()])
 

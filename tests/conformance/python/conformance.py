@@ -12,7 +12,7 @@ import warnings
 from importlib.metadata import version
 
 import aerospike
-from aerospike import exception
+from aerospike import exception, predicates
 from aerospike_helpers import cdt_ctx, expressions as exp
 from aerospike_helpers.batch import records as batch
 from aerospike_helpers.expressions import arithmetic
@@ -299,6 +299,7 @@ EXPRESSIONS = [
     ("write", E, lambda c, k: (c.operate(k, [expressions.expression_write("j", arithmetic.Mul(exp.IntBin("i"), 3).compile())]), get(c, k)["j"])[1], 21),
     ("write, then read it", E, operate(expressions.expression_write("j", arithmetic.Mul(exp.IntBin("i"), 3).compile()), ops.read("j")), anything(lambda bins: bins["j"] == 21, "21")),
     ("let and condition", E, operate(expressions.expression_read("r", exp.Let(exp.Def("x", exp.IntBin("i")), exp.Cond(exp.GT(exp.Var("x"), 5), "big", "small")).compile())), {"r": "big"}),
+    ("the size of a record", {"b": bytes(65_536)}, operate(expressions.expression_read("r", exp.RecordSize().compile())), {"r": anything(lambda size: 65_536 < size < 66_048, "a little above 65,536")}),
     ("read of what is not there", E, operate(expressions.expression_read("r", exp.IntBin("none").compile())), code(26)),
 ]
 
@@ -410,9 +411,50 @@ def scans(client):
         time.sleep(0.05)
     changed = [record[2]["n"] for record in client.scan(NAMESPACE, "scan").results() if record[2]["n"] >= 1000]
     check(failures, "a background query", sorted(changed), list(range(1000, 1005)))
+    nobody = client.query(NAMESPACE, "nobody")
+    nobody.add_ops([ops.write("n", 1)])
+    nobody.execute_background()
+    check(failures, "a background query makes no set", client.scan(NAMESPACE, "nobody").results(), [])
     client.truncate(NAMESPACE, "scan", 0)
     check(failures, "truncated", client.scan(NAMESPACE, "scan").results(), [])
     print(f"scans: {'well' if not failures else 'failed'}")
+    return len(failures)
+
+
+def indexes(client):
+    """Pages of an index whose values many records share: where a page ends is known by value and digest."""
+    failures = []
+    for number in range(400):
+        client.put((NAMESPACE, "indexed", number), {"n": number % 8, "id": number})
+    client.index_integer_create(NAMESPACE, "indexed", "n", "indexed-n")
+    while "state=RW" not in client.info_random_node(f"sindex-list:namespace={NAMESPACE}"):
+        time.sleep(0.05)
+    expected = [number for number in range(400) if 2 <= number % 8 <= 4]
+
+    def query(most):
+        query = client.query(NAMESPACE, "indexed")
+        query.where(predicates.between("n", 2, 4))
+        query.max_records = most
+        query.paginate()
+        return query
+
+    pages, found = query(7), []
+    while not pages.is_done():
+        found += [record[2]["id"] for record in pages.results()]
+    check(failures, "pages of an index", sorted(found), expected)
+    # A new query goes on by what the one before says of each partition.
+    found, status, done = [], None, False
+    while not done:
+        page = query(40)
+        rest = {"begin": 0, "count": 4096}
+        if status is not None:
+            rest["partition_status"] = status
+        found += [record[2]["id"] for record in page.results({"partition_filter": rest})]
+        status, done = page.get_partitions_status(), page.is_done()
+    check(failures, "pages of several queries", sorted(found), expected)
+    client.index_remove(NAMESPACE, "indexed-n")
+    client.truncate(NAMESPACE, "indexed", 0)
+    print(f"indexes: {'well' if not failures else 'failed'}")
     return len(failures)
 
 
@@ -425,6 +467,77 @@ def expiry(client):
     client.put(key, {"i": 2}, policy={"exists": aerospike.POLICY_EXISTS_CREATE})
     check(failures, "and can be created", client.get(key)[1]["gen"], 1)
     print(f"expiry: {'well' if not failures else 'failed'}")
+    return len(failures)
+
+
+def transactions(client):
+    """What the client's own suite asks of a server with transactions, and who is refused while one is open."""
+    failures = []
+    keys = [(NAMESPACE, SET, f"txn {number}") for number in range(40)]
+
+    def values(policy=None, of=keys[:2]):
+        return [client.get(key, policy)[2]["i"] for key in of]
+
+    def refused(call):
+        try:
+            call()
+        except exception.AerospikeError as error:
+            return error.code
+        return 0
+
+    def begin(timeout=0):
+        for number, key in enumerate(keys[:2]):
+            client.put(key, {"i": number})
+        transaction = aerospike.Transaction()
+        transaction.timeout = timeout
+        return transaction, {"txn": transaction}
+
+    txn, inside = begin()
+    client.put(keys[0], {"i": 10}, policy=inside)
+    client.operate(keys[1], [ops.increment("i", 10)], policy=inside)
+    check(failures, "inside", values(inside), [10, 11])
+    check(failures, "outside", values(), [0, 1])
+    check(failures, "a write from outside", refused(lambda: client.put(keys[0], {"i": 5})), 120)
+    other, others = aerospike.Transaction(), {}
+    others["txn"] = other
+    check(failures, "a write of another", refused(lambda: client.put(keys[0], {"i": 5}, policy=others)), 120)
+    check(failures, "the other's commit", client.commit(other), aerospike.COMMIT_OK)
+    check(failures, "commit", client.commit(txn), aerospike.COMMIT_OK)
+    check(failures, "committed", values(), [10, 11])
+    check(failures, "commit again", client.commit(txn), aerospike.COMMIT_ALREADY_COMMITTED)
+    check(failures, "abort after it", refused(lambda: client.abort(txn)) != 0, True)
+
+    txn, inside = begin()
+    client.put(keys[0], {"i": 10}, policy=inside)
+    client.remove(keys[1], policy={**inside, "durable_delete": True})
+    check(failures, "removed inside", refused(lambda: client.get(keys[1], inside)), 2)
+    check(failures, "abort", client.abort(txn), aerospike.ABORT_OK)
+    check(failures, "aborted", values(), [0, 1])
+    check(failures, "commit after it", refused(lambda: client.commit(txn)) != 0, True)
+
+    txn, inside = begin()
+    check(failures, "read", client.get(keys[0], inside)[2]["i"], 0)
+    client.put(keys[1], {"i": 11}, policy=inside)
+    client.put(keys[0], {"i": 5})
+    check(failures, "commit of what has changed", refused(lambda: client.commit(txn)) != 0, True)
+    check(failures, "nothing of it", values(), [5, 1])
+
+    txn, inside = begin()
+    many = batch.BatchRecords([batch.Write(key, [ops.write("i", 7)]) for key in keys])
+    client.batch_write(many, inside)
+    check(failures, "a batch", {record.result for record in many.batch_records}, {0})
+    check(failures, "a batch inside", values(inside, keys), [7] * len(keys))
+    check(failures, "its commit", client.commit(txn), aerospike.COMMIT_OK)
+    check(failures, "a batch, committed", values(of=keys), [7] * len(keys))
+
+    txn, inside = begin(timeout=1)
+    client.put(keys[0], {"i": 10}, policy=inside)
+    time.sleep(2.1)
+    check(failures, "its time is over", refused(lambda: client.put(keys[1], {"i": 5}, policy=inside)), 122)
+    check(failures, "which holds nobody up", refused(lambda: client.put(keys[0], {"i": 5})), 0)
+    client.abort(txn)
+    check(failures, "and leaves nothing", values(), [5, 1])
+    print(f"transactions: {'well' if not failures else 'failed'}")
     return len(failures)
 
 
@@ -442,7 +555,8 @@ def main(port):
         "errors": ERRORS,
     }
     failures = sum(run_table(client, name, rows) for name, rows in tables.items())
-    failures += batches(client) + scans(client) + expiry(client)
+    failures += batches(client) + scans(client) + indexes(client) + expiry(client)
+    failures += transactions(client)
     client.close()
     print(f"aerospike {version('aerospike')}: {failures} failures")
     return min(failures, 1)

@@ -6,18 +6,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aerospike::expressions::{eq, gt, int_bin, int_val, num_add};
+use aerospike::expressions::{eq, gt, int_bin, int_val, num_add, record_size};
 use aerospike::operations::exp::{ExpReadFlags, read_exp};
 use aerospike::operations::lists::{self, ListReturnType};
 use aerospike::operations::maps::{self, MapReturnType};
 use aerospike::operations::{self, Operation};
 use aerospike::query::Filter;
 use aerospike::{
-    AdminPolicy, BatchDeletePolicy, BatchOperation, BatchPolicy, BatchReadPolicy, BatchWritePolicy,
-    Bins, Client, ClientPolicy, CollectionIndexType, Error, Expiration, GenerationPolicy,
-    IndexType, Key, ListPolicy, MapPolicy, PartitionFilter, QueryPolicy, ReadPolicy, Record,
-    RecordExistsAction, Recordset, ResultCode, Statement, Task, Value, WritePolicy, as_bin,
-    as_blob, as_key, as_list, as_map, as_val,
+    AbortStatus, AdminPolicy, BatchDeletePolicy, BatchOperation, BatchPolicy, BatchReadPolicy,
+    BatchWritePolicy, Bins, Client, ClientPolicy, CollectionIndexType, CommitStatus, Error,
+    Expiration, GenerationPolicy, IndexType, Key, ListPolicy, MapPolicy, PartitionFilter,
+    QueryPolicy, ReadPolicy, Record, RecordExistsAction, Recordset, ResultCode, Statement, Task,
+    Txn, Value, WritePolicy, as_bin, as_blob, as_key, as_list, as_map, as_val,
 };
 use futures::StreamExt;
 
@@ -233,6 +233,17 @@ impl Served {
             .await
             .expect("an answer");
         assert_eq!(value(&record, "sum"), as_val!(10));
+        let large = as_bin!("large", as_blob!(vec![7_u8; 65_536]));
+        self.client
+            .put(&self.write, &key, &[large])
+            .await
+            .expect("a put");
+        let size = read_exp("size", record_size(), ExpReadFlags::DEFAULT);
+        let record = self.operate(&key, &[size]).await.expect("an answer");
+        match value(&record, "size") {
+            Value::Int(bytes) => assert!((65_537..66_048).contains(&bytes), "{bytes}"),
+            other => panic!("{other:?} is no size"),
+        }
     }
 
     async fn batches(&self) {
@@ -281,6 +292,20 @@ impl Served {
             }
         }
         assert!(reads[100].batch_record().record.is_none());
+        let mut policy = BatchPolicy::default();
+        policy.base_policy.filter_expression = Some(gt(int_bin("n"), int_val(1)));
+        let mut filtered: Vec<BatchOperation> = keys[..4]
+            .iter()
+            .map(|key| BatchOperation::read(&read, key.clone(), Bins::All))
+            .collect();
+        self.client
+            .batch(&policy, &mut filtered)
+            .await
+            .expect("a batch");
+        let found = filtered
+            .iter()
+            .map(|row| row.batch_record().record.is_some());
+        assert_eq!(found.collect::<Vec<_>>(), [false, false, true, true]);
     }
 
     async fn indexes(&self) {
@@ -308,9 +333,11 @@ impl Served {
             .query(&policy, PartitionFilter::all(), statement)
             .await
             .expect("a query");
-        let mut numbers = numbers(&records).await;
-        numbers.sort_unstable();
-        assert_eq!(numbers, (10..20).collect::<Vec<i64>>());
+        let mut found = numbers(&records).await;
+        found.sort_unstable();
+        assert_eq!(found, (10..20).collect::<Vec<i64>>());
+        let range = || Some(Filter::range("n", 10, 49));
+        assert_eq!(self.pages(7, range).await, (10..50).collect::<Vec<i64>>());
         let created = self
             .client
             .create_set_index(&admin, NAMESPACE, "rusts", "rusts-all")
@@ -333,25 +360,94 @@ impl Served {
         refused(answer, ResultCode::IndexNotFound);
     }
 
+    async fn transactions(&self) {
+        let keys = [key("txn 0"), key("txn 1")];
+        let begin = || {
+            let txn = Arc::new(Txn::new());
+            let (mut read, mut write) = (ReadPolicy::default(), WritePolicy::default());
+            read.base_policy.txn = Some(Arc::clone(&txn));
+            write.base_policy.txn = Some(Arc::clone(&txn));
+            (txn, read, write)
+        };
+        let set = |number: i64| [as_bin!("i", number)];
+        for key in &keys {
+            self.client
+                .put(&self.write, key, &set(0))
+                .await
+                .expect("a put");
+        }
+        let (txn, read, write) = begin();
+        for key in &keys {
+            let seen = self.client.get(&read, key, Bins::All).await;
+            assert_eq!(value(&seen.expect("a record"), "i"), as_val!(0));
+            self.client.put(&write, key, &set(1)).await.expect("a put");
+        }
+        let blocked = self.client.put(&self.write, &keys[0], &set(5)).await;
+        refused(blocked, ResultCode::MrtBlocked);
+        let outside = self.get(&keys[0]).await.expect("a record");
+        assert_eq!(value(&outside, "i"), as_val!(0));
+        let committed = self.client.commit(&txn).await.expect("a commit");
+        assert_eq!(committed, CommitStatus::Ok);
+        let inside = self.get(&keys[1]).await.expect("a record");
+        assert_eq!(value(&inside, "i"), as_val!(1));
+
+        let (txn, read, write) = begin();
+        self.client
+            .get(&read, &keys[0], Bins::All)
+            .await
+            .expect("a record");
+        self.client
+            .put(&write, &keys[1], &set(2))
+            .await
+            .expect("a put");
+        self.client
+            .put(&self.write, &keys[0], &set(5))
+            .await
+            .expect("a put");
+        assert!(self.client.commit(&txn).await.is_err());
+        let unchanged = self.get(&keys[1]).await.expect("a record");
+        assert_eq!(value(&unchanged, "i"), as_val!(1));
+
+        let (txn, _, write) = begin();
+        assert!(
+            self.client
+                .delete(&write, &keys[1])
+                .await
+                .expect("a deletion")
+        );
+        let aborted = self.client.abort(&txn).await.expect("an abort");
+        assert_eq!(aborted, AbortStatus::Ok);
+        let kept = self.get(&keys[1]).await.expect("a record");
+        assert_eq!(value(&kept, "i"), as_val!(1));
+    }
+
     async fn queries(&self) {
-        let everything = self.pages(0).await;
+        let everything = self.pages(0, || None).await;
         assert_eq!(everything, (0..99).collect::<Vec<i64>>());
-        assert_eq!(self.pages(25).await, everything);
+        assert_eq!(self.pages(25, || None).await, everything);
+        let mut nobody = Statement::new(NAMESPACE, "nobody", Bins::None);
+        nobody.set_operations(vec![operations::put(&as_bin!("n", 1))]);
+        let task = self.client.query_operate(&self.write, nobody).await;
+        let task = task.expect("a background query of a set that is not there");
+        task.wait_till_complete(None).await.expect("its end");
         self.client
             .truncate(&AdminPolicy::default(), NAMESPACE, "rusts", 0)
             .await
             .expect("a truncation");
-        assert!(self.pages(0).await.is_empty());
+        assert!(self.pages(0, || None).await.is_empty());
     }
 
-    /// The numbers of all records, in pages of so many, in order.
-    async fn pages(&self, most: u64) -> Vec<i64> {
+    /// The numbers of all records that a filter by an index lets through, in pages of so many, in order.
+    async fn pages(&self, most: u64, filter: impl Fn() -> Option<Filter>) -> Vec<i64> {
         let mut policy = QueryPolicy::default();
         policy.max_records = most;
         let mut all = Vec::new();
         let mut rest = PartitionFilter::all();
         while !rest.done() {
-            let statement = Statement::new(NAMESPACE, "rusts", Bins::All);
+            let mut statement = Statement::new(NAMESPACE, "rusts", Bins::All);
+            if let Some(filter) = filter() {
+                statement.set_filter(filter);
+            }
             let records = self
                 .client
                 .query(&policy, rest, statement)
@@ -396,6 +492,7 @@ async fn main() {
     served.batches().await;
     served.indexes().await;
     served.queries().await;
+    served.transactions().await;
     served.client.close().await.expect("an end");
     println!("rust: well");
 }
