@@ -2,7 +2,8 @@
 
 use crate::Result;
 use crate::disk::Traffic;
-use crate::stores::{LogBytes, PeerStore};
+use crate::memory;
+use crate::stores::{LogBytes, Metered};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub struct Cost {
     pub processor: Duration,
     /// Bytes that the files of the store have allocated at the end.
     pub disk_bytes: u64,
+    /// Anonymous memory of the process that came on top during the phase, in bytes.
+    pub memory_bytes: u64,
 }
 
 /// The counters at the start of a phase.
@@ -27,21 +30,23 @@ pub struct Cost {
 pub struct Meter {
     traffic: Traffic,
     log: Option<LogBytes>,
+    memory_bytes: u64,
     processor: Duration,
 }
 
 impl Meter {
     /// Reads the counters of this process and of `store`, which lives in `dir`.
-    pub fn start(store: &dyn PeerStore, dir: &Path) -> Result<Self> {
+    pub fn start(store: &dyn Metered, dir: &Path) -> Result<Self> {
         Ok(Self {
             traffic: Traffic::now(dir)?,
             log: store.log_bytes(),
+            memory_bytes: memory::anonymous_bytes()?,
             processor: processor_time(),
         })
     }
 
     /// Syncs the store, reads the counters again and returns what `operations` have put on top.
-    pub fn stop(self, store: &dyn PeerStore, dir: &Path, operations: u64) -> Result<Cost> {
+    pub fn stop(self, store: &dyn Metered, dir: &Path, operations: u64) -> Result<Cost> {
         store.sync()?;
         let processor = processor_time().saturating_sub(self.processor);
         let log = store.log_bytes().zip(self.log);
@@ -52,6 +57,7 @@ impl Meter {
             log: log.map(|(after, before)| after.since(before)),
             processor,
             disk_bytes: traffic.allocated,
+            memory_bytes: memory::anonymous_bytes()?.saturating_sub(self.memory_bytes),
         })
     }
 }

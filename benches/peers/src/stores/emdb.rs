@@ -1,7 +1,7 @@
 //! emdb: an append-only journal with an index in memory and mapped reads; its defaults, and a flush
 //! after each commit that is to be synced (flushes of several threads share one sync).
 
-use super::{Commit, Key, PeerStore, Value, edited};
+use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use std::path::Path;
 
@@ -21,6 +21,12 @@ impl Emdb {
             Commit::Unsynced => Ok(()),
             Commit::Synced => self.sync(),
         }
+    }
+}
+
+impl Metered for Emdb {
+    fn sync(&self) -> Result<()> {
+        Ok(self.database.flush()?)
     }
 }
 
@@ -53,9 +59,5 @@ impl PeerStore for Emdb {
             self.put(key, &list)?;
         }
         Ok(added)
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(self.database.flush()?)
     }
 }

@@ -1,7 +1,7 @@
 //! fjall: its defaults (LZ4 blocks, 32 MiB of block cache); no explicit persist, or one of the data
 //! at each commit.
 
-use super::{Commit, Key, PeerStore, Value, edited};
+use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;
@@ -25,6 +25,12 @@ impl Fjall {
             records,
             persist,
         })
+    }
+}
+
+impl Metered for Fjall {
+    fn sync(&self) -> Result<()> {
+        Ok(self.database.persist(PersistMode::SyncAll)?)
     }
 }
 
@@ -63,9 +69,5 @@ impl PeerStore for Fjall {
             self.put(key, &list)?;
         }
         Ok(added)
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(self.database.persist(PersistMode::SyncAll)?)
     }
 }

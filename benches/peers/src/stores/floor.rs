@@ -2,7 +2,7 @@
 //! an index leads to the record, in a mapped file; there are as many records and bytes as spikelet
 //! holds. No lock, no epoch, no checksum, no parsing: a key's own bytes are its hash.
 
-use super::{KEY_BYTES, Key, PeerStore, VALUE_BYTES, Value};
+use super::{KEY_BYTES, Key, Metered, PeerStore, VALUE_BYTES, Value};
 use crate::Result;
 use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
@@ -107,6 +107,22 @@ impl Loaded {
     }
 }
 
+impl Metered for Floor {
+    /// Ends the load: from here on, there are reads alone.
+    fn sync(&self) -> Result<()> {
+        let mut loading = self.loading.lock().map_err(|_| "a load has panicked")?;
+        if self.loaded.get().is_none() && !loading.keys.is_empty() {
+            loading.file.flush()?;
+            let keys = std::mem::take(&mut loading.keys);
+            let loaded = Loaded::new(&self.path, &keys)?;
+            self.loaded
+                .set(loaded)
+                .map_err(|_| "synced twice at once")?;
+        }
+        Ok(())
+    }
+}
+
 impl PeerStore for Floor {
     fn load(&self, batch: &[(Key, Value)]) -> Result<()> {
         let mut loading = self.loading.lock().map_err(|_| "a load has panicked")?;
@@ -136,20 +152,6 @@ impl PeerStore for Floor {
 
     fn add_unique(&self, _: &Key, _: i64) -> Result<bool> {
         Err("the floor takes loads alone".into())
-    }
-
-    /// Ends the load: from here on, there are reads alone.
-    fn sync(&self) -> Result<()> {
-        let mut loading = self.loading.lock().map_err(|_| "a load has panicked")?;
-        if self.loaded.get().is_none() && !loading.keys.is_empty() {
-            loading.file.flush()?;
-            let keys = std::mem::take(&mut loading.keys);
-            let loaded = Loaded::new(&self.path, &keys)?;
-            self.loaded
-                .set(loaded)
-                .map_err(|_| "synced twice at once")?;
-        }
-        Ok(())
     }
 }
 

@@ -1,43 +1,67 @@
 //! LMDB by heed: `MDB_NOSYNC | MDB_WRITEMAP`, its fastest settings, or its defaults, with which every
 //! commit is synced.
 
-use super::{Commit, Key, PeerStore, Value, edited};
+use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use heed::types::Bytes;
-use heed::{CommitOrAbort, Database, Env, EnvFlags, EnvOpenOptions};
+use heed::{CommitOrAbort, Database, DatabaseFlags, Env, EnvFlags, EnvOpenOptions};
 use std::path::Path;
 
 /// Address space of the map; the file is sparse, so it costs what is used.
 const MAP_BYTES: usize = 64 << 30;
 
+/// Tables of an environment at most.
+const TABLES_MAX: u32 = 4;
+
+/// A table of bytes by bytes.
+pub(super) type Table = Database<'static, Bytes, Bytes>;
+
+/// Opens the environment in `dir`.
+pub(super) fn open_env(dir: &Path, commit: Commit) -> Result<Env> {
+    let mut options = EnvOpenOptions::new();
+    options.map_size(MAP_BYTES).max_dbs(TABLES_MAX);
+    let flags = match commit {
+        Commit::Unsynced => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP,
+        Commit::Synced => EnvFlags::empty(),
+    };
+    // SAFETY: the directory was made for this run alone, so nobody else changes the file under
+    // the map; what NO_SYNC loses in a power failure is thrown away with the directory.
+    unsafe {
+        options.flags(flags);
+        Ok(options.open(dir)?)
+    }
+}
+
+/// Creates a table, or opens it.
+pub(super) fn create(env: &Env, name: &str, flags: DatabaseFlags) -> Result<Table> {
+    let transaction = env.write_txn()?;
+    let created = env.create_databases_and_commit(transaction, |opener, transaction| {
+        let mut options = opener.database_options().types::<Bytes, Bytes>();
+        let table = options.name(name).flags(flags).create(transaction)?;
+        Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(table))
+    })?;
+    match created {
+        CommitOrAbort::Commit(table) => Ok(table),
+        CommitOrAbort::Abort(()) => Err("LMDB did not create its table".into()),
+    }
+}
+
 pub struct Heed {
-    env: Env,
-    records: Database<'static, Bytes, Bytes>,
+    pub(super) env: Env,
+    pub(super) records: Table,
 }
 
 impl Heed {
     pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
-        let mut options = EnvOpenOptions::new();
-        options.map_size(MAP_BYTES);
-        let flags = match commit {
-            Commit::Unsynced => EnvFlags::NO_SYNC | EnvFlags::WRITE_MAP,
-            Commit::Synced => EnvFlags::empty(),
-        };
-        // SAFETY: the directory was made for this run alone, so nobody else changes the file under
-        // the map; what NO_SYNC loses in a power failure is thrown away with the directory.
-        let env = unsafe {
-            options.flags(flags);
-            options.open(dir)?
-        };
-        let transaction = env.write_txn()?;
-        let created = env.create_databases_and_commit(transaction, |opener, transaction| {
-            let records = opener.create_database::<Bytes, Bytes>(transaction, None)?;
-            Ok::<_, heed::Error>(CommitOrAbort::<_, ()>::Commit(records))
-        })?;
-        let CommitOrAbort::Commit(records) = created else {
-            return Err("LMDB did not create its database".into());
-        };
+        let env = open_env(dir, commit)?;
+        let records = create(&env, "records", DatabaseFlags::empty())?;
         Ok(Self { env, records })
+    }
+}
+
+impl Metered for Heed {
+    fn sync(&self) -> Result<()> {
+        Ok(self.env.force_sync()?)
     }
 }
 
@@ -88,9 +112,5 @@ impl PeerStore for Heed {
         }
         transaction.commit()?;
         Ok(list.is_some())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(self.env.force_sync()?)
     }
 }

@@ -1,18 +1,18 @@
 //! redb: `Durability::None` for writes without a sync, `Immediate` (its default) for those with
 //! one; its own cache of 1 GiB (the default).
 
-use super::{Commit, Key, PeerStore, Value, edited};
+use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use redb::{
     Database, Durability, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
 };
 use std::path::Path;
 
-const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
+pub(super) const TABLE: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records");
 
 pub struct Redb {
     database: Database,
-    durability: Durability,
+    commit: Commit,
 }
 
 impl Redb {
@@ -21,20 +21,32 @@ impl Redb {
         let transaction = database.begin_write()?;
         transaction.open_table(TABLE)?;
         transaction.commit()?;
-        let durability = match commit {
-            Commit::Unsynced => Durability::None,
-            Commit::Synced => Durability::Immediate,
-        };
-        Ok(Self {
-            database,
-            durability,
-        })
+        Ok(Self { database, commit })
     }
 
-    fn write(&self) -> Result<WriteTransaction> {
-        let mut transaction = self.database.begin_write()?;
-        transaction.set_durability(self.durability)?;
-        Ok(transaction)
+    pub(super) fn write(&self) -> Result<WriteTransaction> {
+        write(&self.database, self.commit)
+    }
+}
+
+/// Begins a transaction whose commit waits for the disk, or does not.
+pub(super) fn write(database: &Database, commit: Commit) -> Result<WriteTransaction> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(match commit {
+        Commit::Unsynced => Durability::None,
+        Commit::Synced => Durability::Immediate,
+    })?;
+    Ok(transaction)
+}
+
+/// Hands everything to the disk: a durable commit carries the non-durable ones before it along.
+pub(super) fn sync(database: &Database) -> Result<()> {
+    Ok(database.begin_write()?.commit()?)
+}
+
+impl Metered for Redb {
+    fn sync(&self) -> Result<()> {
+        sync(&self.database)
     }
 }
 
@@ -96,10 +108,5 @@ impl PeerStore for Redb {
         };
         transaction.commit()?;
         Ok(added)
-    }
-
-    fn sync(&self) -> Result<()> {
-        // A durable commit carries the non-durable ones before it along.
-        Ok(self.database.begin_write()?.commit()?)
     }
 }

@@ -1,7 +1,7 @@
 //! RocksDB by the C API of its shared library: a block cache of 1 GiB and Bloom filters of 10 bits
 //! a key, for the rest its defaults; `sync` in the options of each write that is to be synced.
 
-use super::{Commit, KEY_BYTES, Key, PeerStore, Value, edited};
+use super::{Commit, KEY_BYTES, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
@@ -13,7 +13,7 @@ const CACHE_BYTES: usize = 1 << 30;
 const FILTER_BITS_PER_KEY: f64 = 10.0;
 
 /// The part of `rocksdb/c.h` that is used here; unchanged from RocksDB 7 to 10.
-mod ffi {
+pub(super) mod ffi {
     use std::ffi::{c_char, c_int, c_uchar, c_void};
 
     macro_rules! opaque {
@@ -28,6 +28,10 @@ mod ffi {
         Options,
         Pinned,
         ReadOptions,
+        Transaction,
+        TransactionDatabase,
+        TransactionDatabaseOptions,
+        TransactionOptions,
         WriteBatch,
         WriteOptions
     );
@@ -113,6 +117,47 @@ mod ffi {
             batch: *mut WriteBatch,
             error: *mut *mut c_char,
         );
+        pub fn rocksdb_transactiondb_options_create() -> *mut TransactionDatabaseOptions;
+        pub fn rocksdb_transactiondb_options_destroy(options: *mut TransactionDatabaseOptions);
+        pub fn rocksdb_transaction_options_create() -> *mut TransactionOptions;
+        pub fn rocksdb_transaction_options_destroy(options: *mut TransactionOptions);
+        pub fn rocksdb_transactiondb_open(
+            options: *const Options,
+            locks: *const TransactionDatabaseOptions,
+            dir: *const c_char,
+            error: *mut *mut c_char,
+        ) -> *mut TransactionDatabase;
+        pub fn rocksdb_transactiondb_close(database: *mut TransactionDatabase);
+        pub fn rocksdb_transactiondb_flush_wal(
+            database: *mut TransactionDatabase,
+            sync: c_uchar,
+            error: *mut *mut c_char,
+        );
+        pub fn rocksdb_transaction_begin(
+            database: *mut TransactionDatabase,
+            writes: *const WriteOptions,
+            options: *const TransactionOptions,
+            reused: *mut Transaction,
+        ) -> *mut Transaction;
+        pub fn rocksdb_transaction_get_pinned_for_update(
+            transaction: *mut Transaction,
+            options: *const ReadOptions,
+            key: *const c_char,
+            key_bytes: usize,
+            exclusive: c_uchar,
+            error: *mut *mut c_char,
+        ) -> *mut Pinned;
+        pub fn rocksdb_transaction_put(
+            transaction: *mut Transaction,
+            key: *const c_char,
+            key_bytes: usize,
+            value: *const c_char,
+            value_bytes: usize,
+            error: *mut *mut c_char,
+        );
+        pub fn rocksdb_transaction_commit(transaction: *mut Transaction, error: *mut *mut c_char);
+        pub fn rocksdb_transaction_destroy(transaction: *mut Transaction);
+
         pub fn rocksdb_writebatch_create() -> *mut WriteBatch;
         pub fn rocksdb_writebatch_destroy(batch: *mut WriteBatch);
         pub fn rocksdb_writebatch_put(
@@ -140,7 +185,7 @@ unsafe impl Send for Rocksdb {}
 unsafe impl Sync for Rocksdb {}
 
 /// Makes a call that reports errors as a text, and turns that text into an error.
-fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
+pub(super) fn checked<T>(call: impl FnOnce(*mut *mut c_char) -> T) -> Result<T> {
     let mut error = ptr::null_mut();
     let result = call(&mut error);
     reported(error).map(|()| result)
@@ -161,10 +206,15 @@ fn reported(error: *mut c_char) -> Result<()> {
 }
 
 /// A value that stays where it is in the cache until this is dropped.
-struct Pinned(*mut ffi::Pinned);
+pub(super) struct Pinned(*mut ffi::Pinned);
 
 impl Pinned {
-    fn bytes(&self) -> &[u8] {
+    /// None: null, there is no value.
+    pub(super) fn new(pinned: *mut ffi::Pinned) -> Option<Self> {
+        (!pinned.is_null()).then_some(Self(pinned))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
         let mut bytes = 0;
         // SAFETY: the handle is not null and not destroyed; its bytes live as long as it does.
         unsafe {
@@ -184,22 +234,34 @@ impl Drop for Pinned {
     }
 }
 
+/// The options of a database, for the caller to destroy.
+pub(super) fn options() -> *mut ffi::Options {
+    // SAFETY: every handle comes from its constructor and is destroyed once, or has an owner at the
+    // end. The options of blocks keep a counted reference to the cache and own the filter; the
+    // options of the database copy those of blocks.
+    unsafe {
+        let options = ffi::rocksdb_options_create();
+        ffi::rocksdb_options_set_create_if_missing(options, 1);
+        let blocks = ffi::rocksdb_block_based_options_create();
+        let cache = ffi::rocksdb_cache_create_lru(CACHE_BYTES);
+        ffi::rocksdb_block_based_options_set_block_cache(blocks, cache);
+        let filter = ffi::rocksdb_filterpolicy_create_bloom_full(FILTER_BITS_PER_KEY);
+        ffi::rocksdb_block_based_options_set_filter_policy(blocks, filter);
+        ffi::rocksdb_options_set_block_based_table_factory(options, blocks);
+        ffi::rocksdb_block_based_options_destroy(blocks);
+        ffi::rocksdb_cache_destroy(cache);
+        options
+    }
+}
+
 impl Rocksdb {
     pub fn open(dir: &Path, commit: Commit) -> Result<Self> {
         let dir = CString::new(dir.to_str().ok_or("a path that is not UTF-8")?)?;
         let mut family = ptr::null_mut();
-        // SAFETY: every handle comes from its constructor and is destroyed once. The options of
-        // blocks and the database keep counted references to the cache; the options of blocks own
-        // the filter; the database copies the options.
+        // SAFETY: every handle comes from its constructor and is destroyed once; the database
+        // copies the options.
         let database = unsafe {
-            let options = ffi::rocksdb_options_create();
-            ffi::rocksdb_options_set_create_if_missing(options, 1);
-            let blocks = ffi::rocksdb_block_based_options_create();
-            let cache = ffi::rocksdb_cache_create_lru(CACHE_BYTES);
-            ffi::rocksdb_block_based_options_set_block_cache(blocks, cache);
-            let filter = ffi::rocksdb_filterpolicy_create_bloom_full(FILTER_BITS_PER_KEY);
-            ffi::rocksdb_block_based_options_set_filter_policy(blocks, filter);
-            ffi::rocksdb_options_set_block_based_table_factory(options, blocks);
+            let options = options();
             let name = c"default".as_ptr();
             let family_options = options.cast_const();
             let database = checked(|error| {
@@ -213,8 +275,6 @@ impl Rocksdb {
                     error,
                 )
             });
-            ffi::rocksdb_block_based_options_destroy(blocks);
-            ffi::rocksdb_cache_destroy(cache);
             ffi::rocksdb_options_destroy(options);
             database?
         };
@@ -238,7 +298,7 @@ impl Rocksdb {
             let (key, bytes) = (key.as_ptr().cast(), key.len());
             ffi::rocksdb_get_pinned(self.database, self.reads, key, bytes, error)
         })?;
-        Ok((!pinned.is_null()).then(|| Pinned(pinned)))
+        Ok(Pinned::new(pinned))
     }
 }
 
@@ -251,6 +311,13 @@ impl Drop for Rocksdb {
             ffi::rocksdb_column_family_handle_destroy(self.family);
             ffi::rocksdb_close(self.database);
         }
+    }
+}
+
+impl Metered for Rocksdb {
+    fn sync(&self) -> Result<()> {
+        // SAFETY: the handle is open until `drop`.
+        checked(|error| unsafe { ffi::rocksdb_flush_wal(self.database, 1, error) })
     }
 }
 
@@ -302,10 +369,7 @@ impl PeerStore for Rocksdb {
             );
         }
         // Every value has an owner before the first error returns.
-        let values: Vec<Option<Pinned>> = values
-            .into_iter()
-            .map(|value| (!value.is_null()).then(|| Pinned(value)))
-            .collect();
+        let values: Vec<Option<Pinned>> = values.into_iter().map(Pinned::new).collect();
         for error in errors {
             reported(error)?;
         }
@@ -342,11 +406,6 @@ impl PeerStore for Rocksdb {
             self.put(key, list)?;
         }
         Ok(list.is_some())
-    }
-
-    fn sync(&self) -> Result<()> {
-        // SAFETY: the handle is open until `drop`.
-        checked(|error| unsafe { ffi::rocksdb_flush_wal(self.database, 1, error) })
     }
 }
 

@@ -1,7 +1,7 @@
 //! sled: its defaults, that is, a cache of 1 GiB and a flush in the background every 500 ms; a flush
 //! after each commit that is to be synced.
 
-use super::{Commit, Key, PeerStore, Value, edited};
+use super::{Commit, Key, Metered, PeerStore, Value, edited};
 use crate::Result;
 use sled::{Batch, Db};
 use std::path::Path;
@@ -22,6 +22,13 @@ impl Sled {
             Commit::Unsynced => Ok(()),
             Commit::Synced => self.sync(),
         }
+    }
+}
+
+impl Metered for Sled {
+    fn sync(&self) -> Result<()> {
+        self.database.flush()?;
+        Ok(())
     }
 }
 
@@ -59,10 +66,5 @@ impl PeerStore for Sled {
             self.put(key, &list)?;
         }
         Ok(added)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.database.flush()?;
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! spikelet: one namespace in a file, records of one bin, lists ordered and with a persisted index.
 
-use super::{Key, LogBytes, PeerStore, Value};
+use super::{Key, LogBytes, Metered, PeerStore, Value};
 use crate::Result;
 use spikelet::operations::lists;
 use spikelet::policy::RecordExistsAction;
@@ -11,20 +11,38 @@ use spikelet::{
 use std::path::Path;
 
 /// The bin that holds the value, or the list.
-const BIN: &str = "v";
+pub(super) const BIN: &str = "v";
+
+/// Opens a store of one namespace; without a directory in memory.
+pub(super) fn open(dir: Option<&Path>, durability: Durability) -> Result<Store> {
+    let mut config = NamespaceConfig::new(DEFAULT_NAMESPACE);
+    config.durability = durability;
+    let builder = Store::builder().namespace(config);
+    let builder = match dir {
+        Some(dir) => builder.path(dir),
+        None => builder,
+    };
+    Ok(builder.open()?)
+}
+
+/// What the namespace says of its own log.
+pub(super) fn log_bytes(namespace: &Namespace) -> LogBytes {
+    let traffic = namespace.stats().traffic;
+    LogBytes {
+        appended: traffic.appended_bytes,
+        moved: traffic.moved_bytes,
+    }
+}
 
 pub struct Spikelet {
-    namespace: Namespace,
-    set: Set,
+    pub(super) namespace: Namespace,
+    pub(super) set: Set,
     list: ListPolicy,
 }
 
 impl Spikelet {
     pub fn open(dir: &Path, durability: Durability) -> Result<Self> {
-        let mut config = NamespaceConfig::new(DEFAULT_NAMESPACE);
-        config.durability = durability;
-        let store = Store::builder().path(dir).namespace(config).open()?;
-        let namespace = store.namespace(DEFAULT_NAMESPACE)?;
+        let namespace = open(Some(dir), durability)?.namespace(DEFAULT_NAMESPACE)?;
         let set = namespace.set("bench")?;
         let list =
             ListPolicy::new(ListOrder::Ordered, ListWriteFlags::ADD_UNIQUE).persist_index(true);
@@ -33,6 +51,16 @@ impl Spikelet {
             set,
             list,
         })
+    }
+}
+
+impl Metered for Spikelet {
+    fn sync(&self) -> Result<()> {
+        Ok(self.namespace.sync()?)
+    }
+
+    fn log_bytes(&self) -> Option<LogBytes> {
+        Some(log_bytes(&self.namespace))
     }
 }
 
@@ -79,8 +107,15 @@ impl PeerStore for Spikelet {
         Ok(())
     }
 
-    fn put_group(&self, _: &[(Key, Value)]) -> Result<()> {
-        Err("the public API has no groups of records; see spikelet-storage".into())
+    fn put_group(&self, group: &[(Key, Value)]) -> Result<()> {
+        self.namespace.transaction(|transaction| {
+            let records = transaction.in_set(&self.set)?;
+            for (key, value) in group {
+                records.put(key, [(BIN, value.as_slice())])?;
+            }
+            Ok(())
+        })?;
+        Ok(())
     }
 
     fn add_unique(&self, key: &Key, element: i64) -> Result<bool> {
@@ -106,17 +141,5 @@ impl PeerStore for Spikelet {
             list.iter().map(|element| element.ok()?.as_i64()).collect()
         })?;
         Ok(list.flatten().ok_or("the list is not there")?)
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(self.namespace.sync()?)
-    }
-
-    fn log_bytes(&self) -> Option<LogBytes> {
-        let traffic = self.namespace.stats().traffic;
-        Some(LogBytes {
-            appended: traffic.appended_bytes,
-            moved: traffic.moved_bytes,
-        })
     }
 }

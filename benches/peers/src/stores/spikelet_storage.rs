@@ -1,7 +1,7 @@
 //! The storage engine below spikelet, used directly: values without bins, under digests that are
 //! the keys themselves. It has the durable groups of writes that the public API does not have yet.
 
-use super::{Key, LogBytes, PeerStore, Value, edited};
+use super::{Key, LogBytes, Metered, PeerStore, Value, edited};
 use crate::Result;
 use spikelet_storage::{Change, Digest, Durability, Namespace, NewVersion, Options, Storage};
 use std::path::Path;
@@ -33,6 +33,20 @@ impl SpikeletStorage {
             key: Some(key),
             payload,
         }
+    }
+}
+
+impl Metered for SpikeletStorage {
+    fn sync(&self) -> Result<()> {
+        Ok(self.namespace.sync()?)
+    }
+
+    fn log_bytes(&self) -> Option<LogBytes> {
+        let traffic = self.namespace.stats().traffic;
+        Some(LogBytes {
+            appended: traffic.appended_bytes,
+            moved: traffic.moved_bytes,
+        })
     }
 }
 
@@ -87,17 +101,5 @@ impl PeerStore for SpikeletStorage {
             lock.put(&self.version(key, list))?;
         }
         Ok(list.is_some())
-    }
-
-    fn sync(&self) -> Result<()> {
-        Ok(self.namespace.sync()?)
-    }
-
-    fn log_bytes(&self) -> Option<LogBytes> {
-        let traffic = self.namespace.stats().traffic;
-        Some(LogBytes {
-            appended: traffic.appended_bytes,
-            moved: traffic.moved_bytes,
-        })
     }
 }
