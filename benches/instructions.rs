@@ -14,9 +14,10 @@ use std::process::{Command, ExitCode};
 
 use spikelet::changes::{ChangeOptions, Start};
 use spikelet::operations::lists;
+use spikelet::query::IndexDefinition;
 use spikelet::{
     DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig,
-    Operation, Set, Store, Value, bins,
+    Operation, Set, Store, Transaction, Value, bins,
 };
 
 const FEW: u64 = 1_000;
@@ -26,14 +27,14 @@ const MANY: u64 = 11_000;
 struct Measured {
     name: &'static str,
     limit: u64,
-    run: fn(&Set, u64),
+    run: fn(&Store, &Set, u64),
 }
 
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
         limit: 1_300,
-        run: |set, times| {
+        run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
             }
@@ -42,7 +43,7 @@ const MEASURED: &[Measured] = &[
     Measured {
         name: "read",
         limit: 980,
-        run: |set, times| {
+        run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
                 black_box(len.unwrap());
@@ -52,7 +53,7 @@ const MEASURED: &[Measured] = &[
     Measured {
         name: "put",
         limit: 4_620,
-        run: |set, times| {
+        run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
                 set.put(black_box("hundred"), [("bin", hundred)]).unwrap();
@@ -62,7 +63,7 @@ const MEASURED: &[Measured] = &[
     Measured {
         name: "put-followed",
         limit: 4_620,
-        run: |set, times| {
+        run: |_, set, times| {
             for _ in 0..times {
                 let hundred = Value::from([7_u8; 100].as_slice());
                 set.put(black_box("hundred"), [("bin", hundred)]).unwrap();
@@ -70,9 +71,34 @@ const MEASURED: &[Measured] = &[
         },
     },
     Measured {
+        name: "two puts in a transaction",
+        limit: 17_600,
+        run: |store, set, times| {
+            for _ in 0..times {
+                let hundred = || Value::from([7_u8; 100].as_slice());
+                let put_both = |tx: &Transaction<'_>| {
+                    let set = tx.in_set(set)?;
+                    set.put(black_box("hundred"), [("bin", hundred())])?;
+                    set.put(black_box("other"), [("bin", hundred())])
+                };
+                store.transaction(put_both).unwrap();
+            }
+        },
+    },
+    Measured {
+        name: "put-indexed",
+        limit: 11_650,
+        run: put_by_turns,
+    },
+    Measured {
+        name: "put by turns",
+        limit: 5_580,
+        run: put_by_turns,
+    },
+    Measured {
         name: "contains",
         limit: 2_290,
-        run: |set, times| {
+        run: |_, set, times| {
             for at in 0..times {
                 let operation =
                     lists::get_by_value("list", (at % 16) as i64, ListReturnType::Exists);
@@ -83,7 +109,7 @@ const MEASURED: &[Measured] = &[
     Measured {
         name: "contains prepared",
         limit: 1_930,
-        run: |set, times| {
+        run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
                 black_box(set.operate(black_box("eight"), &operation).unwrap());
@@ -93,7 +119,7 @@ const MEASURED: &[Measured] = &[
     Measured {
         name: "range",
         limit: 2_730,
-        run: |set, times| {
+        run: |_, set, times| {
             for _ in 0..times {
                 let operation =
                     lists::get_by_index_range_count("list", 0, 5, ListReturnType::Values);
@@ -103,8 +129,8 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_500,
-        run: |set, times| {
+        limit: 5_600,
+        run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
                 let operation = lists::append(&unique, "list", (at % 8) as i64);
@@ -114,8 +140,8 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append and remove",
-        limit: 13_500,
-        run: |set, times| {
+        limit: 13_650,
+        run: |_, set, times| {
             let unique = unique();
             for _ in 0..times {
                 let append = lists::append(&unique, "list", 100);
@@ -127,8 +153,8 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "counter",
-        limit: 5_120,
-        run: |set, times| {
+        limit: 5_220,
+        run: |_, set, times| {
             for _ in 0..times {
                 let add = spikelet::operations::add("count", 1);
                 black_box(set.operate(black_box("counter"), &[add]).unwrap());
@@ -136,6 +162,14 @@ const MEASURED: &[Measured] = &[
         },
     },
 ];
+
+/// Puts of two texts by turns: with an index of them, an entry is added and one removed each time.
+fn put_by_turns(_: &Store, set: &Set, times: u64) {
+    for at in 0..times {
+        let parent = format!("parent-{:09}", at % 2 * 9_000);
+        set.put(black_box("turns"), [("parent", parent)]).unwrap();
+    }
+}
 
 fn unique() -> ListPolicy {
     ListPolicy::new(
@@ -166,6 +200,15 @@ fn repeat(name: &str, times: u64) {
         let options = ChangeOptions::default();
         changes.subscribe("idle", Start::Now, options).unwrap();
     }
+    if name.ends_with("-indexed") {
+        set.create_index(IndexDefinition::new("by_parent", ["parent"]))
+            .unwrap();
+        // Some hundred leaves.
+        for number in 0..10_000 {
+            set.put(number, [("parent", format!("parent-{number:09}"))])
+                .unwrap();
+        }
+    }
     let eight: Vec<Operation> = (0..8)
         .map(|at| lists::append(&unique(), "list", at))
         .collect();
@@ -173,7 +216,7 @@ fn repeat(name: &str, times: u64) {
     set.put("hundred", bins! { "bin" => [7_u8; 100].as_slice() })
         .unwrap();
     set.put("counter", bins! { "count" => 0 }).unwrap();
-    (measured.expect("named by this program").run)(&set, times);
+    (measured.expect("named by this program").run)(&store, &set, times);
 }
 
 /// A store in memory without threads of its own, which would be counted, too.

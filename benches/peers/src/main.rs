@@ -1,7 +1,8 @@
 //! spikelet beside other embedded stores: the same keys, values and loop, in one interleaved run.
 //!
 //! Read `plan.rs` for what can be asked, `measure.rs` for how it is measured, `records.rs`,
-//! `batches.rs` and `lists.rs` for what is measured, `stores/` for how each store is used.
+//! `batches.rs`, `lists.rs`, `queries.rs`, `transfers.rs` and `graph.rs` for what is measured,
+//! `stores/` for how each store is used.
 #![cfg_attr(
     test,
     allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
@@ -11,20 +12,27 @@ mod batches;
 mod cost;
 mod disk;
 mod draw;
+mod edges;
+mod graph;
 mod lists;
 mod measure;
+mod memory;
 mod plan;
+mod queries;
 mod records;
 mod report;
 mod stores;
+mod transfers;
 
 use clap::Parser;
 use cost::Meter;
+use edges::Edges;
 use plan::{Phase, Plan, Session};
 use report::{Overhead, Report};
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
-use stores::{Commit, PeerStore, StoreName};
+use stores::{Commit, StoreName};
 use tempfile::TempDir;
 
 /// Errors only end the run, so any will do.
@@ -32,28 +40,29 @@ type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
 /// A store in a directory of its own, which goes when the store does.
-struct Opened {
-    store: Box<dyn PeerStore>,
+struct Opened<S: ?Sized> {
+    store: Box<S>,
     dir: TempDir,
 }
 
-impl Opened {
-    fn new(name: StoreName, plan: &Plan) -> Result<Self> {
+impl<S: ?Sized> Opened<S> {
+    fn new(plan: &Plan, open: impl FnOnce(&Path) -> Result<Box<S>>) -> Result<Self> {
+        memory::give_back();
         let dir = tempfile::Builder::new()
             .prefix("peers-")
             .tempdir_in(plan.dir())?;
         Ok(Self {
-            store: name.open(dir.path(), Commit::Unsynced)?,
+            store: open(dir.path())?,
             dir,
         })
     }
 
-    /// Closes the store and opens it again, so that every commit waits for its sync.
-    fn reopen_synced(self, name: StoreName) -> Result<Self> {
+    /// Closes the store and opens it again, in another way.
+    fn reopen(self, open: impl FnOnce(&Path) -> Result<Box<S>>) -> Result<Self> {
         let Self { store, dir } = self;
         drop(store);
         Ok(Self {
-            store: name.open(dir.path(), Commit::Synced)?,
+            store: open(dir.path())?,
             dir,
         })
     }
@@ -78,9 +87,13 @@ fn main() -> Result<()> {
         codec_ns: lists::codec_ns()?,
     };
 
+    let edges = plan.edges()?;
+    if let Some(edges) = &edges {
+        println!("graph of {edges}");
+    }
     let mut report = Report::default();
     for round in 0..plan.rounds() {
-        run_round(&plan, round, &mut report)?;
+        run_round(&plan, edges.as_ref(), round, &mut report)?;
     }
 
     print!("{}", report.table(&plan, overhead)?);
@@ -91,7 +104,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn run_round(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
+fn run_round(plan: &Plan, edges: Option<&Edges>, round: usize, report: &mut Report) -> Result<()> {
     for threads in plan.threads() {
         for name in plan.stores_of(round) {
             let phases = plan.phases_of(Session::Records, name);
@@ -104,7 +117,7 @@ fn run_round(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
     for name in plan.stores_of(round) {
         if !plan.phases_of(Session::Lists, name).is_empty() {
             announce(round, name, "lists");
-            let opened = Opened::new(name, plan)?;
+            let opened = Opened::new(plan, |dir| name.open(dir, Commit::Unsynced))?;
             let (store, dir) = (opened.store.as_ref(), opened.dir.path());
             let (measured, cost) = lists::run(store, dir, plan.lists(), round, plan.list_span())?;
             report.add(Phase::Lists, 1, name, measured, cost);
@@ -115,6 +128,37 @@ fn run_round(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
         if !phases.is_empty() {
             announce(round, name, "durable");
             run_durable(plan, round, name, &phases, report)?;
+        }
+    }
+    for name in plan.stores_of(round) {
+        let phases = plan.phases_of(Session::Queries, name);
+        if !phases.is_empty() {
+            announce(round, name, "queries");
+            queries::run(plan, round, name, &phases, report)?;
+        }
+    }
+    run_transfers(plan, round, report)?;
+    let Some(edges) = edges else { return Ok(()) };
+    for name in plan.stores_of(round) {
+        let phases = plan.phases_of(Session::Graph, name);
+        if !phases.is_empty() {
+            announce(round, name, "graph");
+            graph::run(plan, edges, round, name, &phases, report)?;
+        }
+    }
+    Ok(())
+}
+
+fn run_transfers(plan: &Plan, round: usize, report: &mut Report) -> Result<()> {
+    let durable = Phase::TransferDurable8;
+    let unsynced = plan.threads().map(|threads| (Session::Transfers, threads));
+    for (session, threads) in unsynced.chain([(durable.session(), durable.durable_threads())]) {
+        for name in plan.stores_of(round) {
+            let phases = plan.phases_of(session, name);
+            if !phases.is_empty() {
+                announce(round, name, &format!("{session:?}, {threads} thread(s)"));
+                transfers::run(plan, round, threads, name, &phases, report)?;
+            }
         }
     }
     Ok(())
@@ -132,7 +176,7 @@ fn run_records(
     phases: &[Phase],
     report: &mut Report,
 ) -> Result<()> {
-    let opened = Opened::new(name, plan)?;
+    let opened = Opened::new(plan, |dir| name.open(dir, Commit::Unsynced))?;
     let (store, dir, records) = (opened.store.as_ref(), opened.dir.path(), plan.records());
     let meter = Meter::start(store, dir)?;
     let loaded = records::load(store, records, threads)?;
@@ -167,10 +211,10 @@ fn run_durable(
     /// Long enough to read some thousands of records back.
     const CHECK: Duration = Duration::from_millis(50);
     let records = plan.records();
-    let opened = Opened::new(name, plan)?;
+    let opened = Opened::new(plan, |dir| name.open(dir, Commit::Unsynced))?;
     records::load(opened.store.as_ref(), records, 1)?;
     opened.store.sync()?;
-    let opened = opened.reopen_synced(name)?;
+    let opened = opened.reopen(|dir| name.open(dir, Commit::Synced))?;
     let (store, dir) = (opened.store.as_ref(), opened.dir.path());
     for phase in phases {
         let threads = phase.durable_threads();

@@ -1,5 +1,7 @@
 //! The command line, and the plan that comes of it.
 
+use crate::Result;
+use crate::edges::Edges;
 use crate::stores::StoreName;
 use clap::{Parser, ValueEnum, value_parser};
 use std::path::PathBuf;
@@ -8,7 +10,8 @@ use std::time::Duration;
 /// spikelet beside other embedded stores, in one interleaved run.
 #[derive(Debug, Parser)]
 pub struct Plan {
-    /// About two minutes in all: 200,000 records, 2,000 lists, one round, half a second a phase.
+    /// About two minutes in all: 200,000 records, 2,000 lists, 100,000 records with a secondary key, 10,000
+    /// accounts, 200,000 edges, one round, half a second a phase at most.
     #[arg(long)]
     short: bool,
     /// Records of 100 B under keys of 20 B [default: 2000000].
@@ -17,7 +20,8 @@ pub struct Plan {
     /// Rounds; in each, every store runs every phase, in rotating order [default: 3].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     rounds: Option<u64>,
-    /// Seconds of each phase but the load and the lists [default: 5; 0.5 if short].
+    /// Seconds of each phase but the loads and the lists [default: 5; 0.5 if short, 0.1 of queries, transfers
+    /// and the graph].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Ordered lists of 1,000 integers [default: 20000].
@@ -26,7 +30,20 @@ pub struct Plan {
     /// Seconds of edits of lists [default: 20].
     #[arg(long, value_parser = value_parser!(u64).range(1..))]
     list_seconds: Option<u64>,
-    /// Threads of the record phases, one after the other; the durable phases have their own.
+    /// Records with a secondary key, 50 of each [default: 1000000].
+    #[arg(long, value_parser = value_parser!(u64).range(1..))]
+    query_records: Option<u64>,
+    /// Accounts between which money is transferred [default: 100000].
+    #[arg(long, value_parser = value_parser!(u64).range(2..))]
+    accounts: Option<u64>,
+    /// Edges to generate, of which some fall together [default: 10000000].
+    #[arg(long, value_parser = value_parser!(u64).range(20..), conflicts_with = "edges")]
+    generated_edges: Option<u64>,
+    /// A file of edges to take instead: two numbers a line.
+    #[arg(long)]
+    edges: Option<PathBuf>,
+    /// Threads of the phases of records and of transfers, one after the other; the durable phases have their
+    /// own.
     #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = value_parser!(u64).range(1..))]
     threads: Vec<u64>,
     /// Stores to run; ratios are to the last of them that runs the phase.
@@ -78,12 +95,55 @@ impl Plan {
         Duration::from_secs(self.list_seconds.unwrap_or(if self.short { 1 } else { 20 }))
     }
 
+    /// Records of the query phases.
+    pub fn query_records(&self) -> u64 {
+        self.query_records
+            .unwrap_or(if self.short { 100_000 } else { 1_000_000 })
+    }
+
+    /// Accounts of the transfers.
+    pub fn accounts(&self) -> u64 {
+        self.accounts
+            .unwrap_or(if self.short { 10_000 } else { 100_000 })
+    }
+
+    /// The edges of the graph phases; None: none of these phases is asked for.
+    ///
+    /// # Errors
+    /// A file that cannot be read, or has no edges.
+    pub fn edges(&self) -> Result<Option<Edges>> {
+        if !self.phases().any(|phase| phase.session() == Session::Graph) {
+            return Ok(None);
+        }
+        let default = if self.short { 200_000 } else { 10_000_000 };
+        let edges = match &self.edges {
+            Some(file) => Edges::read(file)?,
+            None => Edges::generated(self.generated_edges.unwrap_or(default)),
+        };
+        Ok(Some(edges))
+    }
+
+    /// Time of a phase, whatever its session.
+    pub fn span_of(&self, phase: Phase) -> Duration {
+        match phase.session() {
+            Session::Records | Session::Durable => self.span(),
+            Session::Lists => self.list_span(),
+            _ if self.short && self.seconds.is_none() => Duration::from_millis(100),
+            _ => self.span(),
+        }
+    }
+
+    /// Time of what a phase does before its clock starts.
+    pub fn warm_up_of(&self, phase: Phase) -> Duration {
+        self.span_of(phase) / 4
+    }
+
     /// Directory under which every store gets one of its own.
     pub fn dir(&self) -> PathBuf {
         self.dir.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// The phases asked for, in the order in which they run; the load comes before any other.
+    /// The phases asked for, in the order in which they run; the load of records comes before any other.
     pub fn phases(&self) -> impl Iterator<Item = Phase> {
         let records = self
             .only
@@ -142,6 +202,31 @@ pub enum Phase {
     /// The same by eight threads.
     #[value(name = "durable-8")]
     Durable8,
+    /// Records with a secondary key into an empty store, and its index with them.
+    QueryLoad,
+    /// All 50 records of a key.
+    QueryPage,
+    /// 1,000 records in the order of their keys.
+    QueryRange,
+    /// All records, looked at for the few that pass a filter.
+    QueryScan,
+    /// Another key for a record, in a transaction of its own.
+    QueryUpdate,
+    /// Transactions that read two accounts and write both.
+    Transfer,
+    /// The same by eight threads, each synced before it returns.
+    #[value(name = "transfer-durable-8")]
+    TransferDurable8,
+    /// Edges of a graph of followers, at both ends, 100 a transaction.
+    GraphLoad,
+    /// Edges at both ends, one a transaction.
+    GraphLink,
+    /// Does A follow B?
+    GraphFollows,
+    /// 50 followers of a node with their records.
+    GraphPage,
+    /// How many nodes are at the end of one edge or two.
+    GraphTwoHops,
 }
 
 /// Phases of a session share a store, and how it was opened and loaded.
@@ -153,6 +238,14 @@ pub enum Session {
     Lists,
     /// Records loaded without syncs, then overwritten with a sync at each commit.
     Durable,
+    /// Records with a secondary key, without waiting for syncs.
+    Queries,
+    /// Transfers, without waiting for syncs; once for each number of `--threads`.
+    Transfers,
+    /// Accounts loaded without syncs, then transfers with a sync at each commit.
+    DurableTransfers,
+    /// The graph, without waiting for syncs.
+    Graph,
 }
 
 impl Phase {
@@ -167,13 +260,25 @@ impl Phase {
             | Self::Mix => Session::Records,
             Self::Lists => Session::Lists,
             Self::Groups | Self::Durable1 | Self::Durable8 => Session::Durable,
+            Self::QueryLoad
+            | Self::QueryPage
+            | Self::QueryRange
+            | Self::QueryScan
+            | Self::QueryUpdate => Session::Queries,
+            Self::Transfer => Session::Transfers,
+            Self::TransferDurable8 => Session::DurableTransfers,
+            Self::GraphLoad
+            | Self::GraphLink
+            | Self::GraphFollows
+            | Self::GraphPage
+            | Self::GraphTwoHops => Session::Graph,
         }
     }
 
     /// Threads of a durable phase, whatever `--threads` says.
     pub fn durable_threads(self) -> usize {
         match self {
-            Self::Durable8 => 8,
+            Self::Durable8 | Self::TransferDurable8 => 8,
             _ => 1,
         }
     }
@@ -227,7 +332,10 @@ mod tests {
                 vec![Phase::Groups, Phase::Durable1, Phase::Durable8],
             ),
             (StoreName::SpikeletStorage, vec![Phase::Groups]),
-            (StoreName::Spikelet, vec![Phase::Durable1, Phase::Durable8]),
+            (
+                StoreName::Spikelet,
+                vec![Phase::Groups, Phase::Durable1, Phase::Durable8],
+            ),
             (StoreName::Dashmap, vec![]),
         ] {
             assert_eq!(plan.phases_of(Session::Durable, store), phases, "{store:?}");
@@ -241,6 +349,10 @@ mod tests {
             ("lists", vec![Phase::Lists]),
             ("lists,load", vec![Phase::Load, Phase::Lists]),
             ("durable-8", vec![Phase::Durable8]),
+            (
+                "graph-page,transfer",
+                vec![Phase::Transfer, Phase::GraphPage],
+            ),
         ] {
             let plan = Plan::parse_from(["peers", "--only", only]);
             assert_eq!(plan.phases().collect::<Vec<_>>(), phases, "{only}");

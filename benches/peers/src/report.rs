@@ -22,6 +22,11 @@ const BYTES: [(&str, BytesOf); 5] = [
 ];
 /// Phases whose processor time is in the table of costs, in the order of its columns.
 const TIMED: [Phase; 4] = [Phase::Load, Phase::Get, Phase::Overwrite, Phase::Mix];
+/// Loads after which the space of a record or an edge is told.
+const SPACE: [(Phase, &str); 2] = [
+    (Phase::QueryLoad, "a record"),
+    (Phase::GraphLoad, "an edge"),
+];
 /// Stores in a line of multiples of the floor: as many as fit.
 const FLOOR_STORES_A_LINE: usize = 4;
 /// Numbers in a line of the table of seconds: as many as fit.
@@ -200,25 +205,19 @@ impl Report {
             text,
             "\nEvery latency holds one clock reading ({clock_ns:.0} ns); every rate pays the loop \
              ({loop_ns:.0} ns an operation);\nan edit in a store of plain bytes pays decode and \
-             encode ({codec_us:.1} us). Medians of {} round(s); rates are of\nrecords; latencies \
-             in us over all rounds are of calls: 1,000 records in load, 64 in get-batch, 100 in \
-             groups.\nratio: to the last row.",
+             encode ({codec_us:.1} us). Medians of {} round(s); rates are of\nrecords and edges; \
+             latencies in us over all rounds are of calls: 1,000 records in load, query-load\nand \
+             query-range, 64 in get-batch, 50 in query-page, 100 in groups, all in query-scan, 100 \
+             edges in\ngraph-load; query-page, graph-page and graph-two-hops count calls. ratio: \
+             to the last row.",
             plan.rounds(),
         )?;
         for phase in plan.phases() {
+            let head = format!("{:<9} {:>3} store", phase.name(), "thr");
             writeln!(
                 text,
-                "\n{:<9} {:>3} {:<17} {:>9} {:>19} {:>7} {:>7} {:>7} {:>8} {:>9}",
-                phase.name(),
-                "thr",
-                "store",
-                "ops/s",
-                "lowest .. highest",
-                "ratio",
-                "p50",
-                "p99",
-                "p99.9",
-                "max"
+                "\n{head:<31} {:>9} {:>19} {:>7} {:>7} {:>7} {:>8} {:>9}",
+                "ops/s", "lowest .. highest", "ratio", "p50", "p99", "p99.9", "max"
             )?;
             for row in self.ordered(phase, plan) {
                 let latency = row.latency()?;
@@ -245,6 +244,7 @@ impl Report {
             self.floor_lines(phase, plan, loop_ns, &mut text)?;
         }
         self.cost_tables(plan, &mut text)?;
+        self.space_table(plan, &mut text)?;
         self.list_tables(plan, &mut text)?;
         Ok(text)
     }
@@ -332,6 +332,33 @@ impl Report {
         Ok(())
     }
 
+    /// What the records and edges of the later loads take, each with what belongs to it.
+    fn space_table(&self, plan: &Plan, text: &mut String) -> Result<()> {
+        for (phase, of) in SPACE {
+            let rows = self.ordered(phase, plan);
+            if rows.is_empty() {
+                continue;
+            }
+            let head = format!("bytes {of}");
+            writeln!(
+                text,
+                "\n{head:<17} {:>12} {:>17} {:>12}",
+                "files", "anonymous memory", "log"
+            )?;
+            for row in rows {
+                let [files, memory, log] = [
+                    row.bytes(|cost| Some(cost.disk_bytes)),
+                    row.bytes(|cost| Some(cost.memory_bytes)),
+                    row.bytes(|cost| cost.log.map(|log| log.appended)),
+                ]
+                .map(|bytes| bytes.map_or("-".into(), |bytes| format!("{bytes:.1}")));
+                let name = row.store.name();
+                writeln!(text, "{name:<17} {files:>12} {memory:>17} {log:>12}")?;
+            }
+        }
+        Ok(())
+    }
+
     fn list_tables(&self, plan: &Plan, text: &mut String) -> Result<()> {
         let rows = self.ordered(Phase::Lists, plan);
         if rows.is_empty() {
@@ -403,11 +430,14 @@ impl Report {
                     .into_iter()
                     .collect::<serde_json::Map<_, _>>(),
                 "disk_bytes_at_end": row.disk_bytes(),
+                "memory_bytes_per_op": row.bytes(|cost| Some(cost.memory_bytes)),
             }));
         }
         Ok(json!({
             "records": plan.records(),
             "lists": plan.lists(),
+            "query_records": plan.query_records(),
+            "accounts": plan.accounts(),
             "rounds": plan.rounds(),
             "seconds": plan.span().as_secs_f64(),
             "list_seconds": plan.list_span().as_secs(),

@@ -25,6 +25,7 @@ fn cost(bytes: u64, log: Option<LogBytes>) -> Cost {
         log,
         processor: Duration::from_nanos(bytes),
         disk_bytes: bytes,
+        memory_bytes: bytes,
     }
 }
 
@@ -95,8 +96,8 @@ fn a_ratio_is_to_the_last_store_that_runs_the_phase() {
     let plan = Plan::parse_from(["peers", "--stores", "redb,spikelet-storage,spikelet"]);
     let mut report = Report::default();
     for (phase, base) in [
-        (Phase::Groups, StoreName::SpikeletStorage),
-        (Phase::Durable1, StoreName::Spikelet),
+        (Phase::Transfer, StoreName::Spikelet),
+        (Phase::Groups, StoreName::Spikelet),
     ] {
         report.add(phase, 1, StoreName::Redb, ran(10, 1), cost(0, None));
         report.add(phase, 1, base, ran(40, 1), cost(0, None));
