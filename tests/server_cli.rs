@@ -222,9 +222,8 @@ struct Progress {
     in_doubt: Option<i64>,
 }
 
-/// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone.
-fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, total: &AtomicI64) -> Progress {
-    let mut wire = Wire::to(addr);
+/// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone. `count`: how often.
+fn transfer_until_killed(mut wire: Wire, client: i64, done: i64, count: &AtomicI64) -> Progress {
     let mut progress = Progress {
         committed: done,
         in_doubt: None,
@@ -257,7 +256,7 @@ fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, total: &Atomi
                 }
                 progress.in_doubt = None;
                 progress.committed += 1;
-                total.fetch_add(1, Ordering::Relaxed);
+                count.fetch_add(1, Ordering::Relaxed);
             }
         }
         // Every other client leaves its monitors.
@@ -283,16 +282,19 @@ fn a_killed_server_has_committed_transactions_whole_or_not_at_all() {
     let mut known = [Progress::default(); CLIENTS as usize];
     let mut serving = serve();
     for round in 0..rounds {
-        let (addr, total) = (serving.addr, AtomicI64::new(0));
+        let counts: [AtomicI64; CLIENTS as usize] = Default::default();
+        let wires = [(); CLIENTS as usize].map(|()| Wire::to(serving.addr));
         std::thread::scope(|scope| {
-            let total = &total;
             let clients: Vec<_> = (0..CLIENTS)
-                .map(|client| {
+                .zip(wires)
+                .zip(&counts)
+                .map(|((client, wire), count)| {
                     let done = known[client as usize].committed;
-                    scope.spawn(move || transfer_until_killed(addr, client, done, total))
+                    scope.spawn(move || transfer_until_killed(wire, client, done, count))
                 })
                 .collect();
-            until(|| total.load(Ordering::Relaxed) >= 30 + 7 * round);
+            let done = |count: &AtomicI64| count.load(Ordering::Relaxed) >= 6 + round;
+            until(|| counts.iter().all(done));
             serving.child.kill().unwrap();
             serving.child.wait().unwrap();
             for (client, progress) in clients.into_iter().zip(&mut known) {
