@@ -48,6 +48,13 @@ impl Groups {
         self.by_number.insert(number, Group { commit, members });
     }
 
+    /// A member has a second copy, and is to leave twice.
+    pub(crate) fn join(&mut self, number: u64) {
+        if let Some(group) = self.by_number.get_mut(&number) {
+            group.members += 1;
+        }
+    }
+
     /// A member was superseded, or moved and stands alone now. Returns the commit entry when it was the last.
     pub(crate) fn leave(&mut self, number: u64) -> Option<Appended> {
         let group = self.by_number.get_mut(&number)?;

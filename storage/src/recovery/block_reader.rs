@@ -3,13 +3,14 @@
 
 use crate::device::ReadPattern;
 use crate::digest::{Digest, PARTITIONS};
+use crate::image::delta::Delta;
 use crate::index::Index;
 use crate::location::{Location, UNIT_BYTES};
 use crate::log::Log;
 use crate::log::block::BlockId;
 use crate::log::directory::Line;
 use crate::log::entry::Appended;
-use crate::log::entry::{Kind, Lsn};
+use crate::log::entry::{EntryView, Kind, Lsn};
 use crate::log::group::read_commit;
 use crate::options::{Opening, OpeningProgress, OpeningStep};
 use crate::recovery::block_bytes::BlockBytes;
@@ -33,6 +34,15 @@ const PARTITIONS_A_STEP: usize = 64;
 /// The span that is counted for an entry that is lost: the least one can have. It keeps its block in use.
 const LOST_UNITS: u32 = 4;
 
+/// A delta that was never durable: what it builds on may be lost.
+#[derive(Debug)]
+pub(crate) struct YoungDelta {
+    pub(crate) location: Location,
+    /// The version before.
+    pub(crate) before: (Location, Lsn),
+    pub(crate) group: Option<u64>,
+}
+
 /// What has to be seen as a whole after all blocks were read.
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
@@ -46,6 +56,8 @@ pub(crate) struct Aside {
     pub(crate) voids: Vec<Location>,
     /// Deltas: location, sequence number, record.
     pub(crate) deltas: Vec<(Location, Lsn, Digest)>,
+    /// Those that were never durable.
+    pub(crate) young_deltas: Vec<YoungDelta>,
     /// How each block ends.
     pub(crate) ends: Vec<(BlockId, BlockEnd)>,
     pub(crate) report: Opening,
@@ -64,6 +76,7 @@ impl Aside {
         self.lost.append(&mut other.lost);
         self.voids.append(&mut other.voids);
         self.deltas.append(&mut other.deltas);
+        self.young_deltas.append(&mut other.young_deltas);
         self.ends.append(&mut other.ends);
         self.last_lsn = self.last_lsn.max(other.last_lsn);
         self.unknown_lsn = self.unknown_lsn.max(other.unknown_lsn);
@@ -222,6 +235,18 @@ impl Judge<'_> {
         self.aside.ends.push((block.id, end));
     }
 
+    /// Notes what a delta builds on, if that may be lost.
+    fn note_young(&mut self, location: Location, entry: &EntryView<'_>) {
+        let is_young = entry.lsn().0 > self.sweep.durable_lsn;
+        if let Some(delta) = Delta::decode(entry.record_body()).filter(|_| is_young) {
+            self.aside.young_deltas.push(YoungDelta {
+                location,
+                before: (delta.before, delta.before_lsn),
+                group: entry.group(),
+            });
+        }
+    }
+
     fn see(&mut self, block: &UsedBlock, sighting: Sighting<'_>) {
         let device = block.id.device;
         let durable_lsn = self.sweep.durable_lsn;
@@ -250,6 +275,7 @@ impl Judge<'_> {
                         if header.kind == Kind::Delta {
                             let delta = (location, header.lsn, header.digest);
                             self.aside.deltas.push(delta);
+                            self.note_young(location, &entry);
                         }
                         self.aside.report.entries += 1;
                         self.aside.last_set = self.aside.last_set.max(header.set_id);

@@ -2,11 +2,12 @@
 //! valid entry of each digest wins.
 //!
 //! Read `open.rs` (what happens in which order), `scan.rs` (one block, of which `block_bytes.rs` has the bytes),
-//! `scan_format_1.rs` (a block of format 1), `block_reader.rs` (all blocks), `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
+//! `scan_format_1.rs` (a block of format 1), `block_reader.rs` (all blocks), `groups.rs` (what counts of them), `recovered_entries.rs` (into the index), `repair.rs` (what an opening to write puts in order), `snapshot.rs` with
 //! `snapshot_reader.rs`, `verify.rs`.
 
 mod block_bytes;
 pub(crate) mod block_reader;
+pub(crate) mod groups;
 pub(crate) mod open;
 pub(crate) mod recovered_entries;
 pub(crate) mod repair;
@@ -38,11 +39,12 @@ use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
 use crate::options::{Opening, OpeningProgress};
 use crate::recovery::block_reader::{Aside, Sweep, for_all_partitions, is_version, lost_at};
-use crate::recovery::recovered_entries::{Damaged, Enterer, Found, enter_lost};
+use crate::recovery::groups::SeenGroups;
+use crate::recovery::recovered_entries::{Damaged, enter_lost};
 use crate::recovery::repair::Repair;
 use crate::recovery::sighting::UsedBlock;
 use crate::sets::{SETS_MAX, Sets};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Fewer records are counted before another thread has started.
 const RECORDS_A_THREAD: u64 = 50_000;
@@ -109,7 +111,14 @@ pub(crate) fn recover(
             progress,
         };
         let mut aside = sweep.run(last_set);
-        let groups = settle_groups(log, index, &damaged, &mut aside, known.durable_lsn);
+        let seen = SeenGroups::take(&mut aside, known.durable_lsn);
+        let groundless = seen.without_ground(&aside, log);
+        if !groundless.is_empty() {
+            ignored.extend(groundless);
+            forget(index, &damaged);
+            continue;
+        }
+        seen.enter(log, index, &damaged, &mut aside);
         // The metadata does not change from one reading to the next, and is restored once.
         let metadata = match places.take() {
             Some(places) => places,
@@ -124,6 +133,7 @@ pub(crate) fn recover(
         }
         let (chains, broken) = chains(log, index, &aside.deltas, known.durable_lsn);
         if unknown.is_none() && broken.is_empty() {
+            let groups = seen.counted(index, &older_parts(&chains));
             break (aside, groups, metadata, chains);
         }
         // Records of unknown sets: their set was noted before them, so they were never durable.
@@ -134,10 +144,7 @@ pub(crate) fn recover(
         };
         ignored.extend(broken);
         places = Some(metadata);
-        damaged.clear();
-        (0..PARTITIONS).for_each(|partition| {
-            index.lock_partition(partition).update_each(|_, _| false);
-        });
+        forget(index, &damaged);
     };
     for (location, line) in &aside.lost {
         if is_version(line.kind) {
@@ -180,6 +187,14 @@ pub(crate) fn recover(
     })
 }
 
+/// Takes back what a reading has entered.
+fn forget(index: &Index, damaged: &Damaged) {
+    damaged.clear();
+    (0..PARTITIONS).for_each(|partition| {
+        index.lock_partition(partition).update_each(|_, _| false);
+    });
+}
+
 /// Records whose newest version is a delta. Second: deltas that were never durable and whose chain is not whole.
 fn chains(
     log: &Log,
@@ -208,6 +223,13 @@ fn chains(
         }
     }
     (chains, broken)
+}
+
+/// The entries of chains but the newest, which the index knows.
+fn older_parts(chains: &[Chain]) -> HashSet<Location> {
+    let older = chains.iter().filter_map(|chain| chain.parts.split_last());
+    let older = older.flat_map(|(_, older)| older);
+    older.map(|part| part.location).collect()
 }
 
 /// Counts the entries of chains, of which the index knows the newest alone. After [`count_live`].
@@ -347,89 +369,6 @@ fn staged(
             && tenancy.incarnation == header.incarnation
     })?;
     Some((*lane, tenancy.start))
-}
-
-/// Enters the members of groups that are whole: those whose commit entry was durable, and younger ones that are all there.
-fn settle_groups(
-    log: &Log,
-    index: &Index,
-    damaged: &Damaged,
-    aside: &mut Aside,
-    durable_lsn: u64,
-) -> Groups {
-    let mut members: HashMap<u64, Vec<Found>> = HashMap::new();
-    for (group, found) in aside.grouped.drain(..) {
-        let members = members.entry(group).or_default();
-        // Defragmentation may have been interrupted between a copy and the freeing of its original.
-        if !members.iter().any(|known| known.lsn() == found.lsn()) {
-            members.push(found);
-        }
-    }
-    // The same holds for its commit entry.
-    let mut commits: HashMap<u64, (u32, Vec<Appended>)> = HashMap::new();
-    for (group, count, at) in aside.commits.drain(..) {
-        commits
-            .entry(group)
-            .or_insert((count, Vec::new()))
-            .1
-            .push(at);
-    }
-    let mut whole = Vec::new();
-    for (group, (count, copies)) in commits {
-        let found = members.remove(&group).unwrap_or_default();
-        match copies.first() {
-            Some(at) if at.lsn.0 <= durable_lsn || found.len() as u32 == count => {
-                whole.push((group, *at, found));
-            }
-            _ => {
-                aside.report.rolled_back_groups += 1;
-                // Once later entries are durable, a commit entry that stayed would be believed: it goes.
-                aside.voids.extend(copies.iter().map(|at| at.location));
-            }
-        }
-    }
-    // A commit entry that was durable and is lost: the directory knows the low bits of its group's number.
-    let low = |group: u64| group & ((1 << 36) - 1);
-    let lost: HashMap<u64, Appended> = aside
-        .lost
-        .iter()
-        .filter(|(_, line)| line.kind == Kind::Commit)
-        .map(|(location, line)| (line.identity, lost_at(*location, line.lsn)))
-        .collect();
-    members.retain(|group, found| match lost.get(&low(*group)) {
-        Some(at) => {
-            whole.push((*group, *at, std::mem::take(found)));
-            false
-        }
-        None => true,
-    });
-    // Members without a commit entry: a group that was cut off, or an old one whose members are all superseded.
-    let cut_off = |found: &Vec<Found>| found.iter().any(|found| found.lsn().0 > durable_lsn);
-    aside.report.rolled_back_groups +=
-        members.values().filter(|found| cut_off(found)).count() as u64;
-    let mut enterer = Enterer::new(index, log, damaged);
-    for (_, _, found) in &whole {
-        found.iter().for_each(|found| enterer.enter_one(*found));
-    }
-    let mut groups = Groups::default();
-    for (group, commit, found) in whole {
-        let current = found
-            .iter()
-            .filter(|found| is_current(index, found))
-            .count();
-        if current > 0 {
-            groups.add(group, commit, current as u32);
-        }
-    }
-    groups
-}
-
-fn is_current(index: &Index, found: &Found) -> bool {
-    let partition = index.lock(&found.digest());
-    let location = found.slot().location;
-    partition
-        .find(found.digest().tag(), |slot| slot.location == location)
-        .is_some()
 }
 
 /// Restores sets and truncations from the newest metadata entry. An older one does not do: what was truncated after it
