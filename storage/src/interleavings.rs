@@ -162,15 +162,24 @@ fn edited_in_log(namespace: &Namespace) -> u8 {
 
 /// Puts a version of the record that is edited.
 fn edit(lock: RecordLock<'_>, number: u8) {
-    let mut payload = [7; EDITED];
-    payload[EDITED / 2..][..8].fill(number);
-    let version = NewVersion {
-        generation: u16::from(number),
-        ..version(&payload)
-    };
-    lock.put(&version).unwrap();
+    let payload = edited_payload(number);
+    lock.put(&edited_version(&payload, number)).unwrap();
 }
 
+fn edited_payload(number: u8) -> [u8; EDITED] {
+    let mut payload = [7; EDITED];
+    payload[EDITED / 2..][..8].fill(number);
+    payload
+}
+
+fn edited_version(payload: &[u8], number: u8) -> NewVersion<'_> {
+    NewVersion {
+        generation: u16::from(number),
+        ..version(payload)
+    }
+}
+
+/// By itself and in groups.
 #[test]
 fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
     static MOVED: AtomicU64 = AtomicU64::new(0);
@@ -196,9 +205,20 @@ fn a_record_whose_owner_waits_for_space_is_moved_and_no_edit_of_it_is_lost() {
                 });
                 let moved = core.log.counters().1.entries - before;
                 MOVED.fetch_add(moved, Ordering::Relaxed);
-                edit(chain, number);
                 let seen = number_of(&whole.entry().unwrap().unwrap());
-                whole.put(&version(&[seen + 1; SMALL])).unwrap();
+                let next = [seen + 1; SMALL];
+                if number % 2 == 0 {
+                    edit(chain, number);
+                    whole.put(&version(&next)).unwrap();
+                    continue;
+                }
+                let edited = edited_payload(number);
+                let changes = [edited_version(&edited, number), version(&next)];
+                let changes = changes.map(Change::Put);
+                let locks = [chain, whole].into_iter();
+                namespace
+                    .commit_group(locks.zip(changes).collect())
+                    .unwrap();
             }
         });
         let tidier = spawn(&namespace, |namespace| {

@@ -50,18 +50,22 @@ impl Core {
                 return;
             }
         };
-        // Deltas are never members of groups.
-        if let Some(whole) = parts.first()
-            && let Some(entry) = self.log.entry(whole.location, guard)
-        {
-            self.leave_group_of(whole.location, &entry.view());
-        }
         for part in parts {
-            self.log.release(part.location, part.units);
+            self.retire_entry(part.location, part.units, guard);
         }
         if let Some(number) = image {
             self.log.images().remove(number, guard);
         }
+    }
+
+    /// Takes one entry that no record consists of any more out of the counts of its block and its group.
+    pub(crate) fn retire_entry(&self, location: Location, units: u32, guard: &Guard) {
+        if self.any_groups.load(Ordering::Relaxed)
+            && let Some(entry) = self.log.entry(location, guard)
+        {
+            self.leave_group_of(location, &entry.view());
+        }
+        self.log.release(location, units);
     }
 
     /// A version is superseded: if it is a member of a group, and says so without damage, the group has one less.

@@ -180,10 +180,7 @@ impl<'n> RecordLock<'n> {
         self.core.check_open()?;
         self.core.log.check_writable(Purpose::Write)?;
         let is_small = version.payload.len() < DELTA_RECORD_BYTES_MIN;
-        if !is_small
-            && self.core.log.images().are_wanted()
-            && let Some(lsn) = self.put_delta(version)?
-        {
+        if !is_small && let Some(lsn) = self.put_delta(version)? {
             return Ok(lsn);
         }
         let change = Change::Put(*version);

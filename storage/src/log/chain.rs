@@ -73,7 +73,7 @@ fn walk(
         if !view.kind_is(Kind::Delta) {
             return None;
         }
-        let delta = Delta::decode(view.body())?;
+        let delta = Delta::decode(view.record_body())?;
         expected = Some((delta.before_lsn, view.digest()));
         at = delta.before;
     }
@@ -95,10 +95,7 @@ pub(crate) fn content_of(volumes: &[Volume], newest: Location, guard: &Guard) ->
     walk(volumes, newest, guard, |part, view| {
         parts.push(part);
         header = header.or_else(|| Header::decode(view.raw()));
-        bodies.push(match view.kind_is(Kind::Record) {
-            true => view.record_body().to_vec(),
-            false => view.body().to_vec(),
-        });
+        bodies.push(view.record_body().to_vec());
     })?;
     let mut body = bodies.pop()?;
     while let Some(delta) = bodies.pop() {

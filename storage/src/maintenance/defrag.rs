@@ -506,6 +506,15 @@ impl Core {
         RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
     }
 
+    /// The group of an entry, if a power failure may still undo it.
+    pub(crate) fn open_group_of(&self, location: Location, guard: &Guard) -> Option<u64> {
+        let entry = self.log.entry(location, guard)?;
+        entry
+            .view()
+            .group()
+            .filter(|group| !self.is_settled(*group))
+    }
+
     /// Whether a power failure cannot undo a group any more.
     fn is_settled(&self, group: u64) -> bool {
         let commit = self.groups.lock().commit_of(group);

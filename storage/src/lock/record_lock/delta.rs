@@ -7,7 +7,7 @@ use crate::image::delta::{Splice, diff, edit, encode};
 use crate::image::{Content, Image, Images, Part};
 use crate::index::Slot;
 use crate::location::Location;
-use crate::log::chain::{DELTA_SHARE, image_header, should_fold};
+use crate::log::chain::{DELTA_RECORD_BYTES_MIN, DELTA_SHARE, image_header, should_fold};
 use crate::log::entry::{
     Appended, FLAG_CHANGED_SET, FLAG_GROUPED, FLAG_KEYED, Header, Kind, Lsn, blank_header,
 };
@@ -17,8 +17,9 @@ use crate::sync::atomic::Ordering;
 use std::cell::OnceCell;
 
 /// An edit that is worth a delta.
-struct EditedRecord {
-    delta: Vec<u8>,
+pub(super) struct EditedRecord {
+    /// What is appended: in a group, the number of the group comes first.
+    body: Vec<u8>,
     header: Header,
     /// Changes of the payload.
     splices: Vec<Splice>,
@@ -28,18 +29,34 @@ impl RecordLock<'_> {
     /// Puts a version by what it changes in the one before. None: it is to be written whole.
     #[inline(never)]
     pub(super) fn put_delta(&mut self, version: &NewVersion<'_>) -> Result<Option<Lsn>> {
-        let core = self.core;
-        let Some(EditedRecord {
-            delta,
-            mut header,
-            splices,
-        }) = self.edited(version)
-        else {
+        let Some(edit) = self.edited(version, None) else {
             return Ok(None);
         };
+        let appended = self.append_delta(&edit)?;
+        self.publish_delta(version, &edit, &appended);
+        Ok(Some(appended.lsn))
+    }
+
+    /// Appends what an edit changes, without publishing it.
+    pub(super) fn append_delta(&self, edit: &EditedRecord) -> Result<Appended> {
+        let core = self.core;
         core.any_deltas.store(true, Ordering::Relaxed);
-        let appended = core.log.append(Purpose::Write, header, &[&delta], None)?;
-        header.lsn = appended.lsn;
+        core.log
+            .append(Purpose::Write, edit.header, &[&edit.body], None)
+    }
+
+    /// Makes an appended delta the newest of the record's chain, and unlocks the record.
+    pub(super) fn publish_delta(
+        &mut self,
+        version: &NewVersion<'_>,
+        edit: &EditedRecord,
+        appended: &Appended,
+    ) {
+        let core = self.core;
+        let header = Header {
+            lsn: appended.lsn,
+            ..edit.header
+        };
         core.evict(&self.guard);
         // The image is edited where it is, if nobody else looks at it: this lock no longer does.
         self.entry = OnceCell::new();
@@ -54,7 +71,7 @@ impl RecordLock<'_> {
         let old = at.filter(|_| !hidden).map(|at| {
             let old = partition.get(at);
             let slot = Slot {
-                location: self.extend_image(&old, version, &header, &splices, &appended),
+                location: self.extend_image(&old, version, &header, &edit.splices, appended),
                 unverified: false,
                 size_units: old.size_units + appended.units,
                 void_time: version.void_time,
@@ -66,8 +83,8 @@ impl RecordLock<'_> {
         self.release(partition);
         let Some((old, slot)) = old else {
             // A truncation came between, and has retired the chain: it is as if the write had come before it.
-            core.log.release(appended.location, appended.units);
-            return Ok(Some(appended.lsn));
+            core.retire_entry(appended.location, appended.units, &self.guard);
+            return;
         };
         core.sets.count(slot.set_id, 0, i64::from(appended.units));
         if let Some(number) = Images::number_of(old.location)
@@ -75,7 +92,6 @@ impl RecordLock<'_> {
         {
             core.log.images().remove(number, &self.guard);
         }
-        Ok(Some(appended.lsn))
     }
 
     /// Adds an appended delta to the record's image, or makes an image. Returns the location that stands for the record then.
@@ -128,12 +144,18 @@ impl RecordLock<'_> {
         number.map_or(appended.location, Images::location_of)
     }
 
-    /// What an edit writes, if it is worth a delta.
-    fn edited(&self, version: &NewVersion<'_>) -> Option<EditedRecord> {
+    /// What an edit writes, if it is worth a delta. `group`: the number of the group it is a member of.
+    pub(super) fn edited(
+        &self,
+        version: &NewVersion<'_>,
+        group: Option<u64>,
+    ) -> Option<EditedRecord> {
+        if version.payload.len() < DELTA_RECORD_BYTES_MIN || !self.core.log.images().are_wanted() {
+            return None;
+        }
         let seen = self.seen.filter(|slot| slot.set_id == version.set_id)?;
         let old = self.entry().ok().flatten()?;
-        // A member of a group may still be undone.
-        if old.flags() & FLAG_GROUPED != 0 || old.key() != version.key {
+        if old.key() != version.key {
             return None;
         }
         let held = self.entry.get();
@@ -154,10 +176,15 @@ impl RecordLock<'_> {
         let before = (location?, old.lsn());
         let prefix = prefix_bytes(version.key);
         let delta = encode(before, count, prefix, &splices, version.payload);
+        let body = match group {
+            Some(number) => [&number.to_le_bytes(), delta.as_slice()].concat(),
+            None => delta,
+        };
+        let grouped = if group.is_some() { FLAG_GROUPED } else { 0 };
         let keyed = if version.key.is_some() { FLAG_KEYED } else { 0 };
         let header = Header {
             kind: Kind::Delta,
-            flags: keyed | (old.flags() & FLAG_CHANGED_SET),
+            flags: grouped | keyed | (old.flags() & FLAG_CHANGED_SET),
             generation: version.generation,
             last_update_ms: old.last_update_ms().max(version.last_update_ms),
             void_time: version.void_time,
@@ -166,7 +193,7 @@ impl RecordLock<'_> {
             ..blank_header()
         };
         Some(EditedRecord {
-            delta,
+            body,
             header,
             splices,
         })

@@ -14,16 +14,17 @@ impl RecordLock<'_> {
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
             return Ok(0);
         };
-        let parts = core.parts_of_slot(&seen, &self.guard);
-        if parts.is_none_or(|parts| parts.len() <= 1) {
+        let parts = core.parts_of_slot(&seen, &self.guard).unwrap_or_default();
+        let Some(newest) = parts.last().filter(|_| parts.len() > 1) else {
             return Ok(0);
-        }
+        };
+        let group = core.open_group_of(newest.location, &self.guard);
         let Some(entry) = self.entry().ok().flatten() else {
             return Ok(0);
         };
         let header = Header {
             kind: Kind::Record,
-            flags: entry.flags() & !FLAG_GROUPED,
+            flags: (entry.flags() & !FLAG_GROUPED) | group.map_or(0, |_| FLAG_GROUPED),
             lsn: entry.lsn(),
             generation: entry.generation(),
             last_update_ms: entry.last_update_ms(),
@@ -32,9 +33,10 @@ impl RecordLock<'_> {
             digest: self.digest,
             ..blank_header()
         };
-        let appended = core
-            .log
-            .append(Purpose::Defrag, header, &[entry.record_body()], None)?;
+        let number = group.map(u64::to_le_bytes);
+        let number = number.as_ref().map_or([].as_slice(), |number| number);
+        let parts = [number, entry.record_body()];
+        let appended = core.log.append(Purpose::Defrag, header, &parts, None)?;
         let mut partition = core.index.lock(&self.digest);
         let may_replace = self.held || partition.held().is_resting(&self.digest);
         let at = partition.find(self.digest.tag(), |slot| {
@@ -59,6 +61,8 @@ impl RecordLock<'_> {
             core.log.release(appended.location, appended.units);
             return Ok(0);
         };
+        // The newest delta leaves its group with the chain, and this entry is there for it.
+        group.inspect(|number| core.groups.lock().join(*number));
         let grown = i64::from(appended.units) - i64::from(old.size_units);
         core.sets.count(old.set_id, 0, grown);
         core.retire_uncounted(&old, &self.guard);

@@ -1,5 +1,6 @@
 //! Changes of several locked records that are recovered whole or not at all.
 
+use super::delta::EditedRecord;
 use super::space_wait::Patience;
 use super::{Change, RecordLock};
 use crate::core::Core;
@@ -15,8 +16,14 @@ use crate::transaction::rules::{Rule, keeps};
 /// A group in the log that is not published yet.
 struct AppendedGroup {
     number: u64,
-    members: Vec<Appended>,
+    members: Vec<AppendedMember>,
     commit: Appended,
+}
+
+struct AppendedMember {
+    entry: Appended,
+    /// The entry is a delta, and this is what it says.
+    edit: Option<EditedRecord>,
 }
 
 impl Core {
@@ -65,9 +72,14 @@ impl Core {
         self.groups
             .lock()
             .add(group.number, group.commit, group.members.len() as u32);
-        for ((lock, change), entry) in changes.iter_mut().zip(&group.members) {
+        for ((lock, change), AppendedMember { entry, edit }) in
+            changes.iter_mut().zip(&group.members)
+        {
             lock.keeps = true;
-            lock.publish(change, entry);
+            match (change, edit) {
+                (Change::Put(version), Some(edit)) => lock.publish_delta(version, edit, entry),
+                (change, _) => lock.publish(change, entry),
+            }
         }
     }
 
@@ -91,7 +103,7 @@ impl Core {
                 break (number, members);
             }
             // A truncation would take some of the members and leave others. Without a commit entry none counts.
-            members.iter().for_each(|entry| self.log.abandon(entry));
+            self.abandon(&members);
         };
         let header = Header {
             kind: Kind::Commit,
@@ -105,10 +117,16 @@ impl Core {
                 commit,
             }),
             Err(error) => {
-                members.iter().for_each(|entry| self.log.abandon(entry));
+                self.abandon(&members);
                 Err(error)
             }
         }
+    }
+
+    fn abandon(&self, members: &[AppendedMember]) {
+        members
+            .iter()
+            .for_each(|member| self.log.abandon(&member.entry));
     }
 
     /// Returns how many points of truncations have been drawn, once none is being drawn.
@@ -126,17 +144,32 @@ impl Core {
         &self,
         changes: &[(RecordLock<'_>, Change<'_>)],
         number: u64,
-    ) -> Result<Vec<Appended>> {
-        let mut members: Vec<Appended> = Vec::with_capacity(changes.len());
+    ) -> Result<Vec<AppendedMember>> {
+        let mut members = Vec::with_capacity(changes.len());
         for (lock, change) in changes {
-            match lock.append(change, Some(number)) {
-                Ok(entry) => members.push(entry),
+            match lock.append_member(change, number) {
+                Ok(member) => members.push(member),
                 Err(error) => {
-                    members.iter().for_each(|entry| self.log.abandon(entry));
+                    self.abandon(&members);
                     return Err(error);
                 }
             }
         }
         Ok(members)
+    }
+}
+
+impl RecordLock<'_> {
+    /// Appends a member of a group: an edit of a large record by what it changes.
+    fn append_member(&self, change: &Change<'_>, group: u64) -> Result<AppendedMember> {
+        let edit = match change {
+            Change::Put(version) => self.edited(version, Some(group)),
+            Change::Delete(_) => None,
+        };
+        let entry = match &edit {
+            Some(edit) => self.append_delta(edit)?,
+            None => self.append(change, Some(group))?,
+        };
+        Ok(AppendedMember { entry, edit })
     }
 }
