@@ -91,8 +91,18 @@ impl Run {
         self.chance.below(of) as usize
     }
 
-    fn payload(&mut self) -> Vec<u8> {
+    /// A payload of its own; for a large record perhaps that of an edit.
+    fn payload(&mut self, record: usize) -> Vec<u8> {
         self.writes += 1;
+        let now = self.records[record].now().as_ref();
+        if let Some(mut edited) = now.filter(|now| now.len() > 2048).cloned()
+            && self.chance.one_in(2)
+        {
+            edited[..8].copy_from_slice(&self.writes.to_le_bytes());
+            let at = 8 + self.chance.below(edited.len() as u64 - 16) as usize;
+            edited.splice(at..at + 4, self.writes.to_be_bytes());
+            return edited;
+        }
         let large = self.chance.one_in(self.large_one_in);
         payload(self.writes, large)
     }
@@ -142,7 +152,8 @@ impl Run {
     }
 
     fn put(&mut self) {
-        let (record, payload) = (self.record(), self.payload());
+        let record = self.record();
+        let payload = self.payload(record);
         let set_id = self.sets[self.chance.below(self.sets.len() as u64) as usize];
         let now_ms = self.options.clock.now_ms();
         let void_time = match self.chance.below(6) {
@@ -184,7 +195,12 @@ impl Run {
         members.dedup();
         let changes: Vec<(usize, Version)> = members
             .into_iter()
-            .map(|record| (record, (!self.chance.one_in(5)).then(|| self.payload())))
+            .map(|record| {
+                (
+                    record,
+                    (!self.chance.one_in(5)).then(|| self.payload(record)),
+                )
+            })
             .collect();
         let namespace = self.namespace.clone();
         let now_ms = self.options.clock.now_ms();
