@@ -2,16 +2,23 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
-use spikelet::{DEFAULT_NAMESPACE, Store};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use spikelet::monitor::Monitor;
+use spikelet::{DEFAULT_NAMESPACE, Key, Store};
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spikelet"));
+    command.arg("changes").args(arguments);
+    command
+}
 
 fn run(dir: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_spikelet"))
-        .arg("changes")
-        .arg(dir)
-        .args(arguments)
+    command(&[&[dir.to_str().unwrap()], arguments].concat())
         .output()
         .unwrap()
 }
@@ -39,7 +46,8 @@ fn the_changes_of_a_closed_store_are_printed_from_a_position_on() {
     assert!(refusal(&run(dir.path(), &[])).contains("no set of namespace"));
 
     let store = Store::open(dir.path()).unwrap();
-    assert!(refusal(&run(dir.path(), &[])).contains("in use"));
+    let in_use = refusal(&run(dir.path(), &[]));
+    assert!(in_use.contains("changes --host"), "{in_use}");
     let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
     changes.enable("users").unwrap();
     changes.enable("orders").unwrap();
@@ -75,4 +83,107 @@ fn the_changes_of_a_closed_store_are_printed_from_a_position_on() {
     assert!(of_orders[0].contains("put      orders"), "{of_orders:?}");
     assert!(refusal(&run(dir.path(), &["--from", "x"])).contains("no position"));
     assert!(refusal(&run(dir.path(), &["--set", "nobody"])).contains("not kept"));
+}
+
+#[test]
+fn the_changes_of_a_running_program_are_printed_and_followed() {
+    let store = Store::in_memory().unwrap();
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.start().unwrap();
+    let addr = monitor.addr().to_string();
+    let asked = |more: &[&str]| {
+        command(&[&["--host", &addr], more].concat())
+            .output()
+            .unwrap()
+    };
+    assert!(refusal(&asked(&[])).contains("--keep-changes"));
+
+    let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
+    let long = "x".repeat(500);
+    let users = store.set("users & more").unwrap();
+    changes.enable("users & more").unwrap();
+    changes.enable("orders").unwrap();
+    for key in [
+        Key::from(7),
+        Key::from(long.as_str()),
+        Key::from(b"\x00\xff".as_slice()),
+    ] {
+        users.put(key, [("age", 1)]).unwrap();
+    }
+    store.set("orders").unwrap().put("7", [("n", 1)]).unwrap();
+    // More than one answer has.
+    for n in 0..1_500 {
+        users.put(7, [("age", n)]).unwrap();
+    }
+    let all: Vec<serde_json::Value> = lines(&asked(&["--json"]))
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(all.len(), 1_504);
+    let keys: Vec<_> = all.iter().take(4).map(|line| &line["key"]).collect();
+    let expected = [json!(7), json!(long), json!({"hex": "00ff"}), json!("7")];
+    assert_eq!(keys, expected.iter().collect::<Vec<_>>());
+    assert_eq!(all[1_503]["generation"], 1_501);
+    assert_eq!(lines(&asked(&["--set", "users & more"])).len(), 1_503);
+    let near_end = all[1_500]["position"].as_str().unwrap();
+    assert_eq!(lines(&asked(&["--from", near_end])).len(), 3);
+    for (arguments, said) in [
+        (["--set", "nobody"], "not kept"),
+        (["--namespace", "none"], "none"),
+        (["--from", "x"], "no position"),
+    ] {
+        let refused = refusal(&asked(&arguments));
+        assert!(refused.contains(said), "{refused}");
+    }
+
+    let end = all[1_503]["position"].as_str().unwrap();
+    let mut following = command(&["--host", &addr, "--follow", "--from", end])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut followed = BufReader::new(following.stdout.take().unwrap()).lines();
+    for key in ["bob", "eve"] {
+        users.put(key, [("age", 1)]).unwrap();
+        let line = followed.next().unwrap().unwrap();
+        assert!(
+            line.ends_with(&format!("users & more {key} generation 1")),
+            "{line}"
+        );
+    }
+    let pid = Pid::from_child(&following);
+    kill_process(pid, Signal::INT).unwrap();
+    assert_eq!(following.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_served_store_keeps_the_changes_it_is_told_to_keep() {
+    let mut serving = Command::new(env!("CARGO_BIN_EXE_spikelet"))
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--monitor",
+            "127.0.0.1:0",
+        ])
+        .args(["--keep-changes", "users,orders"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(serving.stderr.take().unwrap()).lines();
+    let monitor = told.find_map(|line| {
+        let line = line.unwrap();
+        let (_, addr) = line.split_once("monitor addr=")?;
+        Some(addr.to_owned())
+    });
+    let ready = BufReader::new(serving.stdout.take().unwrap())
+        .lines()
+        .next();
+    assert!(ready.unwrap().unwrap().starts_with("ready "));
+    let asked = command(&["--host", &monitor.unwrap(), "--set", "users"])
+        .output()
+        .unwrap();
+    assert_eq!(lines(&asked), [""; 0]);
+    kill_process(Pid::from_child(&serving), Signal::INT).unwrap();
+    assert!(serving.wait().unwrap().success());
 }

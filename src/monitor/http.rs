@@ -50,7 +50,7 @@ impl Response {
     }
 }
 
-/// Reads the request of a connection, asks `answer` for the path, and sends what it returns. `local_only`: requests must name
+/// Reads the request of a connection, asks `answer` for path and query, and sends what it returns. `local_only`: requests must name
 /// this machine as their host.
 ///
 /// # Errors
@@ -58,13 +58,13 @@ impl Response {
 pub(super) fn serve(
     mut stream: &TcpStream,
     local_only: bool,
-    answer: impl FnOnce(&str) -> Response,
+    answer: impl FnOnce(&str, &str) -> Response,
 ) -> io::Result<()> {
     let began = Instant::now();
     let mut head = Vec::new();
     let (response, is_read) = match read_head(stream, &mut head, began + ARRIVAL) {
         Ok(true) => match parse(&head, local_only) {
-            Ok(path) => (answer(path), true),
+            Ok((path, query)) => (answer(path, query), true),
             Err(refused) => (refused, false),
         },
         // It has gone, or has said nothing.
@@ -125,8 +125,8 @@ fn read_head(
     }
 }
 
-/// Returns the path that is asked for, without its query.
-fn parse(head: &[u8], local_only: bool) -> Result<&str, Response> {
+/// Returns the path that is asked for, and its query, empty if it has none.
+fn parse(head: &[u8], local_only: bool) -> Result<(&str, &str), Response> {
     let malformed = |why| Response::refused("400 Bad Request", why);
     let text = std::str::from_utf8(head).map_err(|_| malformed("the request is not text"))?;
     let mut lines = text.split("\r\n");
@@ -167,8 +167,7 @@ fn parse(head: &[u8], local_only: bool) -> Result<&str, Response> {
         let why = "this endpoint is for this machine: ask for it as localhost or 127.0.0.1";
         return Err(Response::refused("403 Forbidden", why));
     }
-    let path = target.split_once('?').map_or(target, |(path, _)| path);
-    Ok(path)
+    Ok(target.split_once('?').unwrap_or((target, "")))
 }
 
 /// Whether a host, perhaps with its port, is an address of this machine. Names that others can define are not.
@@ -233,7 +232,7 @@ mod tests {
 
     fn status(head: &str) -> String {
         match parse(head.as_bytes(), true) {
-            Ok(path) => path.to_owned(),
+            Ok((path, _)) => path.to_owned(),
             Err(refused) => refused.status.split(' ').next().unwrap().to_owned(),
         }
     }

@@ -10,9 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::http::{self, Response};
-use super::metrics;
 use super::sampler::Sampler;
 use super::snapshot::StoreSnapshot;
+use super::{changes, metrics};
 use crate::prometheus::CONTENT_TYPE;
 use crate::{Error, Result, Store};
 
@@ -242,14 +242,16 @@ fn answer_all(shared: &Shared, listener: &TcpListener, worker: usize) {
         }
         drop(state);
         // Whoever hangs or goes away is not waited for.
-        let _ = http::serve(&stream, shared.local_only, |path| answer(shared, path));
+        let _ = http::serve(&stream, shared.local_only, |path, query| {
+            answer(shared, path, query)
+        });
         if let Some(place) = shared.state().under_way.get_mut(worker) {
             *place = None;
         }
     }
 }
 
-fn answer(shared: &Shared, path: &str) -> Response {
+fn answer(shared: &Shared, path: &str, query: &str) -> Response {
     let latest = Arc::clone(&shared.state().latest);
     match path {
         "/" => page(),
@@ -258,7 +260,11 @@ fn answer(shared: &Shared, path: &str) -> Response {
             Err(error) => Response::refused("500 Internal Server Error", &error.to_string()),
         },
         "/metrics" => Response::ok(CONTENT_TYPE, metrics::render(&shared.store, &latest)),
-        _ => Response::refused("404 Not Found", "there are /, /hot.json and /metrics"),
+        "/changes.json" => changes::answer(&shared.store, query),
+        _ => Response::refused(
+            "404 Not Found",
+            "there are /, /hot.json, /metrics and /changes.json",
+        ),
     }
 }
 

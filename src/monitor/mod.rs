@@ -18,6 +18,7 @@
 //! | `/` | a page that shows hot records, shards and transitions as they happen |
 //! | `/hot.json` | what the page and `spikelet top` show: a [`StoreSnapshot`] |
 //! | `/metrics` | metrics for Prometheus, the hottest records among them |
+//! | `/changes.json` | changes of sets that keep them, which `spikelet changes` shows: a [`ChangesSnapshot`]. Queries: `namespace`, `set` (any number), `after` (a position), `most` (1,000) |
 //!
 //! It answers GET only and changes nothing. Once a second it looks at the hottest records (20 unless
 //! [`MonitorBuilder::hot_records`] says otherwise) by their digests: no set is scanned. Four threads answer, each one request
@@ -26,14 +27,16 @@
 //! are refused, so that no page of a foreign site reads it through a browser.
 
 // * `snapshot`: what is told, as plain data. `sampler`: takes it, and rates from two of it.
-// * `metrics`: it as Prometheus' text. `http`: requests and answers, with their limits. `listener`: threads, start and end.
+// * `metrics`: it as Prometheus' text. `changes`: what is kept of changes, piece by piece. `http`: requests and answers, with their limits. `listener`: threads, start and end.
 
+mod changes;
 mod http;
 mod listener;
 mod metrics;
 mod sampler;
 mod snapshot;
 
+pub use changes::{ChangeSnapshot, ChangesSnapshot, KeySnapshot};
 pub use listener::{DEFAULT_PORT, Monitor, MonitorBuilder};
 pub use snapshot::{
     CollectionSnapshot, CompanionOf, HotRecordSnapshot, NamespaceSnapshot, StoreSnapshot,

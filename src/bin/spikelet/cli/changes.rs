@@ -1,13 +1,17 @@
-//! `spikelet changes`: the changes of a store that are kept, in order.
+//! `spikelet changes`: the changes that a store keeps, in order.
 
-use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::Args;
-use serde_json::json;
-use spikelet::changes::{Change, ChangeKind, ChangeOptions, ChangeStream, Delivery, Start};
-use spikelet::{Namespace, Store};
+use spikelet::changes::{ChangeOptions, ChangeStream, Delivery, Position, Start};
+use spikelet::error::StoreHolder;
+use spikelet::monitor::{ChangeSnapshot, KeySnapshot};
+use spikelet::{Key, Namespace, Store};
 
+use super::interrupt::on_interrupt;
+use super::monitor_client::MonitorAddress;
 use super::print::emit;
 use super::{Failure, Outcome};
 use crate::report::key;
@@ -15,11 +19,26 @@ use crate::report::key;
 /// How many changes are read at once.
 const AT_ONCE: usize = 1_000;
 
+/// How often a program is asked for more.
+const PAUSE: Duration = Duration::from_millis(200);
+
 /// What `changes` takes.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "A running program is asked over HTTP (GET /changes.json): an embedded one that has started `spikelet::monitor::Monitor`, or \
+`spikelet serve --monitor ADDR --keep-changes SET`. Its changes are shown as soon as they can be read; a power failure may still cost the last of them. \
+A position that is no longer kept is refused."
+)]
 pub(crate) struct ChangesArguments {
     /// The directory of a store that no process has open, and that was closed.
-    dir: PathBuf,
+    #[arg(required_unless_present = "host", conflicts_with = "host")]
+    dir: Option<PathBuf>,
+    /// Ask the monitor of a running program, on port 9146 unless one is given.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    host: Option<MonitorAddress>,
+    /// Go on with what is changed from now on, until interrupted.
+    #[arg(long, requires = "host")]
+    follow: bool,
     /// The namespace. Needed if the store has several.
     #[arg(long)]
     namespace: Option<String>,
@@ -35,10 +54,49 @@ pub(crate) struct ChangesArguments {
 }
 
 pub(crate) fn run(arguments: &ChangesArguments) -> Result<Outcome, Failure> {
-    let store = Store::builder()
-        .path(&arguments.dir)
-        .read_only(true)
-        .open()?;
+    match (&arguments.host, &arguments.dir) {
+        (Some(host), _) => of_program(host, arguments),
+        (None, Some(dir)) => of_closed(dir, arguments),
+        (None, None) => Err(Failure::Input(
+            "give the DIR of a closed store, or --host HOST[:PORT] of a running program".to_owned(),
+        )),
+    }
+}
+
+/// Shows what a running program keeps, and goes on with it if that is asked for.
+fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
+    if let Some(position) = &arguments.from {
+        position.parse::<Position>()?;
+    }
+    let stop = on_interrupt("ends")?;
+    let mut after = arguments.from.clone();
+    while !stop.load(Ordering::Relaxed) {
+        let namespace = arguments.namespace.as_deref();
+        let read = host.changes(namespace, &arguments.sets, after.as_deref());
+        let read = read.map_err(Failure::Input)?;
+        print(&read.changes, arguments.json)?;
+        after = Some(read.position);
+        if read.changes.is_empty() {
+            if !arguments.follow {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(Outcome::Sound)
+}
+
+fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
+    let opened = Store::builder().path(dir).read_only(true).open();
+    let store = opened.map_err(|error| match error {
+        spikelet::Error::InUse {
+            holder: StoreHolder::OtherProcess,
+            ..
+        } => Failure::Input(format!(
+            "{error}: ask that process, with `spikelet changes --host HOST:PORT`, where its monitor listens"
+        )),
+        error => error.into(),
+    })?;
     let namespace = namespace_of(&store, arguments.namespace.as_deref())?;
     let changes = namespace.changes();
     if changes.sets().is_empty() {
@@ -82,65 +140,32 @@ fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
         if batch.is_empty() {
             return Ok(());
         }
-        let line = if as_json { json_line } else { text_line };
-        emit(&batch.iter().map(line).collect::<String>())?;
+        let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
+        print(&batch, as_json)?;
     }
 }
 
-const fn kind_name(kind: ChangeKind) -> &'static str {
-    match kind {
-        ChangeKind::Put => "put",
-        ChangeKind::Delete => "delete",
-        ChangeKind::Expire => "expire",
-        ChangeKind::Truncate { .. } => "truncate",
-        _ => "other",
-    }
-}
-
-fn unix_ms(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
-fn before_of(kind: ChangeKind) -> Option<u64> {
-    match kind {
-        ChangeKind::Truncate { before } => before.map(unix_ms),
-        _ => None,
-    }
-}
-
-fn is_truncation(change: &Change) -> bool {
-    matches!(change.kind, ChangeKind::Truncate { .. })
-}
-
-fn json_line(change: &Change) -> String {
-    let digest = (!is_truncation(change)).then(|| change.digest.to_string());
-    let object = json!({
-        "position": change.position.to_string(),
-        "group": change.group,
-        "set": change.set,
-        "digest": digest,
-        "key": change.key.as_ref().map(key),
-        "kind": kind_name(change.kind),
-        "generation": change.generation,
-        "last_update_ms": change.last_update.map(unix_ms),
-        "before_ms": before_of(change.kind),
+fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<(), Failure> {
+    let lines = changes.iter().map(|change| match as_json {
+        true => serde_json::to_string(change).unwrap_or_default(),
+        false => text_line(change),
     });
-    format!("{object}\n")
+    emit(&lines.map(|line| line + "\n").collect::<String>())
 }
 
-fn text_line(change: &Change) -> String {
-    let name = match (&change.key, is_truncation(change)) {
-        (Some(of), _) => key(of),
-        (None, false) => change.digest.to_string(),
-        (None, true) => String::new(),
+fn text_line(change: &ChangeSnapshot) -> String {
+    let name = match (&change.key, &change.digest) {
+        (Some(KeySnapshot::Integer(number)), _) => number.to_string(),
+        (Some(KeySnapshot::String(text)), _) => key(&Key::from(text.as_str())),
+        (Some(KeySnapshot::Blob { hex }), _) => format!("0x{hex}"),
+        (None, Some(digest)) => digest.clone(),
+        (None, None) => String::new(),
     };
     let set = change.set.as_deref().unwrap_or("(all sets)");
-    let kind = kind_name(change.kind);
-    let line = format!("{:<12} {kind:<8} {set} {name}", change.position.to_string());
+    let line = format!("{:<12} {:<8} {set} {name}", change.position, change.kind);
     let line = line.trim_end();
     match change.generation {
-        0 => format!("{line}\n"),
-        generation => format!("{line} generation {generation}\n"),
+        0 => line.to_owned(),
+        generation => format!("{line} generation {generation}"),
     }
 }

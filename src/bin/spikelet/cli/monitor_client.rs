@@ -4,7 +4,9 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use spikelet::monitor::{DEFAULT_PORT, StoreSnapshot};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
+use spikelet::monitor::{ChangesSnapshot, DEFAULT_PORT, StoreSnapshot};
 
 /// How long a program may take to be reached, and between two pieces of its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,7 +66,32 @@ impl MonitorAddress {
     /// # Errors
     /// In words: nobody listens there, or it is no monitor of this version.
     pub(crate) fn look(&self) -> Result<StoreSnapshot, String> {
-        let answer = self.ask().map_err(|error| {
+        self.get("/hot.json")
+    }
+
+    /// Asks for the changes behind a position, of these sets; all if there are none.
+    ///
+    /// # Errors
+    /// As for [`MonitorAddress::look`]; what the monitor refuses, in its words.
+    pub(crate) fn changes(
+        &self,
+        namespace: Option<&str>,
+        sets: &[String],
+        after: Option<&str>,
+    ) -> Result<ChangesSnapshot, String> {
+        let sets = sets.iter().map(|set| ("set", set.as_str()));
+        let namespace = namespace.map(|name| ("namespace", name));
+        let after = after.map(|position| ("after", position));
+        let query: Vec<String> = sets
+            .chain(namespace)
+            .chain(after)
+            .map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)))
+            .collect();
+        self.get(&format!("/changes.json?{}", query.join("&")))
+    }
+
+    fn get<T: DeserializeOwned>(&self, target: &str) -> Result<T, String> {
+        let answer = self.ask(target).map_err(|error| {
             format!("cannot ask {self}: {error}; does the program serve its monitor there?")
         })?;
         let (head, body) = answer
@@ -79,23 +106,23 @@ impl MonitorAddress {
             .map_err(|error| format!("{self} answers something else than a monitor: {error}"))
     }
 
-    fn ask(&self) -> io::Result<String> {
+    fn ask(&self, target: &str) -> io::Result<String> {
         let mut last = io::Error::other("the host has no address");
         for addr in self.to_string().to_socket_addrs()? {
             match TcpStream::connect_timeout(&addr, PATIENCE) {
-                Ok(stream) => return self.ask_over(stream),
+                Ok(stream) => return self.ask_over(stream, target),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    fn ask_over(&self, mut stream: TcpStream) -> io::Result<String> {
+    fn ask_over(&self, mut stream: TcpStream, target: &str) -> io::Result<String> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
         write!(
             stream,
-            "GET /hot.json HTTP/1.1\r\nHost: {self}\r\nConnection: close\r\n\r\n"
+            "GET {target} HTTP/1.1\r\nHost: {self}\r\nConnection: close\r\n\r\n"
         )?;
         let mut answer = String::new();
         stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer)?;

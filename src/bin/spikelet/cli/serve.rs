@@ -57,6 +57,10 @@ pub(crate) struct ServeArguments {
     /// spikelet-contention.
     #[arg(long, value_name = "SETS", value_delimiter = ',', requires = "hold_ms")]
     hot_set: Vec<String>,
+    /// Keep the changes of these sets of each namespace from now on, separated by commas, for subscriptions and `spikelet changes`. A
+    /// set that keeps them goes on to do so without it.
+    #[arg(long, value_name = "SETS", value_delimiter = ',')]
+    keep_changes: Vec<String>,
     /// The most connections at once. [default: 15000]
     #[arg(long)]
     max_connections: Option<usize>,
@@ -78,6 +82,11 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<Outcome, Failure> {
         .init();
     let config = configuration(arguments)?;
     let store = store(arguments, config.as_ref()).open()?;
+    for namespace in store.namespaces() {
+        for set in &arguments.keep_changes {
+            namespace.changes().enable(set)?;
+        }
+    }
     // From here on the signal is waited for, so that one that comes early is not lost.
     let (told, ends) = mpsc::channel();
     ctrlc::set_handler(move || {

@@ -1,0 +1,225 @@
+//! The changes that a namespace keeps, piece by piece: `/changes.json`.
+
+use std::time::{Duration, SystemTime};
+
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+
+use super::http::Response;
+use crate::changes::{Change, ChangeKind, ChangeOptions, Delivery, Start};
+use crate::{Error, Key, Namespace, Result, Store};
+
+/// The most changes of an answer, and how many it has if the query does not say.
+const CHANGES_MAX: usize = 1_000;
+
+/// Some changes of a namespace, in order: the form of `/changes.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChangesSnapshot {
+    /// The namespace.
+    pub namespace: String,
+    /// The changes. Those of a group are all in it. Empty: there are no more now.
+    pub changes: Vec<ChangeSnapshot>,
+    /// Up to where the changes have been read: `after` of the next request.
+    pub position: String,
+}
+
+/// A change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ChangeSnapshot {
+    /// Where it stands among all changes of the namespace.
+    pub position: String,
+    /// What was committed together has the same number.
+    pub group: Option<u64>,
+    /// The set; empty: none. `None`: a truncation of all sets.
+    pub set: Option<String>,
+    /// The digest of the record. `None` for a truncation.
+    pub digest: Option<String>,
+    /// The user key. `None` where the record does not store it, for a truncation, and for the edit of a large record that is gone
+    /// since.
+    pub key: Option<KeySnapshot>,
+    /// `put`, `delete`, `expire` or `truncate`.
+    pub kind: String,
+    /// The generation that the change has given the record; 0 for what removes records.
+    pub generation: u16,
+    /// When it happened, in milliseconds since 1970. `None` for a truncation.
+    pub last_update_ms: Option<u64>,
+    /// Of a truncation: only records last updated before, in milliseconds since 1970.
+    pub before_ms: Option<u64>,
+}
+
+/// A user key: a number, a text, or `{"hex": ".."}` for bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum KeySnapshot {
+    /// An integer key.
+    Integer(i64),
+    /// A string key.
+    String(String),
+    /// A blob key.
+    Blob {
+        /// Its bytes, as hexadecimal digits.
+        hex: String,
+    },
+}
+
+impl From<&Key<'_>> for KeySnapshot {
+    fn from(key: &Key<'_>) -> Self {
+        match key {
+            Key::Integer(number) => Self::Integer(*number),
+            Key::String(text) => Self::String(text.to_string()),
+            Key::Blob(bytes) => Self::Blob {
+                hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+            },
+        }
+    }
+}
+
+impl From<&Change> for ChangeSnapshot {
+    fn from(change: &Change) -> Self {
+        let (kind, before) = match change.kind {
+            ChangeKind::Put => ("put", None),
+            ChangeKind::Delete => ("delete", None),
+            ChangeKind::Expire => ("expire", None),
+            ChangeKind::Truncate { before } => ("truncate", before),
+        };
+        let is_truncation = matches!(change.kind, ChangeKind::Truncate { .. });
+        Self {
+            position: change.position.to_string(),
+            group: change.group,
+            set: change.set.as_deref().map(str::to_owned),
+            digest: (!is_truncation).then(|| change.digest.to_string()),
+            key: change.key.as_ref().map(KeySnapshot::from),
+            kind: kind.to_owned(),
+            generation: change.generation,
+            last_update_ms: change.last_update.map(unix_ms),
+            before_ms: before.map(unix_ms),
+        }
+    }
+}
+
+fn unix_ms(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+/// What is asked for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Query {
+    namespace: Option<String>,
+    sets: Vec<String>,
+    after: Option<String>,
+    most: Option<usize>,
+}
+
+impl Query {
+    fn parse(text: &str) -> Result<Self> {
+        let mut query = Self::default();
+        for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = percent_decode_str(value)
+                .decode_utf8()
+                .map_err(|_| Error::parameter(format!("{name}=\"{value}\" is no text in UTF-8")))?;
+            match name {
+                "namespace" => query.namespace = Some(value.into_owned()),
+                "set" => query.sets.push(value.into_owned()),
+                "after" => query.after = Some(value.into_owned()),
+                "most" => {
+                    let most = value.parse().ok();
+                    let is_allowed = |most: &usize| (1..=CHANGES_MAX).contains(most);
+                    query.most = Some(most.filter(is_allowed).ok_or_else(|| {
+                        Error::parameter(format!("most=\"{value}\": 1 to {CHANGES_MAX} is"))
+                    })?);
+                }
+                _ => {
+                    return Err(Error::parameter(format!(
+                        "\"{name}\" is not asked for here: namespace, set, after and most are"
+                    )));
+                }
+            }
+        }
+        Ok(query)
+    }
+}
+
+/// Answers a request with this query: `namespace`, any number of `set`, `after`, `most`.
+pub(super) fn answer(store: &Store, query: &str) -> Response {
+    let read = Query::parse(query).and_then(|query| read(store, &query));
+    match read.map(|read| serde_json::to_string(&read)) {
+        Ok(Ok(json)) => Response::ok("application/json", json),
+        Ok(Err(error)) => Response::refused("500 Internal Server Error", &error.to_string()),
+        Err(error) => {
+            let status = match &error {
+                Error::Parameter { .. } => "400 Bad Request",
+                Error::ChangesLost { .. } => "410 Gone",
+                _ => "500 Internal Server Error",
+            };
+            Response::refused(status, &error.to_string())
+        }
+    }
+}
+
+fn read(store: &Store, query: &Query) -> Result<ChangesSnapshot> {
+    let namespace = namespace_of(store, query.namespace.as_deref())?;
+    let changes = namespace.changes();
+    if changes.sets().is_empty() {
+        return Err(Error::parameter(format!(
+            "no set of namespace {} keeps its changes: have that done by Changes::enable, or `spikelet serve --keep-changes SET`",
+            namespace.name()
+        )));
+    }
+    let start = match &query.after {
+        Some(position) => Start::After(position.parse()?),
+        None => Start::Beginning,
+    };
+    let options = ChangeOptions::default().delivery(Delivery::Published);
+    let options = query
+        .sets
+        .iter()
+        .fold(options, |options, set| options.set(set));
+    let mut stream = changes.read(start, options)?;
+    let batch = stream.next_batch(query.most.unwrap_or(CHANGES_MAX), Duration::ZERO)?;
+    Ok(ChangesSnapshot {
+        namespace: namespace.name().to_owned(),
+        changes: batch.iter().map(ChangeSnapshot::from).collect(),
+        position: batch.position().to_string(),
+    })
+}
+
+fn namespace_of(store: &Store, name: Option<&str>) -> Result<Namespace> {
+    if let Some(name) = name {
+        return store.namespace(name);
+    }
+    match store.namespaces().as_slice() {
+        [only] => Ok(only.clone()),
+        several => {
+            let names: Vec<&str> = several.iter().map(Namespace::name).collect();
+            Err(Error::parameter(format!(
+                "the store has the namespaces {}: say which",
+                names.join(", ")
+            )))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_read_strictly() {
+        let read = Query::parse("set=a%20b&after=1207.1&set=%C3%A9&most=5&namespace=test").unwrap();
+        let expected = Query {
+            namespace: Some("test".into()),
+            sets: vec!["a b".into(), "é".into()],
+            after: Some("1207.1".into()),
+            most: Some(5),
+        };
+        assert_eq!(read, expected);
+        assert_eq!(Query::parse("").unwrap(), Query::default());
+        for text in ["most=0", "most=1001", "most=x", "set=%ff", "from=1", "most"] {
+            assert!(Query::parse(text).is_err(), "{text}");
+        }
+    }
+}
