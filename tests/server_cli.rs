@@ -223,7 +223,7 @@ struct Progress {
 }
 
 /// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone.
-fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, total: &AtomicI64) -> Progress {
+fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, moved: &AtomicI64) -> Progress {
     let mut wire = Wire::to(addr);
     let mut progress = Progress {
         committed: done,
@@ -257,7 +257,7 @@ fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, total: &Atomi
                 }
                 progress.in_doubt = None;
                 progress.committed += 1;
-                total.fetch_add(1, Ordering::Relaxed);
+                moved.fetch_add(1, Ordering::Relaxed);
             }
         }
         // Every other client leaves its monitors.
@@ -283,16 +283,20 @@ fn a_killed_server_has_committed_transactions_whole_or_not_at_all() {
     let mut known = [Progress::default(); CLIENTS as usize];
     let mut serving = serve();
     for round in 0..rounds {
-        let (addr, total) = (serving.addr, AtomicI64::new(0));
+        let addr = serving.addr;
+        let moved = [const { AtomicI64::new(0) }; CLIENTS as usize];
         std::thread::scope(|scope| {
-            let total = &total;
             let clients: Vec<_> = (0..CLIENTS)
-                .map(|client| {
+                .zip(&moved)
+                .map(|(client, moved)| {
                     let done = known[client as usize].committed;
-                    scope.spawn(move || transfer_until_killed(addr, client, done, total))
+                    scope.spawn(move || transfer_until_killed(addr, client, done, moved))
                 })
                 .collect();
-            until(|| total.load(Ordering::Relaxed) >= 30 + 7 * round);
+            until(|| {
+                let moved = moved.each_ref().map(|moved| moved.load(Ordering::Relaxed));
+                !moved.contains(&0) && moved.iter().sum::<i64>() >= 30 + 7 * round
+            });
             serving.child.kill().unwrap();
             serving.child.wait().unwrap();
             for (client, progress) in clients.into_iter().zip(&mut known) {
