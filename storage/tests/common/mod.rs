@@ -6,6 +6,7 @@ pub mod damage;
 pub mod history;
 pub mod power;
 pub mod small;
+pub mod turns;
 
 pub use chance::Chance;
 use spikelet_storage::{
@@ -15,6 +16,7 @@ use spikelet_storage::{
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+pub use turns::{alone, beside_others};
 
 /// The name of the namespace in all tests.
 pub const NAME: &str = "test";
