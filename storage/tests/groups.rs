@@ -3,9 +3,9 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{
-    Chance, NOW_MS, alone, beside_others, delete, devices, digest, files, get, options, put,
-    simulated, version,
+    Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
 };
 use spikelet_storage::{
     Change, Durability, Error, Namespace, Options, Result, SimulatedDevice, Storage,

@@ -3,9 +3,10 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{
-    Chance, NOW_MS, alone, beside_others, delete, devices, digest, files, fill, get, options,
-    payload_of, put, simulated, version,
+    Chance, NOW_MS, delete, devices, digest, files, fill, get, options, payload_of, put, simulated,
+    version,
 };
 use spikelet_storage::{
     BLOCK_BYTES, Change, Durability, Error, ManualClock, Namespace, NewVersion, Options, Storage,

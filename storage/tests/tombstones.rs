@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{alone, delete, devices, digest, get, options, put, simulated};
+use common::turns::alone;
+use common::{delete, devices, digest, get, options, put, simulated};
 use spikelet_storage::{BLOCK_BYTES, Namespace, Options, SimulatedDevice};
 use std::sync::{Arc, Mutex, PoisonError};
 

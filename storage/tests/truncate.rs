@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{NOW_MS, alone, beside_others, digest, files, get, options, put};
+use common::turns::{alone, beside_others};
+use common::{NOW_MS, digest, files, get, options, put};
 use spikelet_storage::{Error, Namespace, NewVersion, Options, Storage, Truncate};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,10 +3,8 @@
 
 mod common;
 
-use common::{
-    alone, beside_others, delete, device_bytes, devices, digest, files, get, options, put,
-    simulated,
-};
+use common::turns::{alone, beside_others};
+use common::{delete, device_bytes, devices, digest, files, get, options, put, simulated};
 use spikelet_storage::{
     BLOCK_BYTES, Device, Error, HEADER_BYTES, Namespace, Options, SimulatedDevice,
 };

@@ -16,7 +16,6 @@ use spikelet_storage::{
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
-pub use turns::{alone, beside_others};
 
 /// The name of the namespace in all tests.
 pub const NAME: &str = "test";
