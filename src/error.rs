@@ -16,15 +16,17 @@
 //! ```
 
 mod causes;
+mod classes;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod from_storage;
+mod message;
 mod record_id;
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-use spikelet_storage::{DeviceError, Error as StorageError};
+use spikelet_storage::Error as StorageError;
 
 use crate::record::Key;
 use crate::value::{CodecError, ConversionError};
@@ -32,6 +34,10 @@ use crate::value::{CodecError, ConversionError};
 pub use causes::{RelationPlace, ShardLoss, StoreHolder, WriteStop};
 #[cfg(feature = "cluster")]
 pub use cluster::ClusterFailure;
+pub(crate) use message::with_article;
+use message::{
+    first_of, found_generation, largest, limit_of_waiters, too_many_bytes, waiting_writers,
+};
 pub use record_id::RecordId;
 use record_id::{OfRecord, Subject};
 pub use spikelet_storage::ConflictCause;
@@ -498,182 +504,7 @@ pub enum Error {
 /// Results are returned by value everywhere.
 const _: () = assert!(size_of::<Error>() <= 64);
 
-/// The part of the message of [`Error::CallsRefused`] that names a reason.
-fn first_of(reasons: &[(usize, Error)]) -> String {
-    let first = reasons.first();
-    first.map_or_else(String::new, |(position, error)| {
-        format!("call {position}: {error}")
-    })
-}
-
-/// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
-fn largest(bin: &Option<(Box<str>, u64)>) -> String {
-    bin.as_ref()
-        .map(|(name, size)| format!(" (largest bin: \"{name}\", {size} bytes)"))
-        .unwrap_or_default()
-}
-
-/// What the message of [`Error::RecordTooBig`] says of the sizes.
-fn too_many_bytes(size: u64, limit: u64) -> String {
-    match size {
-        0 => format!("more than {limit} bytes"),
-        size => format!("{size} bytes, and the limit is {limit}"),
-    }
-}
-
-/// What the message of [`Error::KeyBusy`] says of those who wait.
-fn waiting_writers(waiting: u32) -> String {
-    match waiting {
-        0 => "as many writers as the server allows already wait".into(),
-        waiting => format!("{waiting} writers already wait"),
-    }
-}
-
-/// What it says of the limit.
-fn limit_of_waiters(limit: u32) -> String {
-    match limit {
-        0 => String::new(),
-        limit => format!(", the limit is {limit}"),
-    }
-}
-
-/// A noun behind its article.
-pub(crate) fn with_article(noun: &str) -> String {
-    let article = if noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
-    };
-    format!("{article} {noun}")
-}
-
-/// What a message says of the generation that was found; 0: there is no record.
-fn found_generation(found: Option<u16>, record: &Option<Box<RecordId>>) -> String {
-    let record = Subject(record);
-    match found {
-        None => format!("{record} has another one: read it again and repeat the edit"),
-        Some(0) => format!("{record} does not exist: create it without an expected generation"),
-        Some(found) => format!("{record} is at {found}: read it again and repeat the edit"),
-    }
-}
-
 impl Error {
-    /// Aerospike's result code.
-    #[must_use]
-    pub const fn result_code(&self) -> u8 {
-        match self {
-            Self::Malformed { .. }
-            | Self::NotStorable { .. }
-            | Self::ShardMissing { .. }
-            | Self::ShardScheme { .. }
-            | Self::Damaged { .. }
-            | Self::InUse { .. }
-            | Self::PermissionDenied { .. } => 1,
-            Self::NotFound { .. } => 2,
-            Self::Generation { .. } => 3,
-            Self::Conflict {
-                cause: ConflictCause::Locked,
-                ..
-            } => 120,
-            Self::Conflict { .. } => 121,
-            Self::TransactionLimit { .. } => 123,
-            Self::Parameter(_) | Self::Serde(_) | Self::Conversion(_) => 4,
-            Self::RecordExists { .. } | Self::ShardKeyCollision { .. } => 5,
-            Self::BinExists { .. } => 6,
-            Self::StopWrites { .. } => 8,
-            Self::Timeout { .. } => 9,
-            Self::IncompatibleType { .. } => 12,
-            Self::RecordTooBig { .. } | Self::KeyTooBig { .. } => 13,
-            Self::KeyBusy { .. } => 14,
-            Self::BinNotFound { .. } => 17,
-            Self::KeyMismatch { .. } => 19,
-            #[cfg(feature = "cluster")]
-            Self::Cluster(failure) => failure.result_code(),
-            Self::Namespace(_) => 20,
-            Self::BinName(_) => 21,
-            Self::IndexExists(_) => 200,
-            Self::IndexNotFound(_) => 201,
-            Self::IndexMemory { .. } => 202,
-            Self::IndexBuilding { .. } => 203,
-            Self::TooManyIndexes { .. } => 206,
-            Self::NotUnique { .. }
-            | Self::ChangesLost { .. }
-            | Self::Forbidden(_)
-            | Self::CallsRefused { .. }
-            | Self::PastRetention { .. }
-            | Self::ShardRoot { .. }
-            | Self::ShardCompanion { .. } => 22,
-            Self::ElementNotFound { .. } => 23,
-            Self::ElementExists { .. } => 24,
-            Self::OpNotApplicable { .. } => 26,
-            Self::FilteredOut { .. } => 27,
-            Self::GeoJson(_) => 160,
-            Self::Relation { source, .. } => source.result_code(),
-            Self::Storage(error) => match **error {
-                StorageError::BadName { .. }
-                | StorageError::BadOption { .. }
-                | StorageError::TooManySets { .. } => 4,
-                StorageError::NoSpace { .. } | StorageError::Device(DeviceError::Full { .. }) => 8,
-                StorageError::ReadOnly { .. }
-                | StorageError::Forked { .. }
-                | StorageError::Closed { .. }
-                | StorageError::OpenedForReading { .. } => 22,
-                _ => 1,
-            },
-        }
-    }
-
-    /// True when the same call may succeed after a wait, and was certainly not applied now: the record was busy
-    /// ([`Error::KeyBusy`], [`Error::Timeout`]), an index is being built ([`Error::IndexBuilding`]), defragmentation has to catch up
-    /// ([`StorageError::NoSpace`]), or another process has the store open ([`Error::InUse`]).
-    ///
-    /// False where waiting alone changes nothing: a record of another generation must be read again, and a full namespace
-    /// or file system needs room ([`Error::StopWrites`] comes after the wait of
-    /// [`NamespaceConfig::max_space_wait`](crate::NamespaceConfig::max_space_wait)).
-    #[must_use]
-    pub const fn is_retryable(&self) -> bool {
-        match self {
-            Self::KeyBusy { .. }
-            | Self::IndexBuilding { .. }
-            | Self::Conflict { .. }
-            | Self::Timeout {
-                in_doubt: false, ..
-            }
-            | Self::InUse {
-                holder: StoreHolder::OtherProcess,
-                ..
-            } => true,
-            Self::Storage(error) => matches!(**error, StorageError::NoSpace { .. }),
-            Self::Relation { source, .. } => source.is_retryable(),
-            #[cfg(feature = "cluster")]
-            Self::Cluster(failure) => failure.is_transient() && !failure.in_doubt(),
-            _ => false,
-        }
-    }
-
-    /// True when stored bytes of the record are lost: they do not match their checksums, do not decode, or belong to a part
-    /// of the log in which a newer version may have been. Replacing or deleting the record mends it; other records are not
-    /// concerned.
-    ///
-    /// A scan gives such errors in the records' places, and goes on.
-    #[must_use]
-    pub const fn is_damage(&self) -> bool {
-        matches!(self, Self::Malformed { .. } | Self::Damaged { .. })
-    }
-
-    /// True when it is not known whether the write was applied.
-    #[must_use]
-    pub const fn in_doubt(&self) -> bool {
-        match self {
-            Self::Timeout { in_doubt, .. } => *in_doubt,
-            Self::Storage(error) => matches!(**error, StorageError::InDoubt { .. }),
-            Self::Relation { source, .. } => source.in_doubt(),
-            #[cfg(feature = "cluster")]
-            Self::Cluster(failure) => failure.in_doubt(),
-            _ => false,
-        }
-    }
-
     /// Returns the record that the error is about. `None` for an error that is about none, and where its key is not known:
     /// in scans, and in requests of wire clients.
     #[must_use]

@@ -22,13 +22,14 @@ fn sixty_four_writers_of_one_counter_lose_no_acknowledged_increment() {
     let store = store(20);
     let set = store.set("counters").unwrap();
     let start = Barrier::new(THREADS);
+    let patient = WritePolicy::default().total_timeout(None);
     let (acknowledged, refused) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 start.wait();
                 for _ in 0..EACH {
-                    match set.add("hot", [("count", 1)]) {
+                    match set.operate_with(&patient, "hot", &[operations::add("count", 1)]) {
                         Ok(_) => acknowledged.fetch_add(1, Ordering::Relaxed),
                         Err(Error::KeyBusy { waiting, limit, .. }) => {
                             assert_eq!(

@@ -89,9 +89,9 @@ fn an_interrupted_measurement_shows_what_it_has() {
     assert_eq!(rows.len(), 1);
     assert!(rows[0]["acked"].as_u64().unwrap() > 10, "{}", rows[0]);
     assert_eq!(rows[0]["lost"], 0);
-    // The rate is that of the time that was measured.
+    // The rate is that of the time that was measured, and not of the 600 s that were wanted.
     let rate = rows[0]["offered_per_s"].as_f64().unwrap();
-    assert!(rate > 50.0 && rate < 500.0, "{rate}");
+    assert!(rate > 5.0 && rate < 500.0, "{rate}");
     let said = report["verdict"]["sentence"].as_str().unwrap();
     assert!(said.contains("Interrupted: 0 of 2 measurements"), "{said}");
 }

@@ -222,8 +222,9 @@ struct Progress {
     in_doubt: Option<i64>,
 }
 
-/// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone. `count`: how often.
-fn transfer_until_killed(mut wire: Wire, client: i64, done: i64, count: &AtomicI64) -> Progress {
+/// Moves 1 from an account to the next, and counts it, in transactions, until the server is gone.
+fn transfer_until_killed(addr: SocketAddr, client: i64, done: i64, moved: &AtomicI64) -> Progress {
+    let mut wire = Wire::to(addr);
     let mut progress = Progress {
         committed: done,
         in_doubt: None,
@@ -256,7 +257,7 @@ fn transfer_until_killed(mut wire: Wire, client: i64, done: i64, count: &AtomicI
                 }
                 progress.in_doubt = None;
                 progress.committed += 1;
-                count.fetch_add(1, Ordering::Relaxed);
+                moved.fetch_add(1, Ordering::Relaxed);
             }
         }
         // Every other client leaves its monitors.
@@ -282,19 +283,20 @@ fn a_killed_server_has_committed_transactions_whole_or_not_at_all() {
     let mut known = [Progress::default(); CLIENTS as usize];
     let mut serving = serve();
     for round in 0..rounds {
-        let counts: [AtomicI64; CLIENTS as usize] = Default::default();
-        let wires = [(); CLIENTS as usize].map(|()| Wire::to(serving.addr));
+        let addr = serving.addr;
+        let moved = [const { AtomicI64::new(0) }; CLIENTS as usize];
         std::thread::scope(|scope| {
             let clients: Vec<_> = (0..CLIENTS)
-                .zip(wires)
-                .zip(&counts)
-                .map(|((client, wire), count)| {
+                .zip(&moved)
+                .map(|(client, moved)| {
                     let done = known[client as usize].committed;
-                    scope.spawn(move || transfer_until_killed(wire, client, done, count))
+                    scope.spawn(move || transfer_until_killed(addr, client, done, moved))
                 })
                 .collect();
-            let done = |count: &AtomicI64| count.load(Ordering::Relaxed) >= 6 + round;
-            until(|| counts.iter().all(done));
+            until(|| {
+                let moved = moved.each_ref().map(|moved| moved.load(Ordering::Relaxed));
+                !moved.contains(&0) && moved.iter().sum::<i64>() >= 30 + 7 * round
+            });
             serving.child.kill().unwrap();
             serving.child.wait().unwrap();
             for (client, progress) in clients.into_iter().zip(&mut known) {

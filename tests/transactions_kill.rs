@@ -13,7 +13,8 @@ use std::process::{Command, Stdio};
 use spikelet::operations::lists;
 use spikelet::query::{IndexComponent, IndexDefinition, Query};
 use spikelet::{
-    Durability, Error, Key, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store, Value,
+    Durability, Error, Key, ListOrder, ListPolicy, ListWriteFlags, NamespaceConfig, Store,
+    TransactionPolicy, Value,
 };
 
 const CHILD_DIR: &str = "SPIKELET_TRANSACTIONS_KILL_TEST_DIR";
@@ -47,8 +48,12 @@ fn transfer(store: &Store, random: &mut u64) {
         ListOrder::Ordered,
         ListWriteFlags::ADD_UNIQUE | ListWriteFlags::NO_FAIL,
     );
-    store
-        .transaction(|tx| {
+    let patient = TransactionPolicy::default()
+        .max_attempts(u32::MAX)
+        .total_timeout(None);
+    let namespace = store.namespace("test").unwrap();
+    namespace
+        .transaction_with(&patient, |tx| {
             let accounts = tx.set("accounts")?;
             accounts.add(from, [("cents", -cents)])?;
             accounts.add(to, [("cents", cents)])?;

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{
     Chance, NOW_MS, delete, devices, digest, files, get, options, put, simulated, version,
 };
@@ -45,6 +46,7 @@ fn other_live_bytes(namespace: &Namespace) -> u64 {
 
 #[test]
 fn a_group_changes_all_its_records_and_unlocks_them() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
     put(&namespace, &digest(1), b"old").unwrap();
@@ -78,6 +80,7 @@ fn a_group_changes_all_its_records_and_unlocks_them() {
 
 #[test]
 fn a_group_that_is_refused_changes_nothing() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
     put(&namespace, &digest(1), b"old").unwrap();
@@ -125,6 +128,7 @@ fn a_group_that_is_refused_changes_nothing() {
 
 #[test]
 fn when_writes_are_stopped_a_group_of_deletes_goes_on_and_one_with_a_put_does_not() {
+    let _turn = beside_others();
     let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
     let payload = vec![1; LARGE];
     let count = (0..)
@@ -145,6 +149,7 @@ fn when_writes_are_stopped_a_group_of_deletes_goes_on_and_one_with_a_put_does_no
 
 #[test]
 fn the_commit_entry_goes_with_the_last_member() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
     // Members that are superseded, deleted, put by the next group, and truncated.
@@ -179,6 +184,7 @@ fn the_commit_entry_goes_with_the_last_member() {
 
 #[test]
 fn the_commit_entry_goes_with_a_tombstone_that_is_forgotten() {
+    let _turn = alone();
     let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
     let payload = vec![1; LARGE];
     for record in 0..30 {
@@ -209,6 +215,7 @@ fn churn(namespace: &Namespace, blocks: u64) {
 
 #[test]
 fn members_that_were_moved_stay_and_stand_alone() {
+    let _turn = alone();
     let dir = tempfile::tempdir().unwrap();
     let mut namespace = open(dir.path());
     for round in 0..4_u8 {
@@ -245,6 +252,7 @@ fn members_that_were_moved_stay_and_stand_alone() {
 /// The same record by record and as groups, with everything else that goes on; the store is dropped or closed at times.
 #[test]
 fn groups_and_single_changes_agree_with_a_map_at_every_restart() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let mut namespace = open(dir.path());
     let mut model: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
@@ -311,6 +319,7 @@ fn groups_and_single_changes_agree_with_a_map_at_every_restart() {
 /// Power failures in all places around the moving of members that are not on stable storage yet.
 #[test]
 fn moving_a_member_does_not_tear_its_group_in_a_power_failure() {
+    let _turn = beside_others();
     // Each failure copies the device.
     const SMALL: u64 = 6;
     let disks = simulated(1, SMALL);

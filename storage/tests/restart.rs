@@ -317,7 +317,8 @@ fn closing_while_threads_write_keeps_what_was_acknowledged() {
             for (thread, acknowledged) in (0..).zip(&acknowledged) {
                 let namespace = namespace.clone();
                 scope.spawn(move || {
-                    for write in 1u64.. {
+                    // Fewer than fill the device, however late the others come.
+                    for write in 1..100_000_u64 {
                         match put(&namespace, &digest(thread), &write.to_le_bytes()) {
                             Ok(()) => acknowledged.store(write, Ordering::SeqCst),
                             Err(Error::Closed { .. }) => break,

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{
     Chance, NOW_MS, delete, devices, digest, files, fill, get, options, payload_of, put, simulated,
     version,
@@ -26,6 +27,7 @@ fn memory(blocks: u64) -> Namespace {
 
 #[test]
 fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
+    let _turn = alone();
     let namespace = memory(BLOCKS);
     let count = fill(&namespace, LARGE);
     // All but the reserve is used.
@@ -69,6 +71,7 @@ fn a_full_namespace_says_so_reads_and_deletes_go_on_and_space_comes_back() {
 
 #[test]
 fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
+    let _turn = alone();
     let namespace = memory(BLOCKS);
     for round in 0..3 {
         let count = fill(&namespace, LARGE);
@@ -97,6 +100,7 @@ fn a_namespace_that_was_full_and_emptied_is_as_good_as_new() {
 
 #[test]
 fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
+    let _turn = alone();
     let disks = simulated(1, 40);
     disks[0].set_space_bytes(common::device_bytes(11));
     let (namespace, _) = Namespace::open(options(devices(&disks), 40)).unwrap();
@@ -120,6 +124,7 @@ fn a_full_disk_leaves_what_deletes_and_defragmentation_need() {
 
 #[test]
 fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
+    let _turn = alone();
     let namespace = memory(BLOCKS);
     let records = 40;
     let mut chance = Chance(1);
@@ -153,6 +158,7 @@ fn overwriting_many_times_the_size_of_the_device_never_fills_it() {
 
 #[test]
 fn background_threads_bring_space_back_by_themselves() {
+    let _turn = beside_others();
     let (namespace, _) = Namespace::open(Options {
         background: true,
         durability: Durability::Interval(Duration::from_millis(1)),
@@ -187,6 +193,7 @@ fn background_threads_bring_space_back_by_themselves() {
 
 #[test]
 fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
+    let _turn = beside_others();
     const WRITERS: u64 = 4;
     const EACH: u64 = 250;
     let (namespace, _) = Namespace::open(Options {
@@ -218,6 +225,7 @@ fn a_writer_that_waited_for_space_waits_on_when_another_one_takes_it() {
 
 #[test]
 fn a_reader_keeps_what_it_sees_from_being_overwritten() {
+    let _turn = beside_others();
     let namespace = memory(BLOCKS);
     put(&namespace, &digest(1), &payload_of(1, 0, 900)).unwrap();
     let seen = namespace.get(&digest(1), |entry| {
@@ -236,6 +244,7 @@ fn a_reader_keeps_what_it_sees_from_being_overwritten() {
 
 #[test]
 fn a_tombstone_stays_while_an_older_version_may_be_found() {
+    let _turn = alone();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         Namespace::open(options(files(dir.path(), 1), BLOCKS))
@@ -274,6 +283,7 @@ fn a_tombstone_stays_while_an_older_version_may_be_found() {
 
 #[test]
 fn deleted_records_never_return_whatever_is_moved_forgotten_and_restarted() {
+    let _turn = alone();
     let dir = tempfile::tempdir().unwrap();
     let open = || Namespace::open(options(files(dir.path(), 2), 5)).unwrap().0;
     let mut namespace = open();
@@ -332,6 +342,7 @@ fn deleted_records_never_return_whatever_is_moved_forgotten_and_restarted() {
 
 #[test]
 fn maintenance_ends_although_large_records_leave_much_of_each_block_unused() {
+    let _turn = alone();
     for bytes in [5 << 20, 3 << 20, 1 << 20] {
         let namespace = memory(BLOCKS);
         let count = fill(&namespace, bytes);
@@ -352,6 +363,7 @@ fn maintenance_ends_although_large_records_leave_much_of_each_block_unused() {
 
 #[test]
 fn expired_records_make_room() {
+    let _turn = alone();
     let clock = Arc::new(ManualClock::at(NOW_MS));
     let (namespace, _) = Namespace::open(Options {
         clock: clock.clone(),
@@ -395,6 +407,7 @@ fn expired_records_make_room() {
 
 #[test]
 fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
+    let _turn = alone();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         Namespace::open(options(files(dir.path(), 1), BLOCKS))
@@ -449,6 +462,7 @@ fn a_damaged_record_is_left_where_it_is_and_the_rest_is_defragmented() {
 
 #[test]
 fn a_closed_namespace_is_not_maintained() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         Namespace::open(options(files(dir.path(), 1), BLOCKS))
@@ -484,6 +498,7 @@ fn a_closed_namespace_is_not_maintained() {
 
 #[test]
 fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
+    let _turn = beside_others();
     let wanted = Options {
         background: true,
         ..options(Storage::Memory, 12)
@@ -509,6 +524,7 @@ fn a_reader_that_stays_holds_back_its_own_block_and_no_writer() {
 
 #[test]
 fn a_group_waits_for_space_as_a_single_write_does() {
+    let _turn = beside_others();
     let wanted = Options {
         background: true,
         max_space_wait: Duration::from_secs(60),
@@ -541,6 +557,7 @@ fn a_group_waits_for_space_as_a_single_write_does() {
 
 #[test]
 fn a_full_disk_takes_the_deletes_of_small_records_in_any_order() {
+    let _turn = alone();
     for (newest_first, maintained) in [(false, false), (true, false), (false, true), (true, true)] {
         let disks = simulated(1, 40);
         disks[0].set_space_bytes(common::device_bytes(11));

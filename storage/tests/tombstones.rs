@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::turns::alone;
 use common::{delete, devices, digest, get, options, put, simulated};
 use spikelet_storage::{BLOCK_BYTES, Namespace, Options, SimulatedDevice};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +31,7 @@ fn filled(device: &Arc<SimulatedDevice>) -> (Namespace, u64) {
 
 #[test]
 fn blocks_without_superseded_bytes_are_not_read_and_of_others_the_directory_alone() {
+    let _turn = alone();
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);
@@ -55,6 +57,7 @@ fn blocks_without_superseded_bytes_are_not_read_and_of_others_the_directory_alon
 
 #[test]
 fn tombstones_go_once_the_blocks_with_older_versions_are_gone_and_nothing_returns() {
+    let _turn = alone();
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);
@@ -76,6 +79,7 @@ fn tombstones_go_once_the_blocks_with_older_versions_are_gone_and_nothing_return
 
 #[test]
 fn a_block_whose_directory_is_damaged_is_looked_at_entry_by_entry() {
+    let _turn = alone();
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, records) = filled(&device);

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{NOW_MS, digest, files, get, options, put};
 use spikelet_storage::{Error, Namespace, NewVersion, Options, Storage, Truncate};
 use std::path::Path;
@@ -35,6 +36,7 @@ fn there(namespace: &Namespace, records: impl Iterator<Item = u64>) -> Vec<u64> 
 
 #[test]
 fn what_is_older_goes_at_once_and_does_not_come_back() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
     let users = namespace.create_set("users").unwrap();
@@ -117,6 +119,7 @@ fn what_is_older_goes_at_once_and_does_not_come_back() {
 
 #[test]
 fn a_truncated_record_can_be_written_again() {
+    let _turn = beside_others();
     let dir = tempfile::tempdir().unwrap();
     let namespace = open(dir.path());
     put_at(&namespace, 1, 0, NOW_MS, b"old");
@@ -141,6 +144,7 @@ fn a_truncated_record_can_be_written_again() {
 
 #[test]
 fn what_a_truncation_removes_makes_room() {
+    let _turn = alone();
     let (namespace, _) = Namespace::open(options(Storage::Memory, BLOCKS)).unwrap();
     let payload = vec![1; 100 << 10];
     for round in 0..5_u64 {
@@ -171,6 +175,7 @@ fn what_a_truncation_removes_makes_room() {
 /// Writers and a truncation side by side: after each truncation, what it covers is gone from the counts, too.
 #[test]
 fn no_write_slips_past_a_truncation() {
+    let _turn = beside_others();
     let wanted = Options {
         write_lanes: 2,
         ..options(Storage::Memory, 16)
@@ -181,7 +186,8 @@ fn no_write_slips_past_a_truncation() {
         for writer in 0..3 {
             let (namespace, now_ms, over) = (&namespace, &now_ms, &over);
             scope.spawn(move || {
-                for number in 0.. {
+                // Fewer than fill the device, however long the truncations take.
+                for number in 0..300_000 {
                     if over.load(Ordering::Relaxed) {
                         return;
                     }

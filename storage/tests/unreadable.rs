@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::turns::{alone, beside_others};
 use common::{delete, device_bytes, devices, digest, files, get, options, put, simulated};
 use spikelet_storage::{
     BLOCK_BYTES, Device, Error, HEADER_BYTES, Namespace, Options, SimulatedDevice,
@@ -55,6 +56,7 @@ fn is_damaged(namespace: &Namespace, record: u64) -> bool {
 /// The mapping of a simulated device keeps what a call cannot read: who looks there reads the record as it was.
 #[test]
 fn a_record_that_opening_could_not_read_is_damaged_without_a_look_at_the_mapping() {
+    let _turn = beside_others();
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, _) = Namespace::open(on(&device)).unwrap();
     for record in 0..100 {
@@ -81,6 +83,7 @@ fn a_record_that_opening_could_not_read_is_damaged_without_a_look_at_the_mapping
 
 #[test]
 fn cleaning_keeps_a_block_that_it_cannot_read_and_moves_the_rest() {
+    let _turn = alone();
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, _) = Namespace::open(on(&device)).unwrap();
     // Three blocks and a half.
@@ -128,6 +131,7 @@ fn cleaning_keeps_a_block_that_it_cannot_read_and_moves_the_rest() {
 
 #[test]
 fn the_tombstone_pass_keeps_what_it_cannot_look_up() {
+    let _turn = alone();
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, _) = Namespace::open(on(&device)).unwrap();
     put(&namespace, &digest(1_000), b"to be deleted").unwrap();
@@ -153,6 +157,7 @@ fn the_tombstone_pass_keeps_what_it_cannot_look_up() {
 
 #[test]
 fn an_old_version_that_lies_in_an_unreadable_place_is_known_from_the_directory() {
+    let _turn = alone();
     let device = simulated(1, BLOCKS).remove(0);
     let (namespace, _) = Namespace::open(on(&device)).unwrap();
     put(&namespace, &digest(1_000), b"to be deleted").unwrap();
@@ -169,6 +174,7 @@ fn an_old_version_that_lies_in_an_unreadable_place_is_known_from_the_directory()
 /// A file that another program cuts off under an open store: reading the mapping behind its end is a signal.
 #[test]
 fn a_file_that_is_cut_off_under_an_open_store_is_damage_to_cleaning() {
+    let _turn = alone();
     let dir = tempfile::tempdir().unwrap();
     let open = || {
         Namespace::open(options(files(dir.path(), 1), BLOCKS))

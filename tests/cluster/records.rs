@@ -1,6 +1,7 @@
 //! Policies, batches, scans and errors of a cluster.
 
 use std::ops::ControlFlow;
+use std::sync::Barrier;
 use std::time::Duration;
 
 use spikelet::cluster::{Cluster, TlsFiles};
@@ -338,8 +339,12 @@ fn writers_that_a_busy_record_refuses_may_try_again_and_need_not_read_before() {
     let cluster = Cluster::builder(&served.addr).error_rate_max(0);
     let records = cluster.connect().unwrap().records("busy").unwrap();
     let add = [ops::add("n", 1)];
+    let (patient, start) = (policy().total_timeout(None), Barrier::new(60));
     let writers: Vec<_> = std::thread::scope(|scope| {
-        let write = || records.operate_on(&policy(), &"a".into(), &add);
+        let write = || {
+            start.wait();
+            records.operate_on(&patient, &"a".into(), &add)
+        };
         let threads: Vec<_> = (0..60).map(|_| scope.spawn(write)).collect();
         threads.into_iter().map(|it| it.join().unwrap()).collect()
     });

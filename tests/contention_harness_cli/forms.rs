@@ -76,7 +76,7 @@ fn rows_have_the_fields_that_scripts_read() {
 
 #[test]
 fn a_closed_loop_on_the_engine_counts_its_writers() {
-    let report = json("--writers 2,4 --shards 1 --operation put --duration 50ms --warm-up 0");
+    let report = json("--writers 2,4 --shards 1 --operation put --duration 200ms --warm-up 0");
     let rows = report["rows"].as_array().unwrap();
     let writers: Vec<u64> = rows
         .iter()
@@ -98,7 +98,7 @@ fn no_line_is_wider_than_a_terminal() {
     let wide = text(
         "--virtual --rate 10..400 --shards 1,16,daily+8 --duration 30 --retries 2 --fail-if lost>0 --threshold lost==0",
     );
-    let live = text("--writers 3 --shards 1,2 --duration 20ms --warm-up 0");
+    let live = text("--writers 3 --shards 1,2 --duration 200ms --warm-up 0");
     for text in [wide, live] {
         let widest = text
             .lines()
@@ -117,7 +117,7 @@ fn what_is_simulated_is_called_so_and_correctness_comes_first() {
     assert!(report.contains("hourly alone"), "{report}");
     let queue = "transaction-pending-limit 20: 21 may wait for a record (max_waiters 21)";
     assert!(words(VIRTUAL).contains(queue), "{report}");
-    let live = text("--writers 2 --shards 1 --duration 20ms --warm-up 0");
+    let live = text("--writers 2 --shards 1 --duration 200ms --warm-up 0");
     assert!(!live.contains("SIMULATED"), "{live}");
 }
 
@@ -213,14 +213,22 @@ fn the_page_shows_its_pictures_and_the_numbers_of_the_json() {
 #[test]
 fn shards_that_come_to_be_while_writers_write_are_drawn_in_time_and_lose_nothing() {
     for operation in ["add-unique --elements 100", "increment"] {
-        let report = json(&format!(
-            "--rate 300 --shards 4 --hold-ms 1 --duration 1500ms --warm-up 0 --activate-at 200ms --operation {operation}"
-        ));
+        // Longer where the machine has so much to do that the shards come to be later.
+        let reports = [1_500, 6_000, 24_000].into_iter().map(|duration_ms| {
+            json(&format!(
+                "--rate 300 --shards 4 --hold-ms 1 --duration {duration_ms}ms --warm-up 0 --activate-at 200ms --operation {operation}"
+            ))
+        });
+        let is_sharded = |report: &Value| {
+            let moments = report["timelines"][0]["moments"].as_array().unwrap();
+            moments.last().unwrap()["shards"] == 4
+        };
+        let report = { reports }.find(is_sharded);
+        let report = report.unwrap_or_else(|| panic!("{operation}: never sharded"));
         assert_eq!(report["correctness"]["lost"], 0);
         let timeline = &report["timelines"][0];
         let moments = timeline["moments"].as_array().unwrap();
         assert_eq!(moments[0]["shards"], 1);
-        assert_eq!(moments.last().unwrap()["shards"], 4, "{operation}");
         assert!(timeline["activation"]["began_s"].as_f64().unwrap() >= 0.2);
         let row = &report["rows"][0];
         let phases = row["phases"].as_array().unwrap();

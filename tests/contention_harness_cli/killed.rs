@@ -133,7 +133,7 @@ fn a_loss_is_seen_when_stores_are_looked_at_again() {
     let (whole, name) = (dir.path().join("run"), dir.path().to_str().unwrap());
     let name = format!("{name}/run");
     let report = json(&format!(
-        "--dir {name} --writers 2 --shards 1,4 --operation add-unique --elements 0 --duration 50ms --warm-up 0"
+        "--dir {name} --writers 2 --shards 1,4 --operation add-unique --elements 0 --duration 200ms --warm-up 0"
     ));
     assert_eq!(report["settings"]["store"], "disk");
     let found = json(&format!("--check {name}"));
@@ -182,7 +182,7 @@ fn an_element_that_was_there_before_the_run_is_missed_and_looking_changes_nothin
     let dir = tempfile::tempdir().unwrap();
     let name = format!("{}/run", dir.path().display());
     json(&format!(
-        "--dir {name} --writers 2 --shards 1 --operation add-unique --elements 50 --duration 50ms --warm-up 0"
+        "--dir {name} --writers 2 --shards 1 --operation add-unique --elements 50 --duration 200ms --warm-up 0"
     ));
     let row = Path::new(&name).join("closed-2_shards-1");
     {
@@ -210,7 +210,7 @@ fn a_row_that_cannot_be_read_is_lost_and_the_others_are_looked_at() {
     let dir = tempfile::tempdir().unwrap();
     let name = format!("{}/run", dir.path().display());
     json(&format!(
-        "--dir {name} --writers 2 --shards 1,2,4 --duration 50ms --warm-up 0"
+        "--dir {name} --writers 2 --shards 1,2,4 --duration 200ms --warm-up 0"
     ));
     let of = |row: &str| Path::new(&name).join(row);
     std::fs::write(of("closed-2_shards-1/ledger"), "").unwrap();

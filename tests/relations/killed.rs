@@ -1,18 +1,15 @@
 //! A process that links, unlinks and deletes from several threads is killed in the middle of it, 50 times: no edge is left that
-//! one of its ends alone has. The child is this test binary, started again with [`CHILD_DIR`] set.
+//! one of its ends alone has.
 
-use std::io::{BufRead, BufReader};
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use spikelet::Store;
 use spikelet::relation::{ManyToMany, OnDelete, Repair};
 use spikelet::shard::ShardPolicy;
 
-const CHILD_DIR: &str = "SPIKELET_RELATIONS_KILL_TEST_DIR";
-const PROGRESS: &str = "still writing";
+use crate::kill::{child_dir, killed_after, tell_progress};
+
 const KILLS: usize = 50;
 const THREADS: u64 = 3;
 const USERS: u64 = 40;
@@ -54,17 +51,17 @@ fn write_for_ever(store: &Store, seed: u64) {
             Err(error) => panic!("{error}"),
         }
         if turn % 16 == 0 {
-            println!("{PROGRESS}");
+            tell_progress();
         }
     }
 }
 
 #[test]
 fn child() {
-    let Ok(dir) = std::env::var(CHILD_DIR) else {
+    let Some(dir) = child_dir() else {
         return;
     };
-    let store = Store::open(Path::new(&dir)).unwrap();
+    let store = Store::open(&dir).unwrap();
     thread::scope(|scope| {
         for thread in 1..=THREADS {
             let (store, seed) = (&store, u64::from(std::process::id()) * 8 + thread);
@@ -78,22 +75,7 @@ fn kills_leave_no_edge_that_one_end_alone_has() {
     let dir = tempfile::tempdir().unwrap();
     let mut edges = 0;
     for kill in 0..KILLS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "killed::child", "--nocapture"])
-            .env(CHILD_DIR, dir.path())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // Kept until the kill, so that the child can go on writing to it.
-        let mut progress = lines
-            .map_while(Result::ok)
-            .filter(|line| line.contains(PROGRESS));
-        let wanted = 10 + kill % 7;
-        let seen = progress.by_ref().take(wanted).count();
-        assert_eq!(seen, wanted, "the child has ended by itself");
-        child.kill().unwrap();
-        child.wait().unwrap();
+        killed_after(10 + kill % 7, "killed::child", dir.path());
         let store = Store::open(dir.path()).unwrap();
         let audit = follows(&store)
             .verify(Repair::No, |_| ControlFlow::Continue(()))

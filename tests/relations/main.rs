@@ -7,6 +7,7 @@ mod graph;
 mod includes;
 mod joined;
 mod key_pattern;
+mod kill;
 mod killed;
 mod killed_updaters;
 mod links;

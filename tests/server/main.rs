@@ -14,6 +14,7 @@ mod records;
 mod refused;
 mod statistics;
 mod transactions;
+mod transactions_ends;
 mod transactions_race;
 
 #[path = "../server_client/mod.rs"]

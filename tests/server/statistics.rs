@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::server_client::transaction::Txn;
 use crate::server_client::*;
 
 /// The `key=value` pairs that a command answers with.
@@ -251,5 +252,49 @@ fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
     assert_eq!(
         pairs(&mut wire, "get-config:context=service")["batch-max-requests"],
         "2"
+    );
+}
+
+#[test]
+fn they_do_not_wait_for_a_transaction() {
+    let running = serve();
+    let namespace = running.store.namespace("test").unwrap();
+    let (mut wire, mut other) = (
+        Wire::to(running.handle.addr()),
+        Wire::to(running.handle.addr()),
+    );
+    let counted = |wire: &mut Wire, records: u32| {
+        let told = wire.info("namespace/test\n").remove(0);
+        let expected = format!("mrt_provisionals={records};mrt_monitors=1;");
+        assert!(told.contains(&expected), "{told}");
+    };
+    let mut txn = Txn::new(7);
+    assert_eq!(txn.put(&mut wire, 1, 1).code, 0);
+    assert_eq!(txn.announce(&mut wire, &[2]), 0);
+    let patient = Message {
+        timeout_ms: 60_000,
+        ..Message::put(2, "i", 2)
+    };
+    namespace
+        .set("demo")
+        .unwrap()
+        .update(2, |_| {
+            wire.send(&txn.inside(patient.clone()).frame());
+            until(|| namespace.stats().waits == 1);
+            counted(&mut other, 1);
+            Ok(())
+        })
+        .unwrap();
+    assert!(wire.receive().is_some());
+    counted(&mut other, 2);
+    assert_eq!(txn.put(&mut wire, 2, 3).code, 0);
+    counted(&mut other, 2);
+    assert_eq!(wire.ask(&txn.inside(Message::put(3, "i", 3))).code, 0);
+    counted(&mut other, 3);
+    txn.abort(&mut wire);
+    let told = other.info("namespace/test\n").remove(0);
+    assert!(
+        told.contains("mrt_provisionals=0;mrt_monitors=0;"),
+        "{told}"
     );
 }

@@ -9,7 +9,7 @@ use spikelet::server::Server;
 use spikelet::storage::ManualClock;
 
 /// Key, value, generation of what a client without a transaction sees; `None`: nothing.
-fn seen(wire: &mut Wire, key: i64) -> Option<(i64, u32)> {
+pub fn seen(wire: &mut Wire, key: i64) -> Option<(i64, u32)> {
     let answer = wire.ask(&Message::get(key));
     match answer.code {
         0 => Some((answer.int("i"), answer.generation)),
@@ -327,113 +327,6 @@ fn a_lock_that_must_be_new_is_refused_the_second_time() {
     assert_eq!(seen(&mut wire, 1), Some((2, 3)));
 }
 
-/// A server whose clock stands, with a transaction in each state: 1 has never begun, 2 is open, 3 is committed, 4 was rolled
-/// back when its time was over, 5 is closed.
-fn in_each_state() -> (spikelet::server::ServerHandle, Wire, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::at(1_000_000_000));
-    let store = namespaces().clock(Arc::clone(&clock) as _).open().unwrap();
-    let handle = Server::builder(&store).start().unwrap();
-    let mut wire = Wire::to(handle.addr());
-    let mut late = Txn::new(4);
-    late.timeout = 1;
-    assert_eq!(late.put(&mut wire, 4, 4).code, 0);
-    clock.advance_ms(1_001);
-    assert_eq!(Txn::new(2).put(&mut wire, 2, 2).code, 0);
-    assert_eq!(Txn::new(3).put(&mut wire, 3, 3).code, 0);
-    assert_eq!(wire.ask(&mark(3)).code, 0);
-    let mut closed = Txn::new(5);
-    closed.put(&mut wire, 5, 5);
-    assert_eq!(closed.commit(&mut wire), 0);
-    (handle, wire, clock)
-}
-
-#[test]
-fn each_state_of_a_transaction_answers_each_command() {
-    type Command = (&'static str, fn(i64) -> Message, [u8; 5]);
-    let table: [Command; 4] = [
-        (
-            "the begin",
-            |number| operate(number, true, &[8]),
-            [0, MONITOR_EXISTS, COMMITTED, EXPIRED, EXPIRED],
-        ),
-        (
-            "more records",
-            |number| operate(number, false, &[8]),
-            [EXPIRED, 0, COMMITTED, EXPIRED, EXPIRED],
-        ),
-        ("the mark", mark, [EXPIRED, 0, COMMITTED, ABORTED, EXPIRED]),
-        ("the end", close, [2, 0, 0, 0, 2]),
-    ];
-    for (what, command, codes) in table {
-        let (_handle, mut wire, _) = in_each_state();
-        for (number, code) in (1..).zip(codes) {
-            assert_eq!(wire.ask(&command(number)).code, code, "{what} of {number}");
-        }
-    }
-}
-
-#[test]
-fn a_transaction_whose_time_is_over_holds_nobody_up() {
-    let (_handle, mut wire, clock) = in_each_state();
-    let told = wire.info("namespace/test\n").remove(0);
-    assert!(
-        told.contains("mrt_provisionals=1;mrt_monitors=1;"),
-        "{told}"
-    );
-    let late = Txn {
-        deadline: vec![1; 4],
-        ..Txn::new(2)
-    };
-    assert_eq!(wire.ask(&late.inside(Message::get(2))).int("i"), 2);
-    assert_eq!(wire.ask(&Message::put(2, "i", 9)).code, BLOCKED);
-    clock.advance_ms(10_001);
-    // Whoever comes first ends it: a writer here, which finds the record as it was.
-    let add = Message::about(0, WRITE, 0, 2).op(5, 1, "i", &5_i64.to_be_bytes());
-    assert_eq!(wire.ask(&add).code, 0);
-    assert_eq!(seen(&mut wire, 2), Some((5, 1)));
-    assert_eq!(
-        wire.ask(&late.inside(Message::put(2, "i", 9))).code,
-        EXPIRED
-    );
-    assert_eq!(wire.ask(&mark(2)).code, ABORTED);
-    let told = wire.info("namespace/test\n").remove(0);
-    assert!(told.contains("mrt_monitor_roll_back_success=2;"), "{told}");
-    // A client takes a while to say that it has given up.
-    late.abort(&mut wire);
-    assert_eq!(wire.ask(&operate(6, true, &[1]).ttl(121)).code, 4);
-}
-
-#[test]
-fn a_transaction_writes_4096_records_and_not_one_more() {
-    let running = serve();
-    let mut wire = Wire::to(running.handle.addr());
-    let mut txn = Txn::new(7);
-    let keys: Vec<i64> = (0..4096).collect();
-    assert_eq!(txn.announce(&mut wire, &keys), 0);
-    assert_eq!(txn.announce(&mut wire, &[0, 5]), 0);
-    assert_eq!(txn.announce(&mut wire, &[5000]), TOO_MANY);
-    let rows: Vec<_> = keys
-        .iter()
-        .map(|key| {
-            (
-                digest(*key),
-                txn.inside(row(0, WRITE)).op(2, 1, "i", &[0; 8]),
-            )
-        })
-        .collect();
-    let (answers, _) = wire.ask_many(&batch(0x0d, &rows));
-    assert!(answers.iter().all(|answer| answer.code == 0));
-    txn.writes.extend(&keys);
-    let one_more = txn.inside(Message::put(5000, "i", 1));
-    assert_eq!(wire.ask(&one_more).code, TOO_MANY);
-    // It has not remained locked.
-    assert_eq!(wire.ask(&Message::put(5000, "i", 1)).code, 0);
-    assert_eq!(txn.commit(&mut wire), 0);
-    let namespace = running.store.namespace("test").unwrap();
-    // With its monitor gone, which was a record until then.
-    assert_eq!(namespace.stats().records, 4097);
-}
-
 #[test]
 fn malformed_requests_of_a_transaction_are_refused() {
     let running = serve();
@@ -469,37 +362,6 @@ fn malformed_requests_of_a_transaction_are_refused() {
     for (what, message) in table {
         assert_eq!(wire.ask(&message).code, 4, "{what}");
     }
-}
-
-#[test]
-fn a_server_that_stops_rolls_back_and_one_that_starts_knows_what_was_committed() {
-    let running = serve();
-    let mut wire = Wire::to(running.handle.addr());
-    wire.ask(&Message::put(1, "i", 1));
-    let (mut open, mut done) = (Txn::new(7), Txn::new(8));
-    open.put(&mut wire, 1, 10);
-    done.put(&mut wire, 2, 20);
-    assert_eq!(wire.ask(&mark(8)).code, 0);
-    // Its monitor is a record now, which is shown only to those who ask for its set.
-    let partitions: Vec<u8> = (0..4096_u16).flat_map(u16::to_le_bytes).collect();
-    let all = Message::new(READ, 0, PARTITIONS)
-        .field(0, b"test")
-        .field(11, &partitions);
-    assert_eq!(wire.ask_many(&all).0.len(), 2);
-    let monitors = all.field(1, MONITORS.as_bytes());
-    assert_eq!(wire.ask_many(&monitors).0.len(), 1);
-    drop(wire);
-    running.handle.stop();
-    let handle = Server::builder(&running.store).start().unwrap();
-    let mut wire = Wire::to(handle.addr());
-    assert_eq!(seen(&mut wire, 1), Some((1, 1)));
-    assert_eq!(seen(&mut wire, 2), Some((20, 2)));
-    assert_eq!(wire.ask(&Message::put(1, "i", 2)).code, 0);
-    assert_eq!(open.put(&mut wire, 3, 3).code, EXPIRED);
-    assert_eq!(open.commit(&mut wire), EXPIRED);
-    // Who has not heard that it is committed is told so.
-    assert_eq!(done.commit(&mut wire), 0);
-    assert_eq!(wire.ask(&mark(8)).code, EXPIRED);
 }
 
 #[test]

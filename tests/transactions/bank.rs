@@ -17,7 +17,7 @@ fn next(random: &mut u64) -> u64 {
 }
 
 fn sum(namespace: &Namespace) -> Result<i64> {
-    namespace.snapshot_read(|tx| {
+    namespace.snapshot_read_with(&patient(), |tx| {
         let records = tx.set("accounts")?.get_batch(0..ACCOUNTS);
         let balances = records
             .into_iter()
@@ -56,7 +56,7 @@ fn sixty_four_threads_transfer_and_every_snapshot_has_the_same_sum() {
                     let to = next(&mut random) as i64 % ACCOUNTS;
                     let cents = next(&mut random) as i64 % 50;
                     namespace
-                        .transaction(|tx| {
+                        .transaction_with(&patient(), |tx| {
                             let accounts = tx.set("accounts")?;
                             accounts.add(from, [("n", -cents)])?;
                             accounts.add(to, [("n", cents)])

@@ -79,9 +79,9 @@ fn one_run(namespace: &Namespace, clock: &AtomicU64, random: &mut u64, keys: usi
         Ok(())
     };
     let outcome = if is_snapshot {
-        namespace.snapshot_read(run)
+        namespace.snapshot_read_with(&patient(), run)
     } else {
-        namespace.transaction(run)
+        namespace.transaction_with(&patient(), run)
     };
     outcome.unwrap();
     Run {

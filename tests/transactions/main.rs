@@ -8,7 +8,14 @@ mod histories;
 mod shards;
 mod tokens;
 
-use spikelet::{Error, Namespace, NamespaceConfig, Result, Set, Store};
+use spikelet::{Error, Namespace, NamespaceConfig, Result, Set, Store, TransactionPolicy};
+
+/// For threads that may meet one another any number of times, on a machine of any speed.
+fn patient() -> TransactionPolicy {
+    TransactionPolicy::default()
+        .max_attempts(u32::MAX)
+        .total_timeout(None)
+}
 
 fn store() -> (Store, Namespace, Set) {
     store_with(NamespaceConfig::new("test"))

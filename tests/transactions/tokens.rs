@@ -5,14 +5,13 @@ use std::sync::Arc;
 use spikelet::operations::add;
 use spikelet::storage::ManualClock;
 use spikelet::{
-    Error, NamespaceConfig, Operation, RecordCall, Result, SetCall, Store, TransactionPolicy,
-    WritePolicy,
+    Error, NamespaceConfig, Operation, RecordCall, Result, SetCall, Store, WritePolicy,
 };
 
 /// Adds to two records under a token; whether that was done now.
 fn pay(store: &Store, token: &str, operations: &[Operation]) -> Result<bool> {
     let accounts = store.set("accounts")?;
-    let policy = WritePolicy::default();
+    let policy = WritePolicy::default().total_timeout(None);
     let call = |key: &'static str| SetCall {
         set: &accounts,
         call: RecordCall {
@@ -23,7 +22,7 @@ fn pay(store: &Store, token: &str, operations: &[Operation]) -> Result<bool> {
     };
     let calls = [call("alice"), call("bob")];
     let namespace = store.namespace("test")?;
-    let done = namespace.operate_all_once(&TransactionPolicy::default(), token, &calls)?;
+    let done = namespace.operate_all_once(&super::patient(), token, &calls)?;
     Ok(done.is_some())
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::part::{TransactionPart, transaction_of, version_bytes, version_of};
 use super::table::{Known, OpenTransaction, State};
-use crate::Digest;
-use crate::engine::{Address, Before, ProvisionalWrite, WriteRefusal};
+use crate::engine::{Address, Before, Provisional, ProvisionalWrite, WriteRefusal};
 use crate::operation::Checked;
 use crate::server::command::{Command, Refusal, found};
 use crate::server::fields::Field;
@@ -15,6 +14,7 @@ use crate::server::operation::operations_of;
 use crate::server::reply::{Answer, Reply};
 use crate::server::result_code;
 use crate::server::served::ServedNamespace;
+use crate::{Digest, WritePolicy};
 
 type Answered = std::result::Result<Answer, Refusal>;
 
@@ -123,21 +123,12 @@ fn write(
     let operations = operations_of(&command.head, &command.ops)?;
     let checked = Checked::new(&operations, command.mode())?;
     let policy = command.policy(served)?;
-    let open = open_for(served, address, transaction)?;
-    let mut state = open.state().ok_or(EXPIRED)?;
-    let write = ProvisionalWrite {
-        address: *address,
-        filter: command.filter,
-        policy: &policy,
-        before: before(command, address, &open, &state)?,
-    };
-    let namespace = &served.namespace;
-    let mut results = command.results(reply);
-    let (kept, outcome) = namespace.write_provisional(&write, &checked, scratch, &mut results)?;
-    served
-        .transactions
-        .keep(namespace, (&open, &mut state), address.digest, kept)
-        .map_err(Refusal::Code)?;
+    let outcome = change(command, served, address, transaction, &policy, |write| {
+        let mut results = command.results(reply);
+        served
+            .namespace
+            .write_provisional(write, &checked, scratch, &mut results)
+    })?;
     Ok(Answer {
         generation: u32::from(outcome.generation),
         void_time: outcome.void_time,
@@ -152,21 +143,37 @@ fn delete(
     transaction: &Digest,
 ) -> Answered {
     let policy = command.delete_policy();
+    change(command, served, address, transaction, &policy, |write| {
+        let deleted = served.namespace.delete_provisional(write)?;
+        Ok((deleted, ()))
+    })?;
+    Ok(Answer::code(result_code::OK))
+}
+
+/// Keeps what `make` leaves in the place of a record, and locks the record for the transaction. Returns what else `make` does.
+fn change<T>(
+    command: &Command<'_>,
+    served: &ServedNamespace,
+    address: &Address<'_>,
+    transaction: &Digest,
+    policy: &WritePolicy,
+    make: impl FnOnce(&ProvisionalWrite<'_>) -> std::result::Result<(Provisional, T), WriteRefusal>,
+) -> std::result::Result<T, Refusal> {
     let open = open_for(served, address, transaction)?;
     let mut state = open.state().ok_or(EXPIRED)?;
     let write = ProvisionalWrite {
         address: *address,
         filter: command.filter,
-        policy: &policy,
+        policy,
         before: before(command, address, &open, &state)?,
     };
-    let namespace = &served.namespace;
-    let kept = namespace.delete_provisional(&write)?;
+    let (kept, outcome) = make(&write)?;
+    let kept_for = (&*open, &mut *state);
     served
         .transactions
-        .keep(namespace, (&open, &mut state), address.digest, kept)
+        .keep(&served.namespace, kept_for, address.digest, kept)
         .map_err(Refusal::Code)?;
-    Ok(Answer::code(result_code::OK))
+    Ok(outcome)
 }
 
 /// The answer to a transaction that is not open.

@@ -57,6 +57,8 @@ pub(crate) struct Transactions {
     table: Mutex<Table>,
     /// What the provisional versions take.
     bytes: AtomicUsize,
+    /// How many records open transactions have written.
+    records: AtomicUsize,
     pub(crate) counters: TransactionCounters,
 }
 
@@ -230,6 +232,8 @@ impl Transactions {
         }
         state.bytes = state.bytes - before + bytes;
         state.writes.insert(digest, write);
+        self.records
+            .fetch_add(usize::from(is_new), Ordering::Relaxed);
         Ok(())
     }
 
@@ -244,6 +248,7 @@ impl Transactions {
             let bytes = write.bytes();
             state.bytes -= bytes;
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            self.records.fetch_sub(1, Ordering::Relaxed);
             namespace.unlock_provisionals(&transaction.monitor, [*digest].iter());
         }
     }
@@ -260,6 +265,7 @@ impl Transactions {
         let writes = std::mem::take(&mut state.writes);
         namespace.unlock_provisionals(&transaction.monitor, writes.keys());
         self.bytes.fetch_sub(state.bytes, Ordering::Relaxed);
+        self.records.fetch_sub(writes.len(), Ordering::Relaxed);
         state.bytes = 0;
         let mut table = self.table.lock();
         table.open.remove(&transaction.monitor);
@@ -338,15 +344,16 @@ impl Transactions {
         }
     }
 
-    /// All that is counted, by Aerospike's names.
+    /// All that is counted, by Aerospike's names. No transaction is waited for.
     pub(crate) fn statistics(&self, namespace: &Namespace) -> Vec<(String, u64)> {
         self.expire_due(namespace);
-        let all: Vec<_> = self.table.lock().open.values().map(Arc::clone).collect();
-        let records = all.iter().filter_map(|open| open.state());
-        let records: usize = records.map(|state| state.writes.len()).sum();
+        let (records, open) = (
+            self.records.load(Ordering::Relaxed),
+            self.table.lock().open.len(),
+        );
         let mut pairs = self.counters.by_name();
         pairs.push(("mrt_provisionals".to_owned(), records as u64));
-        pairs.push(("mrt_monitors".to_owned(), all.len() as u64));
+        pairs.push(("mrt_monitors".to_owned(), open as u64));
         pairs
     }
 }

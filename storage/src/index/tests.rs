@@ -262,8 +262,9 @@ fn an_index_of_few_records_is_small_and_growing_never_takes_it_above_its_limit()
             let mut partition = index.lock_partition(place as usize % PARTITIONS);
             partition.insert((place >> 40) as u32, slot(records));
         }
-        // Replaced tables are given back when the epoch has passed, which tests beside this one may hold up.
-        let until = Instant::now() + Duration::from_secs(10);
+        // Replaced tables are given back when the epoch has passed, which tests beside this one may hold up. The limit is for
+        // an index that never gives them back.
+        let until = Instant::now() + Duration::from_secs(120);
         while index.memory_bytes() > limit && Instant::now() < until {
             epoch::advance();
             std::thread::yield_now();

@@ -6,6 +6,7 @@ pub mod damage;
 pub mod history;
 pub mod power;
 pub mod small;
+pub mod turns;
 
 pub use chance::Chance;
 use spikelet_storage::{

@@ -2,16 +2,16 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
+mod damaged;
+mod relations;
+
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use spikelet::operations::lists;
-use spikelet::relation::{Layout, ManyToMany, Members, OneToMany, Repair};
-use spikelet::shard::ShardPolicy;
-use spikelet::{ListReturnType, NamespaceConfig, ShardedList, Store, bins};
+use spikelet::{ListReturnType, ShardedList, Store};
 use tempfile::TempDir;
 use unicode_width::UnicodeWidthStr;
 
@@ -384,148 +384,6 @@ fn stat_shows_what_is_there() {
 }
 
 #[test]
-fn relations_shows_the_graph_of_the_demo_with_its_counts() {
-    let dir = TempDir::new().unwrap();
-    load(dir.path(), "1 2\n3 2\n4 2\n2 1\n");
-    let found = json(&["relations", path(dir.path())], b"");
-    let follows = &found["relations"][0];
-    assert_eq!(
-        (follows["name"].as_str(), follows["kind"].as_str()),
-        (Some("follows"), Some("ManyToMany"))
-    );
-    let side = |at: usize| {
-        let side = &follows["sides"][at];
-        let figure = |name: &str| side[name].as_u64().unwrap();
-        let largest = side["largest_key"].as_str().unwrap().to_owned();
-        (
-            figure("records"),
-            figure("elements"),
-            largest,
-            figure("largest_elements"),
-        )
-    };
-    let key = |at: usize| side(at).2;
-    assert_eq!(side(0), (4, 4, key(0), 1));
-    assert_eq!(side(1), (2, 4, "2".to_owned(), 3));
-    let output = run(&["relations", path(dir.path()), "--name", "follows"], b"");
-    let report = text(&output.stdout);
-    assert!(
-        report.contains("follows, ManyToMany in namespace demo"),
-        "{report}"
-    );
-    assert!(
-        report.contains("sources: users/followers to users"),
-        "{report}"
-    );
-    let unknown = run(&["relations", path(dir.path()), "--name", "friends"], b"");
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("\"friends\""));
-}
-
-/// Declares a list of the key of one small child, and one of keys that take more than 128 KiB.
-fn large_relations(dir: &Path) {
-    let store = Store::open(dir).unwrap();
-    let layout = Layout::key_list("comments");
-    let comments = OneToMany::new(&store, "comments", ("posts", "comments"), layout).unwrap();
-    let comment = serde_json::json!({ "text": "Doh!" });
-    comments.put("p1", 1, &comment).unwrap();
-    comments.declare().unwrap();
-    let never = ShardPolicy::manual();
-    let posts = Members::new(&store, "posts", ("lists", "posts", "keys")).shard_policy(never);
-    for id in 0..150_i64 {
-        posts
-            .put(format!("{id:01000}"), bins! { "n" => id })
-            .unwrap();
-    }
-    posts.declare().unwrap();
-    store.close().unwrap();
-}
-
-#[test]
-fn relations_advises_another_layout_and_shards_where_records_are_large() {
-    let dir = TempDir::new().unwrap();
-    large_relations(dir.path());
-    let found = json(&["relations", path(dir.path())], b"");
-    let advice = |at: usize| found["relations"][at]["advice"].to_string();
-    assert!(advice(0).contains("consolidated suits 1"), "{found}");
-    assert!(advice(1).contains("ShardPolicy"), "{found}");
-}
-
-/// A hash of what a process has written so far: of its staging memory, or of the device where there is none.
-fn written_so_far(dir: &Path) -> u64 {
-    let files = std::fs::read_dir(dir.join("demo")).into_iter().flatten();
-    let mut files: Vec<_> = files.flatten().map(|file| file.path()).collect();
-    let is_staging = |file: &std::path::PathBuf| file.extension().is_some_and(|it| it == "staging");
-    if files.iter().any(is_staging) {
-        files.retain(is_staging);
-    }
-    let mut hasher = std::hash::DefaultHasher::new();
-    for file in files {
-        std::hash::Hasher::write(&mut hasher, &std::fs::read(file).unwrap_or_default());
-    }
-    std::hash::Hasher::finish(&hasher)
-}
-
-#[test]
-fn a_demo_that_is_killed_leaves_no_edge_on_one_side() {
-    let dir = TempDir::new().unwrap();
-    let kills = if std::env::var_os("SPIKELET_LONG").is_some() {
-        50
-    } else {
-        4
-    };
-    let mut edges = 0;
-    for kill in 0..kills {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_spikelet"))
-            .args([
-                "demo",
-                "--nodes",
-                "3000",
-                "--edge-count",
-                "300000",
-                "--overwrite",
-                "--dir",
-            ])
-            .arg(dir.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // Some time after it has begun to write.
-        let (mut last, mut changes) = (written_so_far(dir.path()), 0);
-        while changes < 4 + kill % 10 {
-            assert!(
-                child.try_wait().unwrap().is_none(),
-                "it has ended before it was killed"
-            );
-            let written = written_so_far(dir.path());
-            changes += usize::from(written != last);
-            last = written;
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let mut config = NamespaceConfig::new("demo");
-        config.max_record_bytes = (8 << 20) - 64;
-        let store = Store::builder()
-            .path(dir.path())
-            .namespace(config)
-            .open()
-            .unwrap();
-        let (following, followers) = (("users", "following"), ("users", "followers"));
-        let namespace = store.namespace("demo").unwrap();
-        let follows = ManyToMany::new(namespace, "follows", following, followers);
-        let audit = follows
-            .verify(Repair::No, |_| ControlFlow::Continue(()))
-            .unwrap();
-        assert!(audit.is_sound(), "kill {kill}: {:?}", audit.faults);
-        edges += audit.edges;
-        store.close().unwrap();
-    }
-    assert!(edges > 0, "it was never killed while there were edges");
-    println!("{kills} kills, {edges} ends of edges looked at, none one-sided");
-}
-
-#[test]
 fn stat_works_on_a_store_that_was_never_closed() {
     let dir = TempDir::new().unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -540,98 +398,6 @@ fn stat_works_on_a_store_that_was_never_closed() {
         ),
         (Some(1), Some(false))
     );
-}
-
-/// Changes a byte of every place in a file that holds this text.
-fn damage(file: &Path, text: &str) -> usize {
-    let mut bytes = std::fs::read(file).unwrap();
-    let places: Vec<usize> = (0..bytes.len() - text.len())
-        .filter(|at| bytes[*at..].starts_with(text.as_bytes()))
-        .collect();
-    for at in &places {
-        bytes[*at] ^= 0x20;
-    }
-    std::fs::write(file, bytes).unwrap();
-    places.len()
-}
-
-#[test]
-fn verify_finds_a_byte_that_was_changed() {
-    let dir = TempDir::new().unwrap();
-    load(dir.path(), "someone-unmistakable bob\nbob eve\n");
-    let sound = json(&["verify", path(dir.path())], b"");
-    assert_eq!(
-        (
-            sound["damaged"].as_bool(),
-            sound["namespaces"][0]["records"].as_u64()
-        ),
-        (Some(false), Some(4))
-    );
-
-    assert!(damage(&dir.path().join("demo/device-0"), "someone-unmistakable") > 0);
-    let output = run(&["verify", path(dir.path()), "--json"], b"");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(found["damaged"].as_bool(), Some(true));
-    assert!(
-        found["namespaces"][0]["places"][0]["offset"].as_u64() > Some(0),
-        "{found}"
-    );
-    let output = run(&["verify", path(dir.path())], b"");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        text(&output.stdout).contains("DAMAGED"),
-        "{}",
-        text(&output.stdout)
-    );
-}
-
-#[test]
-fn a_store_too_damaged_to_be_opened_is_damaged() {
-    let dir = TempDir::new().unwrap();
-    load(dir.path(), "1 2\n");
-    let device = dir.path().join("demo/device-0");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .open(&device)
-        .unwrap();
-    // The first copy of the header alone is damage, and no more.
-    file.write_all(&[0xff; 4096]).unwrap();
-    let output = run(&["verify", path(dir.path())], b"");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
-    // The second one, too.
-    file.write_all(&[0xff; 12 << 10]).unwrap();
-    drop(file);
-    let output = run(&["verify", path(dir.path()), "--json"], b"");
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let what = found["namespaces"][0]["places"][0]["what"].as_str();
-    assert!(what.unwrap().contains("device-0"), "{found}");
-    assert_eq!(run(&["stat", path(dir.path())], b"").status.code(), Some(2));
-}
-
-#[test]
-fn a_store_in_use_or_missing_is_told_and_is_not_called_damaged() {
-    let dir = TempDir::new().unwrap();
-    for command in ["stat", "verify"] {
-        let output = run(&[command, path(&dir.path().join("nowhere"))], b"");
-        assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(
-            text(&output.stderr).contains("nowhere"),
-            "{}",
-            text(&output.stderr)
-        );
-    }
-    let _store = Store::open(dir.path()).unwrap();
-    for command in ["stat", "verify"] {
-        let output = run(&[command, path(dir.path())], b"");
-        assert_eq!(output.status.code(), Some(2), "{command}");
-        assert!(
-            text(&output.stderr).contains("in use"),
-            "{}",
-            text(&output.stderr)
-        );
-    }
 }
 
 #[test]

@@ -1,0 +1,20 @@
+//! Tests that must not run beside others of their program.
+//!
+//! Blocks and tables are given back once no thread of the process can see them, whichever namespace it looks at, and
+//! `maintain` waits for a second at most. Of many tests that look records up at once, on one core, somebody always does. So
+//! a test that counts what one call of `maintain` gives back runs [`alone`], and the others of its program
+//! [`beside_others`].
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// Waits until no other test runs, and keeps all others waiting.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    TURNS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until no test runs that must be alone.
+pub fn beside_others() -> RwLockReadGuard<'static, ()> {
+    TURNS.read().unwrap_or_else(PoisonError::into_inner)
+}
