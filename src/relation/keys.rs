@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::record::Record;
-use crate::{Error, Key, RecordSet, Result, Value};
+use crate::{Error, Key, RecordSet, Result, Value, ValueRef};
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
@@ -30,6 +30,23 @@ pub(super) fn key_of(element: Value) -> Result<Key<'static>> {
         other => Err(Error::parameter(format!(
             "{other} stands where a key should: keys are integers, text and bytes; remove it by the bin's own operations"
         ))),
+    }
+}
+
+/// Returns the key that an element of a stored collection is, borrowed from it.
+///
+/// # Errors
+/// As for [`key_of`].
+#[inline]
+pub(super) fn key_of_ref(element: ValueRef<'_>) -> Result<Key<'_>> {
+    match element {
+        ValueRef::Int(id) => Ok(Key::Integer(id)),
+        ValueRef::String(text) => Ok(text.into()),
+        ValueRef::Blob(bytes) => Ok(bytes.into()),
+        other => {
+            let other = other.to_value();
+            key_of(other.map_err(|source| Error::malformed("element", source))?)
+        }
     }
 }
 

@@ -12,6 +12,9 @@ use super::declared::RelationDeclaration;
 use crate::changes::{Change, ChangeBatch, ChangeOptions, Consumer, Start};
 use crate::{Error, Key, Lsn, Namespace, Result};
 
+#[cfg(test)]
+mod crashes;
+
 /// How many changes are applied before they are acknowledged.
 const CHANGES_AT_ONCE: usize = 512;
 /// How long an updater sleeps without looking whether it is to stop.
@@ -161,6 +164,9 @@ pub struct Updater {
     consumer: Consumer,
     state: Arc<UpdateState>,
     is_built: bool,
+    /// How many records had been written when all of them were made durable last; `None`: what an updater before this one has
+    /// written, and had not acknowledged, may not be durable.
+    durable: Option<u64>,
     /// Changes that could not be applied yet.
     pending: Option<ChangeBatch>,
 }
@@ -212,6 +218,7 @@ impl Updater {
             derived: Box::new(derived),
             state: Arc::clone(state),
             is_built,
+            durable: None,
             pending: None,
         })
     }
@@ -319,20 +326,29 @@ impl Updater {
                 batch => batch?,
             },
         };
-        let written_before = self.progress().written;
         if let Err(error) = self.derived.apply(&batch, &self.state) {
             self.pending = Some(batch);
             return Err(error);
         }
         if !batch.is_empty() {
-            // A power failure must not keep the acknowledgement without what was written for it.
-            if self.progress().written != written_before {
-                self.namespace.wait_durable(self.namespace.last_lsn())?;
+            if let Err(error) = self.acknowledge(&batch) {
+                self.pending = Some(batch);
+                return Err(error);
             }
-            self.consumer.ack(&batch)?;
         }
         self.state.note_applied(batch.position().lsn(), batch.len());
         Ok(())
+    }
+
+    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement without what was written for
+    /// them, at whichever attempt.
+    fn acknowledge(&mut self, batch: &ChangeBatch) -> Result<()> {
+        let written = self.progress().written;
+        if self.durable != Some(written) {
+            self.namespace.wait_durable(self.namespace.last_lsn())?;
+            self.durable = Some(written);
+        }
+        self.consumer.ack(batch)
     }
 }
 
