@@ -60,7 +60,7 @@ const PAGE: usize = 512;
 ///     .join("assignee", ("users", "name"), "assignee_name")?;
 /// let mut updater = list.updater()?;
 /// updater.catch_up()?;
-/// let name = || Ok::<_, spikelet::Error>(list.view()?.get(1)?.and_then(|row| row.get("assignee_name")));
+/// let name = || Ok::<_, spikelet::Error>(list.view()?.get(1)?.and_then(|record| record.get("assignee_name")));
 /// assert_eq!(name()?, Some("H. Simpson".into()));
 ///
 /// users.put("users/1-A", bins! { "name" => "Homer" })?;
@@ -104,14 +104,14 @@ impl Joined {
         }
     }
 
-    /// Has these bins of the records in the view, too.
+    /// Shows these bins of the records in the view, too.
     #[must_use]
     pub fn keep<'b>(mut self, bins: impl IntoIterator<Item = &'b str>) -> Self {
         self.keep.extend(bins.into_iter().map(Into::into));
         self
     }
 
-    /// Has a field of the records that a path leads to in the view, as this bin. `path`: as for
+    /// Shows a field of the records that a path leads to as a bin of the view. `path`: as for
     /// [`Includes::path`](super::Includes::path); `field`: a set, and a bin of its records. Where the path leads to several
     /// records, the bin has a map from their keys to the fields.
     ///

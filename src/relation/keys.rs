@@ -75,11 +75,11 @@ fn refused(error: impl ToString) -> Error {
 /// A record that a relation has led to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Related {
-    /// Its key.
+    /// The key of the record.
     pub key: Key<'static>,
     /// The attributes of the edge that leads to it; [`Value::Nil`] where the relation has none.
     pub attributes: Value,
-    /// The record; `None`: there is none of this key, so the reference dangles.
+    /// The record; `None` if there is no record of this key: the reference dangles.
     pub record: Option<Record>,
 }
 

@@ -4,7 +4,6 @@ use std::fmt;
 
 use super::declared::{DeclaredSide, SideForm};
 use super::keys::element_of;
-use super::side_reader::SideReader;
 use crate::record::{Record, SHARD_OF, SUBKEYS};
 use crate::shard::ShardPolicy;
 use crate::value::Value;
@@ -110,58 +109,6 @@ impl Side {
         } else {
             self.list(store, owner)?.remove(&element)
         }
-    }
-
-    /// Returns a reader of this side in a store, whose set it opens.
-    ///
-    /// # Errors
-    /// [`Error::Parameter`] for a name of a set that is not allowed.
-    pub(super) fn reader<'r, S: RecordStore>(
-        &'r self,
-        store: &'r S,
-    ) -> Result<SideReader<'r, S, S::Records>> {
-        Ok(SideReader {
-            side: self,
-            store,
-            records: store.records(&self.set)?,
-        })
-    }
-
-    /// As [`SideReader::get`].
-    pub(super) fn get<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        other: &Key<'_>,
-    ) -> Result<Option<Value>> {
-        self.reader(store)?.get(owner, other)
-    }
-
-    /// As [`SideReader::len`].
-    pub(super) fn len<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<u64> {
-        self.reader(store)?.len(owner)
-    }
-
-    /// As [`SideReader::page`].
-    pub(super) fn page<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        offset: u64,
-        limit: u64,
-    ) -> Result<Vec<Edge>> {
-        self.reader(store)?.page(owner, offset, limit)
-    }
-
-    /// As [`SideReader::page_after`].
-    pub(super) fn page_after<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        after: Option<&Key<'_>>,
-        limit: u64,
-    ) -> Result<Vec<Edge>> {
-        self.reader(store)?.page_after(owner, after, limit)
     }
 
     /// Deletes the whole collection of a record, with its companions.

@@ -39,12 +39,12 @@ pub(super) trait Derived: Send + 'static {
     fn sources(&self) -> Vec<Box<str>>;
 }
 
-/// How far an [`Updater`] has come, and what came of it.
+/// How far an [`Updater`] has come, and how many records it has written and looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateProgress {
-    /// Everything up to this log sequence number has been applied; `None`: an updater has not come to an end once since the store
-    /// was opened.
+    /// All changes up to this log sequence number have been applied; `None` until an updater has applied its first batch since
+    /// the store was opened.
     pub applied: Option<Lsn>,
     /// Changes that were applied.
     pub changes: u64,
@@ -59,12 +59,12 @@ pub struct UpdateProgress {
     pub keyless: u64,
 }
 
-/// A record that could not be updated. It stays as it was.
+/// A record that an [`Updater`] or a propagation could not update. The record stays as it was.
 #[derive(Debug)]
 pub struct UpdateFailure {
     /// The key of the record.
     pub key: Key<'static>,
-    /// Why.
+    /// Why the record could not be updated.
     pub error: Error,
 }
 
@@ -223,25 +223,25 @@ impl Updater {
         })
     }
 
-    /// Returns how far it has come.
+    /// Returns how far the updater has come.
     #[must_use]
     pub fn progress(&self) -> UpdateProgress {
         self.state.progress()
     }
 
-    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         std::mem::take(&mut self.state.inner.lock().failures)
     }
 
-    /// Applies all changes up to now, in this thread. The first time it looks at all records. One sync, since changes are applied
+    /// Applies all changes up to now, in this thread. The first call looks at all records. One sync, since changes are applied
     /// when they are durable.
     ///
     /// # Errors
-    /// What ends it, or stands in the way for now ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
+    /// The error that ended the updater, or one that may pass ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
     /// the changes were not kept until they were read: open another updater then, which looks at all records. Errors of single
-    /// records are counted, and told by [`Updater::take_failures`].
+    /// records are counted, and returned by [`Updater::take_failures`].
     pub fn catch_up(&mut self) -> Result<UpdateProgress> {
         let target = self.namespace.last_lsn();
         self.namespace.wait_durable(target)?;
@@ -364,7 +364,7 @@ impl Drop for NotedEnd<'_> {
     }
 }
 
-/// An [`Updater`] at work in a thread of its own. Dropping this stops it.
+/// An [`Updater`] that runs in a thread of its own: [`Updater::start`]. Dropping this handle stops the thread.
 #[derive(Debug)]
 pub struct RunningUpdater {
     stop: Arc<AtomicBool>,
@@ -373,22 +373,22 @@ pub struct RunningUpdater {
 }
 
 impl RunningUpdater {
-    /// Returns how far it has come.
+    /// Returns how far the updater has come.
     #[must_use]
     pub fn progress(&self) -> UpdateProgress {
         self.state.progress()
     }
 
-    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         std::mem::take(&mut self.state.inner.lock().failures)
     }
 
-    /// Stops it, and waits until the changes in hand are applied.
+    /// Stops the updater, and waits until the current batch of changes is applied.
     ///
     /// # Errors
-    /// What has ended it before.
+    /// The error that ended the updater before.
     pub fn stop(mut self) -> Result<()> {
         self.join()
     }

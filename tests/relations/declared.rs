@@ -152,7 +152,8 @@ fn a_name_has_one_relation_until_it_is_forgotten() {
 /// Comments in their posts: one post has 700, of 400 bytes each, and twenty have one.
 fn posts_of_which_one_is_sharded(store: &Store) -> OneToMany<&Store> {
     let sets = ("posts", "comments");
-    let comments = OneToMany::new(store, "comments", sets, Layout::Consolidated).unwrap();
+    let comments =
+        OneToMany::new(store, "comments", sets, Layout::consolidated("comments")).unwrap();
     let comments = comments.shard_policy(ShardPolicy::manual().record_bytes_max(20_000));
     let text = "x".repeat(400);
     for id in 0..700 {
