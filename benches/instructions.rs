@@ -10,11 +10,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::process::{Command, ExitCode};
 
 use spikelet::changes::{ChangeOptions, Start};
 use spikelet::operations::lists;
 use spikelet::query::IndexDefinition;
+use spikelet::relation::ManyToMany;
 use spikelet::{
     DEFAULT_NAMESPACE, ListOrder, ListPolicy, ListReturnType, ListWriteFlags, NamespaceConfig,
     Operation, Set, Store, Transaction, Value, bins,
@@ -22,6 +24,7 @@ use spikelet::{
 
 const FEW: u64 = 1_000;
 const MANY: u64 = 11_000;
+const NODES: i64 = 400;
 
 /// An operation, how often it may be repeated, and the instructions that one may take.
 struct Measured {
@@ -161,7 +164,74 @@ const MEASURED: &[Measured] = &[
             }
         },
     },
+    Measured {
+        name: "does A follow B",
+        limit: 1,
+        run: ask_edges,
+    },
+    Measured {
+        name: "page of 8 followers",
+        limit: 1,
+        run: fetch_followers,
+    },
+    Measured {
+        name: "two hops",
+        limit: 1,
+        run: go_two_hops,
+    },
 ];
+
+/// A graph of 400 nodes that follow 8 others each, in one set.
+fn follows(store: &Store) -> ManyToMany<&Store> {
+    let follows = ManyToMany::new(
+        store,
+        "follows",
+        ("nodes", "following"),
+        ("nodes", "followers"),
+    );
+    let nodes = store.set("nodes").unwrap();
+    for node in 0..NODES {
+        let hundred = Value::from([7_u8; 100].as_slice());
+        nodes.put(node, [("bin", hundred)]).unwrap();
+    }
+    for node in 0..NODES {
+        for step in 1..=8 {
+            follows.link(node, (node + step * step) % NODES).unwrap();
+        }
+    }
+    follows
+}
+
+fn ask_edges(store: &Store, _: &Set, times: u64) {
+    let follows = follows(store);
+    for at in 0..times as i64 {
+        let (source, target) = (at % NODES, (at + at % 30) % NODES);
+        black_box(follows.contains(source, target).unwrap());
+    }
+}
+
+fn fetch_followers(store: &Store, _: &Set, times: u64) {
+    let follows = follows(store);
+    for at in 0..times as i64 {
+        let page = follows
+            .sources(at % NODES)
+            .fetch_after(None, 50, Some(&["bin"]));
+        assert_eq!(page.unwrap().len(), 8);
+    }
+}
+
+fn go_two_hops(store: &Store, _: &Set, times: u64) {
+    let follows = follows(store);
+    for at in 0..times as i64 {
+        let mut reached = 0;
+        let traversal = follows.targets(at % NODES).traverse();
+        let end = traversal.breadth_first(|_, _, _| {
+            reached += 1;
+            ControlFlow::Continue(())
+        });
+        black_box((end.unwrap(), reached));
+    }
+}
 
 /// Puts of two texts by turns: with an index of them, an entry is added and one removed each time.
 fn put_by_turns(_: &Store, set: &Set, times: u64) {

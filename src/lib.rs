@@ -173,7 +173,7 @@ pub use cdt::{
 pub use engine::{
     DEFAULT_NAMESPACE, Expiration, Namespace, NamespaceConfig, OperateResult, RecordCall,
     ScannedRecord, Set, SetCall, Store, StoreBuilder, TOKEN_SET, Transaction, TransactionPolicy,
-    TransactionSet, TransactionStats, WritePolicy,
+    TransactionSet, TransactionStats, UnshardedRead, WritePolicy,
 };
 #[doc(inline)]
 pub use error::Error;

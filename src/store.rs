@@ -4,15 +4,18 @@
 //! or a generation, so that the one algorithm is right in the embedded engine and wherever else records can be kept.
 
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 use crate::engine::{
     HotRecord, Namespace, OperateResult, RecordCall, Set, Store, Transaction, TransactionSet,
-    TransitionReport, WritePolicy,
+    TransitionReport, UnshardedRead, WritePolicy,
 };
+use crate::expression::Expression;
+use crate::expressions::{and, bin_exists, not};
 use crate::index::IndexDefinition;
-use crate::operation::{Operation, operations};
-use crate::record::{Key, Record, SHARD_OF};
-use crate::value::Value;
+use crate::operation::{Operation, SingleRead, operations};
+use crate::record::{Key, Record, SHARD_OF, SUBKEYS};
+use crate::value::{Value, ValueRef, write_stored};
 use crate::{Error, Result};
 
 /// A place that keeps records in sets.
@@ -41,6 +44,12 @@ pub trait RecordStore {
     /// # Errors
     /// [`Error::Parameter`] for a name that is not allowed, [`Error::Namespace`] if there is no namespace to choose.
     fn records(&self, set: &str) -> Result<Self::Records>;
+
+    /// Returns whether this is a transaction: what is read of it is of one moment, and what is written takes place at that
+    /// moment, or not at all. Default: it is none.
+    fn is_transaction(&self) -> bool {
+        false
+    }
 
     /// Makes writes to several records that belong together. A store with transactions makes all of them or none; this
     /// default makes them in their order, and a process that dies in between leaves the first of them.
@@ -126,6 +135,25 @@ pub trait RecordSet {
             .collect()
     }
 
+    /// Reads a list or map of each of these records by one operation, such as
+    /// [`lists::get_by_value`](crate::operations::lists::get_by_value), and lends what it returned to `show`, with the position
+    /// of the key, in the order of the keys. One batch; one call of [`RecordSet::operate_on`] for a single key.
+    ///
+    /// A collection that may be sharded is read by this first: most are not, and cost one read of one record then, without
+    /// the handle. Where a collection of the record is sharded, `show` gets [`UnshardedRead::Sharded`]. A [`Set`] reads in
+    /// place, so keep `show` short, and call nothing of the store in it.
+    ///
+    /// # Errors
+    /// Passed to `show`: each record has its own.
+    fn read_unsharded(
+        &self,
+        keys: &[Key<'_>],
+        operation: &Operation,
+        show: &mut dyn FnMut(usize, Result<UnshardedRead<'_>>),
+    ) {
+        read_filtered(self, keys, operation, show);
+    }
+
     /// Shows every live record of the set to `each`, in no particular order, until `each` breaks off. A record that cannot
     /// be read comes as an error in its place, and the scan goes on with the others unless `each` ends it.
     fn scan_each(&self, each: &mut dyn FnMut(Result<Record>) -> ControlFlow<()>);
@@ -169,6 +197,56 @@ pub trait RecordSet {
 
     /// How hard writers have fought over this record of late; `None` where nobody keeps count, or nobody fought.
     fn contention_on(&self, key: &Key<'_>) -> Option<HotRecord>;
+}
+
+/// The filter of a record none of whose collections is sharded, and which holds no shard: made once, since it is compiled once.
+pub(crate) static NONE_SHARDED: LazyLock<Expression> =
+    LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
+
+/// Reads a list or map of each of these records by calls with a filter, and lends what they returned to `show`.
+fn read_filtered<R: RecordSet + ?Sized>(
+    records: &R,
+    keys: &[Key<'_>],
+    operation: &Operation,
+    show: &mut dyn FnMut(usize, Result<UnshardedRead<'_>>),
+) {
+    let operations = std::slice::from_ref(operation);
+    let policy = WritePolicy::default().filter(NONE_SHARDED.clone());
+    let results = match keys {
+        [key] => vec![records.operate_on(&policy, key, operations)],
+        keys => {
+            let calls: Vec<RecordCall<'_>> = keys
+                .iter()
+                .map(|key| RecordCall {
+                    policy: &policy,
+                    key: Key::from(key),
+                    operations,
+                })
+                .collect();
+            records.operate_on_each(&calls)
+        }
+    };
+    for (position, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(result) => lend(result.value(0), |read| show(position, read)),
+            Err(Error::NotFound { .. }) => show(position, Ok(UnshardedRead::NotFound)),
+            Err(Error::FilteredOut { .. }) => show(position, Ok(UnshardedRead::Sharded)),
+            Err(error) => show(position, Err(error)),
+        }
+    }
+}
+
+/// Lends a result to `show` in its stored form.
+fn lend(result: Option<&Value>, show: impl FnOnce(Result<UnshardedRead<'_>>)) {
+    let result = result.filter(|value| !matches!(value, Value::Nil));
+    let Some(value) = result else {
+        return show(Ok(UnshardedRead::Value(None)));
+    };
+    let mut stored = Vec::new();
+    let value = write_stored(value, &mut stored)
+        .and_then(|kind| ValueRef::stored(kind, &stored))
+        .map_err(|source| Error::malformed("bin", source));
+    show(value.map(|value| UnshardedRead::Value(Some(value))));
 }
 
 /// A set whose records are found by secondary indexes.
@@ -274,6 +352,10 @@ impl<'t> RecordStore for Transaction<'t> {
     fn records(&self, set: &str) -> Result<TransactionSet<'t>> {
         self.set(set)
     }
+
+    fn is_transaction(&self) -> bool {
+        true
+    }
 }
 
 impl<T: RecordStore> RecordStore for &T {
@@ -281,6 +363,10 @@ impl<T: RecordStore> RecordStore for &T {
 
     fn records(&self, set: &str) -> Result<T::Records> {
         (**self).records(set)
+    }
+
+    fn is_transaction(&self) -> bool {
+        (**self).is_transaction()
     }
 
     fn atomically<W: AtomicWrites>(&self, writes: &W) -> Result<W::Output> {
@@ -306,6 +392,18 @@ impl RecordSet for Set {
         match bins {
             None => self.get_batch(keys),
             Some(bins) => self.get_batch_bins(keys, bins),
+        }
+    }
+
+    fn read_unsharded(
+        &self,
+        keys: &[Key<'_>],
+        operation: &Operation,
+        show: &mut dyn FnMut(usize, Result<UnshardedRead<'_>>),
+    ) {
+        match SingleRead::of(std::slice::from_ref(operation)) {
+            Some(operation) => self.read_each_unsharded(keys, operation, show),
+            None => read_filtered(self, keys, operation, show),
         }
     }
 

@@ -53,6 +53,30 @@ impl<'a> Reply<'a> {
         })
     }
 
+    /// Lends the value to `look`, decoded as it is walked over; `None` for nil.
+    ///
+    /// # Errors
+    /// A [`CodecError`] if the head of the value is malformed: `look` is not called then.
+    pub(crate) fn lend<R>(
+        self,
+        look: impl FnOnce(Option<ValueRef<'_>>) -> R,
+    ) -> Result<R, CodecError> {
+        let scalar = match self {
+            Self::Nil => None,
+            Self::Bool(value) => Some(ValueRef::Bool(value)),
+            Self::Int(value) => Some(ValueRef::Int(value)),
+            Self::Float(value) => Some(ValueRef::Float(value)),
+            reply => {
+                let (kind, bytes) = reply.into_stored()?;
+                return Ok(match kind {
+                    ParticleType::Null => look(None),
+                    kind => look(Some(ValueRef::stored(kind, &bytes)?)),
+                });
+            }
+        };
+        Ok(look(scalar))
+    }
+
     /// Type and stored form, as if it were the value of a bin. Nil is of the type [`ParticleType::Null`].
     pub(crate) fn into_stored(self) -> Result<(ParticleType, Cow<'a, [u8]>), CodecError> {
         let scalar = |value: Value| {
@@ -93,6 +117,9 @@ mod tests {
             let element = encoded(&value);
             let reply = Reply::Element(Cow::Borrowed(&element));
             let read = reply.to_value().unwrap();
+            let lent = reply.clone().lend(|lent| lent.map(|lent| lent.to_value().unwrap()));
+            let lent = lent.unwrap().unwrap_or(Value::Nil);
+            prop_assert_eq!(encoded(&lent), encoded(&read));
             let (kind, stored) = reply.into_stored().unwrap();
             if kind == ParticleType::Null {
                 prop_assert_eq!(read, Value::Nil);

@@ -212,6 +212,19 @@ impl<'a> ByRank<'a> {
         })
     }
 
+    /// The lowest rank from `rank` on, which is the lower bound of `value`, whose value is greater. O(1) where the value is
+    /// there once at most, as most are; else O(log N).
+    pub(super) fn run_end(&self, value: &[u8], rank: u32) -> u32 {
+        let is_equal = |rank| rank < self.count && compare_total(self.value(rank), value).is_eq();
+        if !is_equal(rank) {
+            rank
+        } else if !is_equal(rank + 1) {
+            rank + 1
+        } else {
+            self.upper_bound(value, rank + 2)
+        }
+    }
+
     /// The rank of the item at a position. O(log N).
     pub(super) fn rank_of(&self, at: u32) -> u32 {
         if self.ranks.is_none() {

@@ -222,7 +222,7 @@ pub(super) fn select(
             match ByRank::of(view)? {
                 Some(order) => {
                     let rank = order.lower_bound(value, 0);
-                    let behind = order.upper_bound(value, rank);
+                    let behind = order.run_end(value, rank);
                     ranked(view, &order, rank, behind - rank)
                 }
                 None => scan(

@@ -21,7 +21,7 @@ use crate::{Error, Result};
 
 use super::catalog::Catalog;
 use super::config::NamespaceConfig;
-pub(super) use super::entry::{expired, metadata_of, record_of};
+pub(super) use super::entry::{expired, metadata_of, record_of, record_with_bins};
 use super::indexes::{Index, Indexes};
 use super::open_dirs::{OpenDir, name_holder};
 use super::policy::WritePolicy;

@@ -23,3 +23,8 @@ pub(super) fn metadata_of(entry: &EntryView<'_>) -> Metadata {
 pub(super) fn record_of(entry: &EntryView<'_>) -> Result<Record> {
     Record::new(metadata_of(entry), entry.key(), entry.payload())
 }
+
+/// A record of its own with those of `bins` that it has, from what is lent.
+pub(super) fn record_with_bins(entry: &EntryView<'_>, bins: &[&str]) -> Result<Record> {
+    Record::with_bins(metadata_of(entry), entry.key(), entry.payload(), bins)
+}

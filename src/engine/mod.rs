@@ -23,6 +23,8 @@ mod provisional;
 mod publish;
 mod query;
 mod set;
+#[cfg(test)]
+pub(crate) mod simulated;
 mod store;
 mod transaction;
 mod transition_log;
@@ -57,7 +59,7 @@ pub use query::{
 pub(crate) use query::{IndexBound, NextEntry, PartitionQuery, PartitionStart};
 #[cfg(feature = "cluster")]
 pub(crate) use set::check_set_name;
-pub use set::{OperateResult, RecordCall, Set};
+pub use set::{OperateResult, RecordCall, Set, UnshardedRead};
 pub use store::{DEFAULT_NAMESPACE, Store, StoreBuilder};
 pub use transaction::{
     SetCall, TOKEN_SET, Transaction, TransactionPolicy, TransactionSet, TransactionStats,

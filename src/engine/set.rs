@@ -17,10 +17,12 @@ use spikelet_storage::{Clock, Digest, EntryView, Lsn, PARTITIONS, Truncate};
 use crate::expression::Expression;
 use crate::operation::OperationResults;
 use crate::record::{Bins, Key, Metadata, Record, RecordView};
-use crate::value::Value;
+use crate::value::{Value, ValueRef};
 use crate::{Error, Result};
 
-use super::core::{Core, HotRecord, ScannedRecord, expired, metadata_of, record_of};
+use super::core::{
+    Core, HotRecord, ScannedRecord, expired, metadata_of, record_of, record_with_bins,
+};
 use super::indexes::IndexBuild;
 use super::query::Query;
 use super::transition_log::TransitionReport;
@@ -144,6 +146,17 @@ impl OperateResult {
     }
 }
 
+/// What a read of a collection has met that may be sharded: [`RecordSet::read_unsharded`](crate::RecordSet::read_unsharded).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum UnshardedRead<'a> {
+    /// There is no record of this key.
+    NotFound,
+    /// A collection of the record is sharded, this one or another, or the record is a companion: ask the collection's own handle.
+    Sharded,
+    /// What the operation has returned; `None`: no result, as where there is no such bin.
+    Value(Option<ValueRef<'a>>),
+}
+
 /// A set of records in a namespace. Cheap to clone; all clones are the same set.
 ///
 /// ```
@@ -250,10 +263,7 @@ impl Set {
     /// # Errors
     /// As for [`Set::get`].
     pub fn get_bins<'k>(&self, key: impl Into<Key<'k>>, bins: &[&str]) -> Result<Option<Record>> {
-        self.read_entry(&key.into(), |entry| {
-            let body = RecordView::parse(entry.payload())?.select(bins);
-            Record::new(metadata_of(&entry), entry.key(), &body)
-        })
+        self.read_entry(&key.into(), |entry| record_with_bins(&entry, bins))
     }
 
     /// Generation and times of a record, without its bins.

@@ -1,6 +1,6 @@
 //! Numbers and messages of errors.
 
-use spikelet_storage::FullCause;
+use spikelet_storage::{DeviceError, FullCause};
 
 use super::*;
 

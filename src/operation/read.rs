@@ -12,7 +12,7 @@ use crate::call::Reply;
 use crate::cdt::PreparedCall;
 use crate::expression::Scope;
 use crate::record::{BinName, RecordView};
-use crate::value::ParticleType;
+use crate::value::{ParticleType, ValueRef};
 use crate::{Error, Result};
 
 /// Hands results on by the rules of semantics.md#results-of-operations.
@@ -126,15 +126,34 @@ impl<'o> SingleRead<'o> {
     #[inline]
     pub(crate) fn read(&self, body: &[u8]) -> Result<OperationResults> {
         let mut results = OperationResults::default();
-        let Some(found) = RecordView::find_in(body, self.bin.as_bytes())? else {
-            return Ok(results);
-        };
-        let reply = self.call.read(found.kind, found.value);
-        let reply = reply.map_err(|error| error.in_bin(self.bin.as_str()))?;
+        let reply = self.reply(body)?;
         if !reply.is_nil() {
             results.add(0, self.bin, reply)?;
         }
         Ok(results)
+    }
+
+    /// Executes it on the body of a stored record, and lends the result to `look`; `None` if there is none.
+    ///
+    /// # Errors
+    /// As for [`SingleRead::read`]: `look` is not called then.
+    #[inline]
+    pub(crate) fn lend<R>(
+        &self,
+        body: &[u8],
+        look: impl FnOnce(Option<ValueRef<'_>>) -> R,
+    ) -> Result<R> {
+        let lent = self.reply(body)?.lend(look);
+        lent.map_err(|source| Error::malformed("bin", source))
+    }
+
+    #[inline]
+    fn reply<'a>(&'a self, body: &'a [u8]) -> Result<Reply<'a>> {
+        let Some(found) = RecordView::find_in(body, self.bin.as_bytes())? else {
+            return Ok(Reply::Nil);
+        };
+        let reply = self.call.read(found.kind, found.value);
+        reply.map_err(|error| error.in_bin(self.bin.as_str()))
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use super::body::{check_bin, read_bin, read_varint, varint_len, write_varint};
 use super::{Bins, Key, Metadata, RecordView};
 use crate::Result;
-use crate::value::{Value, ValueRef};
+use crate::value::{CodecError, Value, ValueRef};
 
 /// A record that was read: its metadata, its key if it is stored, and its bins, which are decoded when they are asked for.
 ///
@@ -41,6 +42,27 @@ impl Record {
         Ok(Self {
             metadata,
             bytes: bytes.into_boxed_slice(),
+            key_bytes: key.len(),
+        })
+    }
+
+    /// Returns a record of its stored key and those bins of a body that are among `names`, in the body's order. Values of
+    /// other bins are not looked at: O(bins + bytes of those wanted).
+    ///
+    /// # Errors
+    /// [`crate::Error::Malformed`] if the bytes are not the body of a record, or a wanted bin is malformed.
+    pub(crate) fn with_bins(
+        metadata: Metadata,
+        stored_key: Option<&[u8]>,
+        body: &[u8],
+        names: &[&str],
+    ) -> Result<Self> {
+        let key = stored_key.unwrap_or_default();
+        let bytes = selected(key, body, names)
+            .map_err(|source| crate::Error::malformed("record", source))?;
+        Ok(Self {
+            metadata,
+            bytes,
             key_bytes: key.len(),
         })
     }
@@ -100,6 +122,37 @@ impl Record {
     }
 }
 
+/// The key, then a body of those bins of `body` that are among `names`.
+fn selected(key: &[u8], body: &[u8], names: &[&str]) -> std::result::Result<Box<[u8]>, CodecError> {
+    let is_wanted = |name: &[u8]| names.iter().any(|wanted| wanted.as_bytes() == name);
+    let mut bins = body;
+    let count = read_varint(&mut bins)?;
+    let (mut wanted, mut wanted_bytes, mut rest) = (0, 0, bins);
+    for _ in 0..count {
+        let bin = read_bin(&mut rest)?;
+        if is_wanted(bin.name) {
+            check_bin(&bin)?;
+            wanted += 1;
+            wanted_bytes += bin.bytes.len();
+        }
+    }
+    if !rest.is_empty() {
+        return Err(CodecError::TrailingBytes(rest.len()));
+    }
+    let mut bytes = Vec::with_capacity(key.len() + varint_len(wanted) + wanted_bytes);
+    bytes.extend_from_slice(key);
+    write_varint(&mut bytes, wanted);
+    let (mut left, mut rest) = (wanted, bins);
+    while left > 0 {
+        let bin = read_bin(&mut rest)?;
+        if is_wanted(bin.name) {
+            bytes.extend_from_slice(bin.bytes);
+            left -= 1;
+        }
+    }
+    Ok(bytes.into_boxed_slice())
+}
+
 /// Shows the bins.
 impl fmt::Debug for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -134,6 +187,36 @@ mod tests {
         assert_eq!(record.get("none"), None);
         assert_eq!(record.bins().count(), 2);
         assert_eq!(record.into_bins().unwrap(), bins);
+    }
+
+    #[test]
+    fn a_record_of_some_bins_has_those_that_are_wanted_in_their_order() {
+        let bins = Bins::try_from(crate::bins! { "a" => 1, "b" => "two", "c" => 3 }).unwrap();
+        let mut body = Vec::new();
+        bins.write_body(&mut body).unwrap();
+        let view = RecordView::parse(&body).unwrap();
+        for wanted in [&[][..], &["b"], &["c", "a"], &["d"], &["c", "d", "b", "a"]] {
+            let record = Record::with_bins(Metadata::default(), Some(b"\x03k"), &body, wanted);
+            let record = record.unwrap();
+            assert_eq!(record.key(), Some("k".into()), "{wanted:?}");
+            assert_eq!(record.view().as_bytes(), view.select(wanted), "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_cut_short_or_lengthened_anywhere_gives_no_record_of_some_bins() {
+        let bins = Bins::try_from(crate::bins! { "a" => 1, "b" => "two", "c" => 3 }).unwrap();
+        let mut body = Vec::new();
+        bins.write_body(&mut body).unwrap();
+        let read = |body: &[u8]| Record::with_bins(Metadata::default(), None, body, &["b"]);
+        for len in 0..body.len() {
+            assert!(read(&body[..len]).is_err(), "{len}");
+        }
+        body.push(0);
+        assert_eq!(read(&body).unwrap_err().result_code(), 1);
+        // A list whose bytes are none, once it is wanted.
+        assert!(read(&[1, 1, b'b', 20, 1, 0x80]).is_err());
+        assert!(read(&[1, 1, b'c', 20, 1, 0x80]).is_ok());
     }
 
     #[test]

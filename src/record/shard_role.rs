@@ -132,6 +132,18 @@ pub(crate) fn changes_sharded_bin(old: &[u8], new: &[u8]) -> bool {
     }
 }
 
+/// Whether a record describes the collection in this bin as sharded, or on its way there or back. O(bins).
+pub(crate) fn describes_collection(view: RecordView<'_>, bin: &str) -> bool {
+    match view.bin(SUBKEYS) {
+        Some(ValueRef::Map(forms)) => forms
+            .iter()
+            .filter_map(|entry| entry.ok())
+            .any(|(name, _)| name.as_str() == Some(bin)),
+        Some(_) => view.bin(SUBKEYS_BIN).and_then(|name| name.as_str()) == Some(bin),
+        None => false,
+    }
+}
+
 /// Whether a form says more than a scheme and a number: what is under way.
 fn is_in_transition(form: ValueRef<'_>) -> bool {
     form.as_list().is_none_or(|form| form.iter().count() > 2)

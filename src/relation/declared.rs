@@ -73,15 +73,15 @@ pub enum SideForm {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct DeclaredSide {
-    /// What the side has, such as `targets` or `children`.
+    /// What the references lead to, such as `targets` or `children`.
     pub role: Box<str>,
-    /// The set.
+    /// The set of the records that hold the references.
     pub set: Box<str>,
-    /// The bin, or the path of a reference; `None` for a view.
+    /// The bin that holds them, or the path of a reference; `None` for a view.
     pub bin: Option<Box<str>>,
-    /// How it is kept.
+    /// How the references are kept.
     pub form: SideForm,
-    /// The set of the records that it leads to; `None`: records of any set, or none.
+    /// The set of the records that the references lead to; `None` if they lead to records of any set, or to none.
     pub to: Option<Box<str>>,
 }
 

@@ -60,7 +60,7 @@ const PAGE: usize = 512;
 ///     .join("assignee", ("users", "name"), "assignee_name")?;
 /// let mut updater = list.updater()?;
 /// updater.catch_up()?;
-/// let name = || Ok::<_, spikelet::Error>(list.view()?.get(1)?.and_then(|row| row.get("assignee_name")));
+/// let name = || Ok::<_, spikelet::Error>(list.view()?.get(1)?.and_then(|record| record.get("assignee_name")));
 /// assert_eq!(name()?, Some("H. Simpson".into()));
 ///
 /// users.put("users/1-A", bins! { "name" => "Homer" })?;
@@ -104,14 +104,14 @@ impl Joined {
         }
     }
 
-    /// Has these bins of the records in the view, too.
+    /// Shows these bins of the records in the view, too.
     #[must_use]
     pub fn keep<'b>(mut self, bins: impl IntoIterator<Item = &'b str>) -> Self {
         self.keep.extend(bins.into_iter().map(Into::into));
         self
     }
 
-    /// Has a field of the records that a path leads to in the view, as this bin. `path`: as for
+    /// Shows a field of the records that a path leads to as a bin of the view. `path`: as for
     /// [`Includes::path`](super::Includes::path); `field`: a set, and a bin of its records. Where the path leads to several
     /// records, the bin has a map from their keys to the fields.
     ///
@@ -330,8 +330,14 @@ impl Joined {
         Ok(())
     }
 
-    /// Derives the view records anew whose keys a query finds.
-    fn refresh_found(&self, query: &Query, state: &UpdateState) -> Result<()> {
+    /// Derives the view records anew whose keys a query finds, but for those that were derived since the changes in hand were
+    /// made.
+    fn refresh_found(
+        &self,
+        query: &Query,
+        done: &BTreeSet<Key<'static>>,
+        state: &UpdateState,
+    ) -> Result<()> {
         let mut query = query.clone().limit(PAGE);
         loop {
             let page = query.keys()?;
@@ -339,6 +345,7 @@ impl Joined {
             let mut keys = Vec::with_capacity(page.len());
             for found in page {
                 match found?.key {
+                    Some(key) if done.contains(&key) => {}
                     Some(key) => keys.push(key),
                     None => state.note_keyless(),
                 }
@@ -354,15 +361,16 @@ impl Joined {
 
 impl Derived for Joined {
     fn build(&self, state: &UpdateState) -> Result<()> {
-        self.refresh_found(&self.namespace.set(&self.set)?.query_all(), state)?;
+        let none = BTreeSet::new();
+        self.refresh_found(&self.namespace.set(&self.set)?.query_all(), &none, state)?;
         // What is in the view of records that are gone.
-        self.refresh_found(&self.view()?.query_all(), state)
+        self.refresh_found(&self.view()?.query_all(), &none, state)
     }
 
     fn apply(&self, changes: &[Change], state: &UpdateState) -> Result<()> {
         let is_truncation = |change: &Change| matches!(change.kind, ChangeKind::Truncate { .. });
         if changes.iter().any(is_truncation) {
-            self.refresh_found(&self.view()?.query_all(), state)?;
+            self.refresh_found(&self.view()?.query_all(), &BTreeSet::new(), state)?;
         }
         let mut written = BTreeSet::new();
         let mut sources = BTreeSet::new();
@@ -379,9 +387,11 @@ impl Derived for Joined {
         }
         self.refresh_all(written.iter().cloned(), state)?;
         let view = self.view()?;
+        // Each item is a source of its own view record. What it was derived from was read after all of these changes; a later
+        // change of a source comes by itself.
         for digest in sources {
             let of_digest = Value::Blob(digest.as_bytes().to_vec());
-            self.refresh_found(&view.query(&self.index())?.eq(of_digest), state)?;
+            self.refresh_found(&view.query(&self.index())?.eq(of_digest), &written, state)?;
         }
         Ok(())
     }

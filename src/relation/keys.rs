@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::record::Record;
-use crate::{Error, Key, RecordSet, Result, Value};
+use crate::{Error, Key, RecordSet, Result, Value, ValueRef};
 
 /// How many keys are read in one batch where a whole relation is gone through.
 pub(super) const BATCH: u64 = 512;
@@ -33,6 +33,23 @@ pub(super) fn key_of(element: Value) -> Result<Key<'static>> {
     }
 }
 
+/// Returns the key that an element of a stored collection is, borrowed from it.
+///
+/// # Errors
+/// As for [`key_of`].
+#[inline]
+pub(super) fn key_of_ref(element: ValueRef<'_>) -> Result<Key<'_>> {
+    match element {
+        ValueRef::Int(id) => Ok(Key::Integer(id)),
+        ValueRef::String(text) => Ok(text.into()),
+        ValueRef::Blob(bytes) => Ok(bytes.into()),
+        other => {
+            let other = other.to_value();
+            key_of(other.map_err(|source| Error::malformed("element", source))?)
+        }
+    }
+}
+
 /// Returns the value of a bin or of an element, given a type that serde knows.
 ///
 /// # Errors
@@ -58,11 +75,11 @@ fn refused(error: impl ToString) -> Error {
 /// A record that a relation has led to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Related {
-    /// Its key.
+    /// The key of the record.
     pub key: Key<'static>,
     /// The attributes of the edge that leads to it; [`Value::Nil`] where the relation has none.
     pub attributes: Value,
-    /// The record; `None`: there is none of this key, so the reference dangles.
+    /// The record; `None` if there is no record of this key: the reference dangles.
     pub record: Option<Record>,
 }
 

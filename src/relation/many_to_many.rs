@@ -3,7 +3,9 @@
 mod audit;
 mod neighbors;
 
+use std::fmt;
 use std::ops::ControlFlow;
+use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,6 +14,7 @@ use super::audit::{Observer, RelationProgress};
 use super::declared::{RelationDeclaration, RelationKind};
 use super::keys::{BATCH, from_value, to_value};
 use super::side::{DeleteEmpty, Side};
+use super::side_reader::SideReader;
 use super::writes::delete_without;
 use crate::shard::ShardPolicy;
 use crate::{AtomicWrites, Error, Key, RecordStore, Result, Value, WritePolicy};
@@ -59,10 +62,41 @@ pub use neighbors::Neighbors;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
-pub struct ManyToMany<S> {
+pub struct ManyToMany<S: RecordStore> {
     store: S,
     edges: EdgeSides,
+    opened: OpenedSets<S::Records>,
+}
+
+impl<S: RecordStore + Clone> Clone for ManyToMany<S> {
+    fn clone(&self) -> Self {
+        self.within(self.store.clone())
+    }
+}
+
+/// Shows the store, the name and both sides.
+impl<S: RecordStore + fmt::Debug> fmt::Debug for ManyToMany<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManyToMany")
+            .field("store", &self.store)
+            .field("edges", &self.edges)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The sets of both sides, opened at the first read and kept: opening one looks its name up and allocates.
+struct OpenedSets<R> {
+    targets: OnceLock<R>,
+    sources: OnceLock<R>,
+}
+
+impl<R> OpenedSets<R> {
+    const fn none() -> Self {
+        Self {
+            targets: OnceLock::new(),
+            sources: OnceLock::new(),
+        }
+    }
 }
 
 /// Where both ends of the edges are kept.
@@ -98,6 +132,7 @@ impl<S: RecordStore> ManyToMany<S> {
                 targets: Side::new(sources.0, sources.1),
                 sources: Side::new(targets.0, targets.1),
             },
+            opened: OpenedSets::none(),
         }
     }
 
@@ -170,6 +205,7 @@ impl<S: RecordStore> ManyToMany<S> {
         ManyToMany {
             store,
             edges: self.edges.clone(),
+            opened: OpenedSets::none(),
         }
     }
 
@@ -258,20 +294,38 @@ impl<S: RecordStore> ManyToMany<S> {
 
     fn edge(&self, source: &Key<'_>, target: &Key<'_>) -> Result<Option<Value>> {
         let side = &self.edges.targets;
-        let found = side.get(&self.store, source, target);
+        let found = self.reader(side).and_then(|side| side.get(source, target));
         found.map_err(|error| self.edges.failed(side, error))
+    }
+
+    /// Returns a reader of one of the sides.
+    fn reader<'r>(&'r self, side: &'r Side) -> Result<SideReader<'r, S, &'r S::Records>> {
+        let opened = match std::ptr::eq(side, &raw const self.edges.targets) {
+            true => &self.opened.targets,
+            false => &self.opened.sources,
+        };
+        let records = match opened.get() {
+            Some(records) => records,
+            None => {
+                let records = self.store.records(&side.set)?;
+                opened.get_or_init(|| records)
+            }
+        };
+        Ok(SideReader {
+            side,
+            store: &self.store,
+            records,
+        })
     }
 
     /// Returns the targets of a record.
     pub fn targets<'k>(&self, source: impl Into<Key<'k>>) -> Neighbors<'_, S> {
-        let edges = &self.edges;
-        Neighbors::new(&self.store, edges, &edges.targets, source.into())
+        Neighbors::new(self, &self.edges.targets, source.into())
     }
 
     /// Returns the sources of a record.
     pub fn sources<'k>(&self, target: impl Into<Key<'k>>) -> Neighbors<'_, S> {
-        let edges = &self.edges;
-        Neighbors::new(&self.store, edges, &edges.sources, target.into())
+        Neighbors::new(self, &self.edges.sources, target.into())
     }
 
     /// Deletes a source with its edges, or refuses. Where sources and targets are one set, those edges that lead to it are

@@ -20,8 +20,8 @@
 //!
 //! Which pattern when, with its cost: `docs/relations.md`.
 
-// * `keys`: keys as elements of collections, and reading the records behind them. `side`: a collection of keys in each record
-//   of a set, which every handle with two ends is made of. `listed`: records whose keys such a collection lists. `audit`: what audits report.
+// * `keys`: keys as elements of collections, and reading the records behind them. `key_set`: sets of keys, for traversals. `side`: a collection of keys in each record
+//   of a set, which every handle with two ends is made of; `side_reader`: its reads. `listed`: records whose keys such a collection lists. `audit`: what audits report.
 //   `reference_path`: where a record has keys. `updater`: what follows changes. `writes`: writes of one record. `declared`, `stats`: what a store says of its relations.
 // * one file a handle; `many_to_many/` has what is read of it, and its audit, apart.
 
@@ -33,6 +33,7 @@ mod includes;
 mod joined;
 mod key_correspondence;
 mod key_pattern;
+mod key_set;
 mod keys;
 mod links;
 mod listed;
@@ -42,6 +43,7 @@ mod one_to_many;
 mod propagate;
 mod reference_path;
 mod side;
+mod side_reader;
 mod stats;
 mod traversal;
 mod updater;

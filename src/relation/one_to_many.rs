@@ -76,9 +76,9 @@ pub struct OneToMany<S> {
 /// A child.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// Its key.
+    /// The key of the child.
     pub key: Key<'static>,
-    /// Its bins.
+    /// The bins of the child.
     pub bins: Bins,
 }
 

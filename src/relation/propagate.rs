@@ -33,8 +33,8 @@ const FAILURES_TOLD: usize = 1_000;
 ///
 /// | call | record operations |
 /// |---|---|
-/// | [`assign`](Self::assign) | 3 reads, 1 write |
-/// | [`propagate`](Self::propagate) | for each referring record: 2 reads, or 4 reads and 1 write if its copies differ; 1 query for 512 of them |
+/// | [`assign`](Self::assign) | 1 read, 1 write; 3 reads where there are no transactions |
+/// | [`propagate`](Self::propagate) | for each referring record: 2 reads, and 1 write if its copies differ (and 2 reads more where there are no transactions); 1 query for 512 of them |
 /// | [`verify`](Self::verify) | a scan, and 2 reads a record |
 ///
 /// Where the store is a [`Namespace`], [`Propagate::updater`] follows the changes of the referenced set and propagates each of
@@ -133,7 +133,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         self.copies.declaration().declare(&self.store)
     }
 
-    /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write.
+    /// Makes a record refer to another one, with copies of its fields. Bins besides stay. One read and one write;
+    /// two reads more where there are no transactions.
     ///
     /// # Errors
     /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; what a write may be refused for.

@@ -3,15 +3,12 @@
 use std::fmt;
 
 use super::declared::{DeclaredSide, SideForm};
-use super::keys::{element_of, key_of};
-use crate::expressions::{bin_exists, not};
-use crate::operations::{lists, maps};
+use super::keys::element_of;
 use crate::record::{Record, SHARD_OF, SUBKEYS};
 use crate::shard::ShardPolicy;
 use crate::value::Value;
 use crate::{
-    AtomicWrites, Error, Key, ListReturnType, MapReturnType, Operation, RecordCall, RecordSet,
-    RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
+    AtomicWrites, Error, Key, RecordSet, RecordStore, Result, ShardedList, ShardedMap, WritePolicy,
 };
 
 /// An edge as one side has it: the key at its other end, and its attributes.
@@ -74,6 +71,15 @@ impl Side {
         Ok(map.policy(self.shard_policy))
     }
 
+    /// Returns whether the collection of a record is sharded, or on its way there or back. One read.
+    pub(super) fn is_sharded<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<bool> {
+        let state = match self.has_attributes {
+            true => self.map(store, owner)?.shards().state(),
+            false => self.list(store, owner)?.shards().state(),
+        }?;
+        Ok(state.shards > 0 || state.transition.is_some())
+    }
+
     /// Adds an edge, or changes its attributes. Returns whether it is new.
     pub(super) fn add<S: RecordStore>(
         &self,
@@ -105,58 +111,6 @@ impl Side {
         }
     }
 
-    /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
-    pub(super) fn get<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        other: &Key<'_>,
-    ) -> Result<Option<Value>> {
-        let element = element_of(other);
-        if self.has_attributes {
-            return self.map(store, owner)?.get(&element);
-        }
-        let is_there = self.list(store, owner)?.contains(&element)?;
-        Ok(is_there.then_some(Value::Nil))
-    }
-
-    pub(super) fn len<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<u64> {
-        if self.has_attributes {
-            self.map(store, owner)?.len()
-        } else {
-            self.list(store, owner)?.len()
-        }
-    }
-
-    pub(super) fn page<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        offset: u64,
-        limit: u64,
-    ) -> Result<Vec<Edge>> {
-        if self.has_attributes {
-            edges_of_map(self.map(store, owner)?.page(offset, limit)?)
-        } else {
-            edges_of_list(self.list(store, owner)?.page(offset, limit)?)
-        }
-    }
-
-    pub(super) fn page_after<S: RecordStore>(
-        &self,
-        store: &S,
-        owner: &Key<'_>,
-        after: Option<&Key<'_>>,
-        limit: u64,
-    ) -> Result<Vec<Edge>> {
-        let after = after.map(element_of);
-        if self.has_attributes {
-            edges_of_map(self.map(store, owner)?.page_after(after.as_ref(), limit)?)
-        } else {
-            edges_of_list(self.list(store, owner)?.page_after(after.as_ref(), limit)?)
-        }
-    }
-
     /// Deletes the whole collection of a record, with its companions.
     pub(super) fn delete<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<()> {
         if self.has_attributes {
@@ -165,86 +119,6 @@ impl Side {
             self.list(store, owner)?.delete()?;
         }
         Ok(())
-    }
-
-    /// Returns the first `limit` edges of each of these records, in one batch; sharded ones are read one by one.
-    pub(super) fn first_of_each<S: RecordStore>(
-        &self,
-        store: &S,
-        owners: &[Key<'_>],
-        limit: u64,
-    ) -> Result<Vec<Vec<Edge>>> {
-        let read = if self.has_attributes {
-            maps::get_by_index_range_count(&self.bin, 0, limit, MapReturnType::KeyValue)
-        } else {
-            lists::get_by_index_range_count(&self.bin, 0, limit, ListReturnType::Values)
-        };
-        self.ask_each(
-            store,
-            owners,
-            |_| read.clone(),
-            |value| match value {
-                Some(Value::List(list)) => edges_of_list(list.into_items()),
-                Some(Value::Map(map)) => edges_of_map(map.into_entries()),
-                _ => Ok(Vec::new()),
-            },
-            |owner| self.page(store, owner, 0, limit),
-        )
-        .map(|pages| pages.into_iter().map(Option::unwrap_or_default).collect())
-    }
-
-    /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`: there is no record.
-    pub(super) fn each_has<S: RecordStore>(
-        &self,
-        store: &S,
-        owners: &[Key<'_>],
-        other: &Key<'_>,
-    ) -> Result<Vec<Option<bool>>> {
-        let element = element_of(other);
-        let count = if self.has_attributes {
-            maps::get_by_key(&self.bin, element, MapReturnType::Count)
-        } else {
-            lists::get_by_value(&self.bin, element, ListReturnType::Count)
-        };
-        self.ask_each(
-            store,
-            owners,
-            |_| count.clone(),
-            |value| Ok(matches!(value, Some(Value::Int(1..)))),
-            |owner| Ok(self.get(store, owner, other)?.is_some()),
-        )
-    }
-
-    /// Asks one thing of each of these records in a batch, and of those with sharded collections one by one.
-    fn ask_each<S: RecordStore, T>(
-        &self,
-        store: &S,
-        owners: &[Key<'_>],
-        question: impl Fn(&Key<'_>) -> Operation,
-        answer: impl Fn(Option<Value>) -> Result<T>,
-        ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
-    ) -> Result<Vec<Option<T>>> {
-        let unsharded = WritePolicy::default().filter(not(bin_exists(SUBKEYS)));
-        let questions: Vec<[Operation; 1]> = owners.iter().map(|owner| [question(owner)]).collect();
-        let calls: Vec<RecordCall<'_>> = owners
-            .iter()
-            .zip(&questions)
-            .map(|(owner, operations)| RecordCall {
-                policy: &unsharded,
-                key: owner.into(),
-                operations,
-            })
-            .collect();
-        let results = store.records(&self.set)?.operate_on_each(&calls);
-        let asked = owners.iter().zip(results);
-        asked
-            .map(|(owner, result)| match result {
-                Ok(result) => answer(result.value(0).cloned()).map(Some),
-                Err(Error::NotFound { .. }) => Ok(None),
-                Err(Error::FilteredOut { .. }) => ask_sharded(owner).map(Some),
-                Err(error) => Err(error),
-            })
-            .collect()
     }
 
     /// Returns whether a scanned record is the root of such a collection, or may be.
@@ -294,14 +168,4 @@ impl AtomicWrites for DeleteEmpty<'_> {
             _ => Ok(()),
         }
     }
-}
-
-fn edges_of_list(elements: Vec<Value>) -> Result<Vec<Edge>> {
-    let edge = |element| Ok((key_of(element)?, Value::Nil));
-    elements.into_iter().map(edge).collect()
-}
-
-fn edges_of_map(entries: Vec<(Value, Value)>) -> Result<Vec<Edge>> {
-    let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
-    entries.into_iter().map(edge).collect()
 }

@@ -1,12 +1,13 @@
 //! How many references a declared relation has, and how they are spread.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::declared::{DeclaredSide, RelationDeclaration, RelationKind, SideForm};
+use super::keys::key_of_ref;
 use super::one_to_many::{LayoutKind, suggest_layout};
 use super::reference_path::ReferencePath;
 use super::side::Side;
-use crate::record::{Record, SHARD_OF, SUBKEYS};
+use crate::record::{Record, SHARD_OF, describes_collection};
 use crate::{Key, RecordSet, RecordStore, Result, ValueRef};
 
 /// What one side of a declared relation holds: [`RelationDeclaration::stats`].
@@ -23,10 +24,13 @@ pub struct SideStats {
     pub largest: Option<(Key<'static>, u64)>,
     /// How many of the records have their references sharded.
     pub sharded: u64,
-    /// What the bins of the largest record that is not sharded take, in bytes.
+    /// What the bins of the largest record take whose references are not sharded, in bytes.
     pub record_bytes_max: u64,
-    /// What the references of all records take that are not sharded, in bytes of their bins.
+    /// What the references take, in bytes of the bins that hold them, those of shards included.
     pub element_bytes: u64,
+    /// How many references [`SideStats::element_bytes`] was measured of. It differs from [`SideStats::elements`] while others
+    /// write, and while a sharded collection changes its shards.
+    pub elements_measured: u64,
 }
 
 /// The counts of a side, record by record.
@@ -34,7 +38,10 @@ pub struct SideStats {
 struct Counts {
     stats: SideStats,
     counts: Vec<u64>,
-    sharded: Vec<Key<'static>>,
+    /// The keys of roots that describe the collection as sharded.
+    sharded: BTreeSet<Key<'static>>,
+    /// The keys of the roots that companions name: a root need not store its key.
+    named: BTreeSet<Key<'static>>,
 }
 
 impl Counts {
@@ -54,6 +61,28 @@ impl Counts {
         }
     }
 
+    /// Notes a record that may hold a collection of this bin, or a shard of one.
+    fn note_record(&mut self, record: &Record, bin: &str) {
+        let view = record.view();
+        let shard_of = view.bin(SHARD_OF);
+        if shard_of.is_none() && describes_collection(view, bin) {
+            self.sharded.extend(owned_key(record));
+            return;
+        }
+        let Some(value) = view.bin(bin) else { return };
+        let (count, bytes) = length_of(value);
+        self.stats.elements_measured += count;
+        self.stats.element_bytes += bytes;
+        match shard_of {
+            Some(shard_of) => self.named.extend(root_of(shard_of)),
+            None => {
+                self.note(owned_key(record), count);
+                let bytes = view.as_bytes().len() as u64;
+                self.stats.record_bytes_max = self.stats.record_bytes_max.max(bytes);
+            }
+        }
+    }
+
     fn finish(mut self) -> SideStats {
         self.stats.records = self.counts.len() as u64;
         self.counts.sort_unstable();
@@ -64,8 +93,8 @@ impl Counts {
 }
 
 impl RelationDeclaration {
-    /// Counts what each side holds, in the order of [`RelationDeclaration::sides`]. A scan of the set of each side, one read for
-    /// each record whose references are sharded; memory for a count a record.
+    /// Counts what each side holds, in the order of [`RelationDeclaration::sides`]. A scan of the set of each side, two reads and one of
+    /// each shard for each record whose references are sharded; memory for a count a record.
     ///
     /// # Errors
     /// Those of a scan.
@@ -97,7 +126,10 @@ impl RelationDeclaration {
             (_, Some(children)) => Some(children),
         };
         let child_bytes = match children {
-            None => counted.element_bytes / counted.elements,
+            None => counted
+                .element_bytes
+                .checked_div(counted.elements_measured)
+                .unwrap_or(0),
             Some(set) => {
                 let (mut records, mut bytes) = (0_u64, 0_u64);
                 store.records(set)?.scan_records(&mut |record| {
@@ -130,24 +162,21 @@ impl DeclaredSide {
         let mut side = Side::new(&self.set, bin);
         side.has_attributes = self.form == SideForm::Map;
         let mut counts = Counts::default();
-        store.records(&self.set)?.scan_records(&mut |record| {
-            let view = record.view();
-            if view.bin(SHARD_OF).is_some() {
-                return;
+        store
+            .records(&self.set)?
+            .scan_records(&mut |record| counts.note_record(record, bin))?;
+        let (mut sharded, named) = (
+            std::mem::take(&mut counts.sharded),
+            std::mem::take(&mut counts.named),
+        );
+        for key in named {
+            // What a deleted collection has left behind names a root, too.
+            if !sharded.contains(&key) && side.is_sharded(store, &key)? {
+                sharded.insert(key);
             }
-            if view.bin(SUBKEYS).is_some() {
-                counts.sharded.extend(owned_key(record));
-            } else if let Some(value) = view.bin(bin) {
-                let (count, bytes) = length_of(value);
-                counts.note(owned_key(record), count);
-                counts.stats.element_bytes += bytes;
-                let bytes = view.as_bytes().len() as u64;
-                counts.stats.record_bytes_max = counts.stats.record_bytes_max.max(bytes);
-            }
-        })?;
-        for key in std::mem::take(&mut counts.sharded) {
+        }
+        for key in sharded {
             let count = side.len(store, &key)?;
-            // The record may have another collection that is sharded.
             counts.stats.sharded += u64::from(count > 0);
             counts.note(Some(key), count);
         }
@@ -158,7 +187,7 @@ impl DeclaredSide {
         let mut referred: BTreeMap<Key<'static>, u64> = BTreeMap::new();
         let mut failed = None;
         store.records(&self.set)?.scan_records(&mut |record| {
-            let mut keys = std::collections::BTreeSet::new();
+            let mut keys = BTreeSet::new();
             match path.collect(record, &mut keys) {
                 Ok(()) => {
                     for key in keys {
@@ -179,6 +208,12 @@ impl DeclaredSide {
 
 fn owned_key(record: &Record) -> Option<Key<'static>> {
     record.key().map(Key::into_owned)
+}
+
+/// Returns the key of the root that a companion names.
+fn root_of(shard_of: ValueRef<'_>) -> Option<Key<'static>> {
+    let root = shard_of.as_list()?.iter().next()?.ok()?;
+    key_of_ref(root).ok().map(Key::into_owned)
 }
 
 /// How many elements a collection has, and what they take in bytes.

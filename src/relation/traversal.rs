@@ -1,8 +1,9 @@
 //! Traversals: breadth first along the edges of a `ManyToMany`, a batch at a time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use super::key_set::{KeySet, SeededHash};
 use super::keys::BATCH;
 use super::many_to_many::Neighbors;
 use crate::{Key, RecordStore, Result};
@@ -40,7 +41,7 @@ pub enum TraversalEnd {
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Traversal<'r, S> {
+pub struct Traversal<'r, S: RecordStore> {
     from: Neighbors<'r, S>,
     depth_max: u32,
     records_max: usize,
@@ -92,24 +93,28 @@ impl<S: RecordStore> Traversal<'_, S> {
         mut each: impl FnMut(&Key<'static>, u32, &Key<'static>) -> ControlFlow<()>,
     ) -> Result<TraversalEnd> {
         let start = self.from.owner().clone();
-        let mut seen = HashSet::from([start.clone()]);
+        let mut seen = KeySet::new();
+        seen.insert(&start);
         let mut frontier = vec![start];
         for depth in 1..=self.depth_max {
             let mut next = Vec::new();
             for keys in frontier.chunks(BATCH as usize) {
-                for (from, edges) in keys.iter().zip(self.from.of_each(keys, self.edges_max)?) {
+                let neighbors = self.from.of_each(keys, self.edges_max)?;
+                for (from, edges) in keys.iter().zip(neighbors.each()) {
                     for to in edges {
-                        if seen.contains(&to) {
+                        if !seen.insert(to) {
                             continue;
                         }
-                        if seen.len() > self.records_max {
+                        // The first record was not reached.
+                        if seen.len() - 1 > self.records_max {
                             return Ok(TraversalEnd::Bounded);
                         }
-                        if each(&to, depth, from).is_break() {
+                        if each(to, depth, from).is_break() {
                             return Ok(TraversalEnd::Stopped);
                         }
-                        seen.insert(to.clone());
-                        next.push(to);
+                        if depth < self.depth_max {
+                            next.push(to.clone());
+                        }
                     }
                 }
             }
@@ -129,7 +134,8 @@ impl<S: RecordStore> Traversal<'_, S> {
         if to == *start {
             return Ok(Some(vec![to]));
         }
-        let mut came_from: HashMap<Key<'static>, Key<'static>> = HashMap::new();
+        let mut came_from: HashMap<Key<'static>, Key<'static>, SeededHash> =
+            HashMap::with_hasher(SeededHash::random());
         let ended = self.breadth_first(|key, _, from| {
             came_from.insert(key.clone(), from.clone());
             match *key == to {
@@ -155,18 +161,25 @@ impl<S: RecordStore> Traversal<'_, S> {
     /// As for [`Traversal::breadth_first`].
     pub fn at_distance_two(&self, limit: usize) -> Result<Vec<(Key<'static>, u64)>> {
         let start = self.from.owner();
-        let near: Vec<Key<'static>> = self
+        let near = self
             .from
-            .of_each(std::slice::from_ref(start), self.edges_max)?
-            .concat();
-        let known: HashSet<&Key<'static>> = near.iter().chain([start]).collect();
-        let mut ways: BTreeMap<Key<'static>, u64> = BTreeMap::new();
+            .of_each(std::slice::from_ref(start), self.edges_max)?;
+        let near = near.each().flatten().cloned().collect::<Vec<_>>();
+        let mut known = KeySet::new();
+        for key in near.iter().chain([start]) {
+            known.insert(key);
+        }
+        let mut ways: HashMap<Key<'static>, u64, SeededHash> =
+            HashMap::with_hasher(SeededHash::random());
         for keys in near.chunks(BATCH as usize) {
-            for far in self.from.of_each(keys, self.edges_max)?.concat() {
-                if !known.contains(&far)
-                    && (ways.len() < self.records_max || ways.contains_key(&far))
-                {
-                    *ways.entry(far).or_default() += 1;
+            for far in self.from.of_each(keys, self.edges_max)?.each().flatten() {
+                if known.contains(far) {
+                    continue;
+                }
+                if let Some(ways) = ways.get_mut(far) {
+                    *ways += 1;
+                } else if ways.len() < self.records_max {
+                    ways.insert(far.clone(), 1);
                 }
             }
         }

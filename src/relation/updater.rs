@@ -12,6 +12,9 @@ use super::declared::RelationDeclaration;
 use crate::changes::{Change, ChangeBatch, ChangeOptions, Consumer, Start};
 use crate::{Error, Key, Lsn, Namespace, Result};
 
+#[cfg(test)]
+mod crashes;
+
 /// How many changes are applied before they are acknowledged.
 const CHANGES_AT_ONCE: usize = 512;
 /// How long an updater sleeps without looking whether it is to stop.
@@ -36,12 +39,12 @@ pub(super) trait Derived: Send + 'static {
     fn sources(&self) -> Vec<Box<str>>;
 }
 
-/// How far an [`Updater`] has come, and what came of it.
+/// How far an [`Updater`] has come, and how many records it has written and looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UpdateProgress {
-    /// Everything up to this log sequence number has been applied; `None`: an updater has not come to an end once since the store
-    /// was opened.
+    /// All changes up to this log sequence number have been applied; `None` until an updater has applied its first batch since
+    /// the store was opened.
     pub applied: Option<Lsn>,
     /// Changes that were applied.
     pub changes: u64,
@@ -56,12 +59,12 @@ pub struct UpdateProgress {
     pub keyless: u64,
 }
 
-/// A record that could not be updated. It stays as it was.
+/// A record that an [`Updater`] or a propagation could not update. The record stays as it was.
 #[derive(Debug)]
 pub struct UpdateFailure {
     /// The key of the record.
     pub key: Key<'static>,
-    /// Why.
+    /// Why the record could not be updated.
     pub error: Error,
 }
 
@@ -161,6 +164,9 @@ pub struct Updater {
     consumer: Consumer,
     state: Arc<UpdateState>,
     is_built: bool,
+    /// How many records had been written when all of them were made durable last; `None`: what an updater before this one has
+    /// written, and had not acknowledged, may not be durable.
+    durable: Option<u64>,
     /// Changes that could not be applied yet.
     pending: Option<ChangeBatch>,
 }
@@ -212,29 +218,30 @@ impl Updater {
             derived: Box::new(derived),
             state: Arc::clone(state),
             is_built,
+            durable: None,
             pending: None,
         })
     }
 
-    /// Returns how far it has come.
+    /// Returns how far the updater has come.
     #[must_use]
     pub fn progress(&self) -> UpdateProgress {
         self.state.progress()
     }
 
-    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         std::mem::take(&mut self.state.inner.lock().failures)
     }
 
-    /// Applies all changes up to now, in this thread. The first time it looks at all records. One sync, since changes are applied
+    /// Applies all changes up to now, in this thread. The first call looks at all records. One sync, since changes are applied
     /// when they are durable.
     ///
     /// # Errors
-    /// What ends it, or stands in the way for now ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
+    /// The error that ended the updater, or one that may pass ([`Error::is_retryable`]): the next call goes on. [`Error::ChangesLost`] where
     /// the changes were not kept until they were read: open another updater then, which looks at all records. Errors of single
-    /// records are counted, and told by [`Updater::take_failures`].
+    /// records are counted, and returned by [`Updater::take_failures`].
     pub fn catch_up(&mut self) -> Result<UpdateProgress> {
         let target = self.namespace.last_lsn();
         self.namespace.wait_durable(target)?;
@@ -319,20 +326,29 @@ impl Updater {
                 batch => batch?,
             },
         };
-        let written_before = self.progress().written;
         if let Err(error) = self.derived.apply(&batch, &self.state) {
             self.pending = Some(batch);
             return Err(error);
         }
         if !batch.is_empty() {
-            // A power failure must not keep the acknowledgement without what was written for it.
-            if self.progress().written != written_before {
-                self.namespace.wait_durable(self.namespace.last_lsn())?;
+            if let Err(error) = self.acknowledge(&batch) {
+                self.pending = Some(batch);
+                return Err(error);
             }
-            self.consumer.ack(&batch)?;
         }
         self.state.note_applied(batch.position().lsn(), batch.len());
         Ok(())
+    }
+
+    /// Acknowledges changes that were applied. A power failure must not keep the acknowledgement without what was written for
+    /// them, at whichever attempt.
+    fn acknowledge(&mut self, batch: &ChangeBatch) -> Result<()> {
+        let written = self.progress().written;
+        if self.durable != Some(written) {
+            self.namespace.wait_durable(self.namespace.last_lsn())?;
+            self.durable = Some(written);
+        }
+        self.consumer.ack(batch)
     }
 }
 
@@ -348,7 +364,7 @@ impl Drop for NotedEnd<'_> {
     }
 }
 
-/// An [`Updater`] at work in a thread of its own. Dropping this stops it.
+/// An [`Updater`] that runs in a thread of its own: [`Updater::start`]. Dropping this handle stops the thread.
 #[derive(Debug)]
 pub struct RunningUpdater {
     stop: Arc<AtomicBool>,
@@ -357,22 +373,22 @@ pub struct RunningUpdater {
 }
 
 impl RunningUpdater {
-    /// Returns how far it has come.
+    /// Returns how far the updater has come.
     #[must_use]
     pub fn progress(&self) -> UpdateProgress {
         self.state.progress()
     }
 
-    /// Returns the records on which it has failed since this was called last: the first thousand of them.
+    /// Returns the records that could not be updated since the last call, at most a thousand, and forgets them.
     #[must_use]
     pub fn take_failures(&self) -> Vec<UpdateFailure> {
         std::mem::take(&mut self.state.inner.lock().failures)
     }
 
-    /// Stops it, and waits until the changes in hand are applied.
+    /// Stops the updater, and waits until the current batch of changes is applied.
     ///
     /// # Errors
-    /// What has ended it before.
+    /// The error that ended the updater before.
     pub fn stop(mut self) -> Result<()> {
         self.join()
     }

@@ -1,7 +1,7 @@
 //! Encodes requests of the protocol as operations with a filter, and decodes the results into replies.
 
 use std::borrow::Cow;
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use super::companion_key::text;
 use super::companion_key::{KeyForm, companion_key};
@@ -23,15 +23,12 @@ use crate::expressions::{
 use crate::operations::{delete_all_bins, delete_bin, get_bin, put};
 use crate::policy::RecordExistsAction;
 use crate::record::BinName;
+use crate::store::NONE_SHARDED;
 use crate::value::ParticleType;
 use crate::{
     Error, Expiration, Expression, Key, ListReturnType, MapReturnType, OperateResult, Operation,
     Result, Value, WritePolicy,
 };
-
-/// The filter of a root none of whose collections is sharded: shared by all handles, so that it is compiled once.
-static NONE_SHARDED: LazyLock<Expression> =
-    LazyLock::new(|| and([not(bin_exists(SUBKEYS)), not(bin_exists(SHARD_OF))]));
 
 /// Encodes the requests for one collection, and decodes what they return.
 #[derive(Debug)]

@@ -258,7 +258,7 @@ pub(crate) fn count<S: SortedShards>(
 }
 
 /// Returns at most `limit` elements from a position in the order of all shards. O(S log^2 N + limit) visits in O(log N) rounds of two batches,
-/// usually two of them.
+/// usually two of them; one batch of a single shard.
 pub(crate) fn page<S: SortedShards>(
     shards: &mut S,
     offset: u64,
@@ -266,6 +266,13 @@ pub(crate) fn page<S: SortedShards>(
 ) -> Result<Vec<S::Item>, S::Error> {
     if limit == 0 {
         return Ok(Vec::new());
+    }
+    if shards.shards() == 1 {
+        let run = Run {
+            start: Start::Rank(offset),
+            first: limit,
+        };
+        return stream::merged(shards, vec![run], None, 0, limit);
     }
     let Some(windows) = select::windows(shards, offset)? else {
         return Ok(Vec::new());

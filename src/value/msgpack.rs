@@ -105,6 +105,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// The next token, if it is an unsigned integer of up to 32 bits.
+    #[inline]
+    pub(crate) fn unsigned_int(&mut self) -> Option<i64> {
+        let (value, rest) = match self.rest {
+            [first @ 0..=0x7f, rest @ ..] => (u32::from(*first), rest),
+            [0xcc, a, rest @ ..] => (u32::from(*a), rest),
+            [0xcd, a, b, rest @ ..] => (u32::from(u16::from_be_bytes([*a, *b])), rest),
+            [0xce, a, b, c, d, rest @ ..] => (u32::from_be_bytes([*a, *b, *c, *d]), rest),
+            _ => return None,
+        };
+        self.rest = rest;
+        Some(i64::from(value))
+    }
+
     /// The next token.
     pub(crate) fn token(&mut self) -> Result<Token<'a>, CodecError> {
         let first = self.u8()?;

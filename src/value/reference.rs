@@ -37,9 +37,8 @@ pub enum ValueRef<'a> {
 impl<'a> ValueRef<'a> {
     /// Reads one encoded element and moves the reader behind it.
     fn read(reader: &mut Reader<'a>) -> Result<Self, CodecError> {
-        let bytes = reader.element()?;
-        let mut inside = Reader::new(bytes);
-        Ok(match inside.token()? {
+        let mut container = *reader;
+        Ok(match reader.token()? {
             Token::Nil => Self::Nil,
             Token::Bool(value) => Self::Bool(value),
             Token::Int(value) => Self::Int(value),
@@ -55,8 +54,16 @@ impl<'a> ValueRef<'a> {
                     _ => Self::Blob(bytes),
                 },
             },
-            Token::Array(_) => Self::List(ListRef::new(bytes)?),
-            Token::Map(_) => Self::Map(MapRef::new(bytes)?),
+            Token::Array(_) => {
+                let bytes = container.element()?;
+                *reader = container;
+                Self::List(ListRef::new(bytes)?)
+            }
+            Token::Map(_) => {
+                let bytes = container.element()?;
+                *reader = container;
+                Self::Map(MapRef::new(bytes)?)
+            }
             Token::Ext(EXT_SPECIAL, _) => return Err(CodecError::NotStorable),
             Token::Ext(kind, _) => return Err(CodecError::UnknownExtension(kind)),
         })
@@ -250,8 +257,12 @@ pub struct ListItems<'a> {
 impl<'a> Iterator for ListItems<'a> {
     type Item = Result<ValueRef<'a>, CodecError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
+        if let Some(value) = self.reader.unsigned_int() {
+            return Some(Ok(ValueRef::Int(value)));
+        }
         let item = ValueRef::read(&mut self.reader);
         if item.is_err() {
             self.left = 0;

@@ -4,7 +4,7 @@ use spikelet::relation::{
     RelationDeclaration, RelationKind, SideStats, declared_relations, forget_relation,
 };
 use spikelet::shard::ShardPolicy;
-use spikelet::{Store, bins};
+use spikelet::{ShardedList, Store, WritePolicy, bins};
 
 use crate::joined::{item_list, namespace};
 use crate::propagate::assignees;
@@ -147,4 +147,78 @@ fn a_name_has_one_relation_until_it_is_forgotten() {
     assert!(forget_relation(&store, "follows").unwrap());
     assert!(!forget_relation(&store, "follows").unwrap());
     other.declare().unwrap();
+}
+
+/// Comments in their posts: one post has 700, of 400 bytes each, and twenty have one.
+fn posts_of_which_one_is_sharded(store: &Store) -> OneToMany<&Store> {
+    let sets = ("posts", "comments");
+    let comments =
+        OneToMany::new(store, "comments", sets, Layout::consolidated("comments")).unwrap();
+    let comments = comments.shard_policy(ShardPolicy::manual().record_bytes_max(20_000));
+    let text = "x".repeat(400);
+    for id in 0..700 {
+        let comment = json!({ "text": text });
+        comments.put("viral", id, &comment).unwrap();
+    }
+    for id in 0..20 {
+        let comment = json!({ "text": text });
+        comments.put(id, id, &comment).unwrap();
+    }
+    comments.declare().unwrap();
+    comments
+}
+
+#[test]
+fn the_size_of_a_child_is_measured_in_shards_too() {
+    let store = Store::in_memory().unwrap();
+    posts_of_which_one_is_sharded(&store);
+    let (found, stats) = declared(&store, "comments");
+    let comments = &stats[0];
+    assert_eq!((comments.elements, comments.elements_measured), (720, 720));
+    assert_eq!((comments.records, comments.sharded), (21, 1));
+    assert!(
+        comments.element_bytes / 720 > 400 && comments.element_bytes / 720 < 450,
+        "{comments:?}"
+    );
+    // 700 children of 400 bytes are too many for their parent, and for a list of keys.
+    assert_eq!(
+        found.suggested_layout(&store, &stats).unwrap(),
+        Some(LayoutKind::Reference)
+    );
+}
+
+#[test]
+fn a_collection_beside_a_sharded_one_does_not_count_as_sharded() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store);
+    for id in 1..=200 {
+        follows.link(id, 0).unwrap();
+    }
+    follows.link(0, 1).unwrap();
+    follows.declare().unwrap();
+    let (_, stats) = declared(&store, "follows");
+    assert_eq!((stats[0].elements, stats[0].sharded), (201, 0));
+    assert_eq!((stats[1].elements, stats[1].sharded), (201, 1));
+    assert_eq!(stats[0].elements_measured, 201);
+}
+
+#[test]
+fn a_sharded_collection_of_a_record_without_a_stored_key_is_counted() {
+    let store = Store::in_memory().unwrap();
+    let policy = WritePolicy::default().send_key(false);
+    let follows = follows(&store).write_policy(&policy);
+    for id in 1..=200 {
+        follows.link(id, 0).unwrap();
+    }
+    // Of a collection that was deleted.
+    for id in 1..=200 {
+        follows.link(id, 1_000).unwrap();
+    }
+    let gone = ShardedList::new(&store, "users", 1_000, "followers").unwrap();
+    assert!(gone.shards().state().unwrap().shards > 0);
+    gone.delete().unwrap();
+    follows.declare().unwrap();
+    let (_, stats) = declared(&store, "follows");
+    assert_eq!((stats[1].elements, stats[1].sharded), (200, 1));
+    assert_eq!(stats[1].largest, Some((0.into(), 200)));
 }

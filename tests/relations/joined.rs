@@ -358,3 +358,37 @@ proptest! {
         prop_assert_eq!(updater.progress().failed, 0);
     }
 }
+
+#[test]
+fn an_item_that_was_written_is_looked_at_once() {
+    let store = Store::in_memory().unwrap();
+    let (users, items) = (store.set("users").unwrap(), store.set("items").unwrap());
+    users.put("u1", bins! { "name" => "Homer" }).unwrap();
+    for id in 0..10 {
+        let item = bins! { "title" => "Broken", "assignee" => "u1" };
+        items.put(id, item).unwrap();
+    }
+    let list = item_list(&namespace(&store));
+    let mut updater = list.updater().unwrap();
+    let built = updater.catch_up().unwrap();
+    for id in 0..10 {
+        items.put(id, bins! { "title" => "Mended" }).unwrap();
+    }
+    let updated = updater.catch_up().unwrap();
+    let looked_at = (
+        updated.written - built.written,
+        updated.unchanged - built.unchanged,
+    );
+    assert_eq!(looked_at, (10, 0));
+    // Ten items are found by the user, five of which were written as well.
+    users.put("u1", bins! { "name" => "H. Simpson" }).unwrap();
+    for id in 0..5 {
+        items.put(id, bins! { "title" => "New" }).unwrap();
+    }
+    let last = updater.catch_up().unwrap();
+    let looked_at = (
+        last.written - updated.written,
+        last.unchanged - updated.unchanged,
+    );
+    assert_eq!(looked_at, (10, 0));
+}

@@ -15,6 +15,7 @@ mod many_to_many;
 mod members;
 mod one_to_many;
 mod propagate;
+mod reads;
 mod side_by_side;
 mod traversal;
 mod watched;

@@ -252,3 +252,20 @@ proptest! {
         prop_assert_eq!(names.verify(Repair::No, go_on).unwrap().faults.len(), dangling);
     }
 }
+
+#[test]
+fn a_record_that_refers_to_itself_has_copies_of_its_copies() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    let chain = Propagate::new(&store, "chain", ("users", "users"), "mentor").unwrap();
+    let chain = chain.copy("name", "called").copy("called", "known_as");
+    users.put(1, bins! { "name" => "Lisa" }).unwrap();
+    chain.assign(1, 1).unwrap();
+    let lisa = users.get(1).unwrap().unwrap();
+    assert_eq!(lisa.get("known_as"), Some("Lisa".into()));
+    users.put(1, [("name", "L. Simpson")]).unwrap();
+    let report = chain.propagate(1, |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(report.written, 1);
+    let lisa = users.get(1).unwrap().unwrap();
+    assert_eq!(lisa.get("known_as"), Some("L. Simpson".into()));
+}

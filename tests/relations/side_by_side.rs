@@ -64,7 +64,7 @@ fn watch<S: RecordStore>(follows: &ManyToMany<S>, done: &AtomicBool, repair: Rep
 }
 
 /// Runs a writer for each thread's sources beside an audit, and returns what each has in the end.
-fn side_by_side<S: RecordStore + Sync>(
+fn side_by_side<S: RecordStore<Records: Send + Sync> + Sync>(
     follows: &ManyToMany<S>,
     repair: Repair,
     write: impl Fn(i64, &mut u64, &mut BTreeSet<(i64, i64)>) + Sync,
@@ -96,7 +96,10 @@ fn side_by_side<S: RecordStore + Sync>(
     })
 }
 
-fn follow_and_unfollow<S: RecordStore + Sync>(follows: &ManyToMany<S>, repair: Repair) {
+fn follow_and_unfollow<S: RecordStore<Records: Send + Sync> + Sync>(
+    follows: &ManyToMany<S>,
+    repair: Repair,
+) {
     let expected = side_by_side(follows, repair, |source, state, edges| {
         let to = target(state);
         if next(state).is_multiple_of(4) {

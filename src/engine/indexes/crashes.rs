@@ -7,16 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use spikelet_storage::{
-    BLOCK_BYTES, Device, Digest, Durability, FORMAT_VERSION, HEADER_BYTES, Header, ManualClock,
-    Member, Options, SimulatedDevice, Storage,
-};
+use spikelet_storage::{BLOCK_BYTES, Device, Digest, HEADER_BYTES, SimulatedDevice};
 
+use crate::engine::simulated::{new_device, open};
 use crate::index::{EntryList, EntryRange};
 use crate::query::{IndexComponent, IndexDefinition};
-use crate::{Error, Namespace, NamespaceConfig, Value};
+use crate::{Error, Namespace, Value};
 
-const BLOCKS: u64 = 8;
 const IDS: u64 = 60;
 const GROUPS: u64 = 5;
 
@@ -43,35 +40,6 @@ struct Run {
     device: Arc<SimulatedDevice>,
     namespace: Namespace,
     chance: Chance,
-}
-
-fn new_device() -> Arc<SimulatedDevice> {
-    let header = Header {
-        version: FORMAT_VERSION,
-        device_id: 7,
-        member: Member {
-            namespace: "test".into(),
-            index: 0,
-            count: 1,
-            key_hash: 0,
-        },
-        max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
-        created_unix_ms: 1,
-    };
-    Arc::new(SimulatedDevice::new(&header).unwrap())
-}
-
-fn open(device: &Arc<SimulatedDevice>) -> crate::Result<Namespace> {
-    let storage = Storage::Devices(vec![Arc::clone(device) as Arc<dyn Device>]);
-    let options = Options {
-        background: false,
-        write_lanes: 1,
-        durability: Durability::Process,
-        max_device_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
-        clock: Arc::new(ManualClock::at(500_000_000_000)),
-        ..Options::new("test", storage)
-    };
-    Namespace::open(&NamespaceConfig::new("test"), options, false)
 }
 
 impl Run {

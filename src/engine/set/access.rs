@@ -3,14 +3,14 @@
 
 use spikelet_storage::{Digest, EntryView};
 
-use super::{OperateResult, Set};
+use super::{OperateResult, Set, UnshardedRead};
 use crate::engine::policy::WritePolicy;
 use crate::engine::write::{EditOutcome, WriteOutcome, record_bytes};
 use crate::expression::{Expression, RecordFacts};
 use crate::operation::{
     Checked, Mode, Operation, OperationResults, SingleRead, check_bin_value, merge,
 };
-use crate::record::{Bins, Key, RecordView};
+use crate::record::{Bins, Key, RecordView, ShardRole};
 use crate::{Error, Result};
 
 /// A way to the records of a set.
@@ -125,6 +125,25 @@ pub(in crate::engine) trait RecordAccess {
         })
     }
 
+    /// Lends what a read of a list or map returns to `show`, called once, unless a collection of the record is sharded.
+    fn read_unsharded_at(
+        &self,
+        key: &Key<'_>,
+        digest: &Digest,
+        operation: SingleRead<'_>,
+        mut show: impl FnMut(Result<UnshardedRead<'_>>),
+    ) {
+        let filter = self.base().filter.as_ref();
+        let found = self.read_at(filter, key, digest, |entry| {
+            lend_unsharded(&entry, operation, |read| show(Ok(read)))
+        });
+        match found {
+            Ok(Some(())) => {}
+            Ok(None) => show(Ok(UnshardedRead::NotFound)),
+            Err(error) => show(Err(error)),
+        }
+    }
+
     /// What operations that only read return of the record with this key.
     #[inline]
     fn read_results(
@@ -147,4 +166,19 @@ pub(in crate::engine) trait RecordAccess {
         })?;
         found.ok_or_else(|| self.base().about(key, Error::not_found()))
     }
+}
+
+/// Lends what a read of a list or map returns to `show`, unless a collection of the record is sharded. After an error `show` was
+/// not called.
+pub(super) fn lend_unsharded(
+    entry: &EntryView<'_>,
+    operation: SingleRead<'_>,
+    show: impl FnOnce(UnshardedRead<'_>),
+) -> Result<()> {
+    let body = entry.payload();
+    if ShardRole::of(body) != ShardRole::None {
+        show(UnshardedRead::Sharded);
+        return Ok(());
+    }
+    operation.lend(body, |value| show(UnshardedRead::Value(value)))
 }

@@ -3,12 +3,12 @@
 
 use spikelet_storage::EntryView;
 
-use super::access::RecordAccess;
-use super::{OperateResult, Set};
+use super::access::{RecordAccess, lend_unsharded};
+use super::{OperateResult, Set, UnshardedRead};
 use crate::Result;
-use crate::engine::core::{metadata_of, record_of};
+use crate::engine::core::{record_of, record_with_bins};
 use crate::engine::policy::WritePolicy;
-use crate::operation::Operation;
+use crate::operation::{Operation, SingleRead};
 use crate::record::{Key, Record, RecordView};
 
 /// Calls whose records are fetched ahead together.
@@ -87,10 +87,7 @@ impl Set {
         keys: impl IntoIterator<Item = K>,
         bins: &[&str],
     ) -> Vec<Result<Option<Record>>> {
-        self.collect_batch(keys, |entry| {
-            let body = RecordView::parse(entry.payload())?.select(bins);
-            Record::new(metadata_of(&entry), entry.key(), &body)
-        })
+        self.collect_batch(keys, |entry| record_with_bins(&entry, bins))
     }
 
     /// Lends the records of these keys to `read` where they lie, each with the position of its key, in the order of the
@@ -165,6 +162,29 @@ impl Set {
                 Err(error) => Err(error.into()),
             };
             read(position, entry.map_err(|error| self.about(key, error)));
+        });
+    }
+
+    /// Lends what a read of a list or map of each of these records returns to `show`, in the order of the keys.
+    pub(crate) fn read_each_unsharded(
+        &self,
+        keys: &[Key<'_>],
+        operation: SingleRead<'_>,
+        show: &mut dyn FnMut(usize, Result<UnshardedRead<'_>>),
+    ) {
+        if let [key] = keys {
+            let digest = self.digest_of(key);
+            return self.read_unsharded_at(key, &digest, operation, |read| show(0, read));
+        }
+        self.read_entries(keys, |position, entry| match entry {
+            Ok(Some(entry)) => {
+                let lent = lend_unsharded(&entry, operation, |read| show(position, Ok(read)));
+                if let (Err(error), Some(key)) = (lent, keys.get(position)) {
+                    show(position, Err(self.about(key, error)));
+                }
+            }
+            Ok(None) => show(position, Ok(UnshardedRead::NotFound)),
+            Err(error) => show(position, Err(error)),
         });
     }
 

@@ -8,7 +8,7 @@ use spikelet_storage::{Digest, EntryView};
 
 use super::Transaction;
 use super::attempt::Attempt;
-use crate::engine::core::{expired, metadata_of, record_of};
+use crate::engine::core::{expired, metadata_of, record_of, record_with_bins};
 use crate::engine::policy::{RecordExistsAction, WritePolicy};
 use crate::engine::set::{OperateResult, RecordAccess, Set, bins_to_put, one_each};
 use crate::engine::write::{EditOutcome, WriteOutcome, with_stored_key};
@@ -65,10 +65,7 @@ impl<'t> TransactionSet<'t> {
     /// # Errors
     /// As for [`TransactionSet::get`].
     pub fn get_bins<'k>(&self, key: impl Into<Key<'k>>, bins: &[&str]) -> Result<Option<Record>> {
-        self.read_by(&key.into(), |entry| {
-            let body = RecordView::parse(entry.payload())?.select(bins);
-            Record::new(metadata_of(&entry), entry.key(), &body)
-        })
+        self.read_by(&key.into(), |entry| record_with_bins(&entry, bins))
     }
 
     /// Returns generation and times of a record. As [`Set::get_header`].

@@ -41,7 +41,7 @@ pub struct NodeEdge {
 pub struct GraphNode {
     /// Its type and id.
     pub id: NodeId,
-    /// Its record.
+    /// The record of the node.
     pub record: Record,
     /// The edges that begin at it, without those of omitted types; of an edge set that is sharded the first 1,000.
     pub edges: Vec<NodeEdge>,

@@ -83,7 +83,7 @@ impl<S: RecordStore> ManyToMany<S> {
     ) -> Result<Vec<RelationFault>> {
         let is_source = std::ptr::eq(side, &raw const self.edges.targets);
         let neighbors: Vec<Key<'_>> = page.iter().map(|(key, _)| key.into()).collect();
-        let mutual = other.each_has(&self.store, &neighbors, owner)?;
+        let mutual = other.reader(&self.store)?.each_has(&neighbors, owner)?;
         let mut faults = Vec::new();
         for ((neighbor, attributes), has) in page.iter().zip(mutual) {
             let (source, target) = match is_source {
@@ -195,9 +195,8 @@ impl AtomicWrites for RemoveDangling<'_> {
     type Output = bool;
 
     fn make<S: RecordStore>(&self, store: &S) -> Result<bool> {
-        let there = self
-            .other
-            .each_has(store, std::slice::from_ref(self.to), self.from)?;
+        let other = self.other.reader(store)?;
+        let there = other.each_has(std::slice::from_ref(self.to), self.from)?;
         if there != [None] || self.side.get(store, self.from, self.to)?.is_none() {
             return Ok(false);
         }

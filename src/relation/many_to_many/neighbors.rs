@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::EdgeSides;
+use super::ManyToMany;
 use crate::relation::keys::{BATCH, Related, read_related};
 use crate::relation::side::{Edge, Side};
+use crate::relation::side_reader::{NeighborKeys, SideReader};
 use crate::value::order::compare_total;
 use crate::value::{Purpose, Value, encode};
 use crate::{Error, Key, RecordStore, Result};
@@ -18,18 +19,16 @@ use crate::{Error, Key, RecordStore, Result};
 /// [`ManyToMany::targets`]: super::ManyToMany::targets
 /// [`ManyToMany::sources`]: super::ManyToMany::sources
 #[derive(Clone, Debug)]
-pub struct Neighbors<'r, S> {
-    store: &'r S,
-    edges: &'r EdgeSides,
+pub struct Neighbors<'r, S: RecordStore> {
+    relation: &'r ManyToMany<S>,
     side: &'r Side,
     owner: Key<'static>,
 }
 
 impl<'r, S: RecordStore> Neighbors<'r, S> {
-    pub(super) fn new(store: &'r S, edges: &'r EdgeSides, side: &'r Side, owner: Key<'_>) -> Self {
+    pub(super) fn new(relation: &'r ManyToMany<S>, side: &'r Side, owner: Key<'_>) -> Self {
         Self {
-            store,
-            edges,
+            relation,
             side,
             owner: owner.into_owned(),
         }
@@ -40,7 +39,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// [`Error::Relation`] around what a read may fail with.
     pub fn len(&self) -> Result<u64> {
-        self.named(self.side.len(self.store, &self.owner))
+        self.read_side(|side| side.len(&self.owner))
     }
 
     /// Returns whether there are none. One read.
@@ -56,8 +55,9 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn contains<'k>(&self, key: impl Into<Key<'k>>) -> Result<bool> {
-        let found = self.side.get(self.store, &self.owner, &key.into());
-        Ok(self.named(found)?.is_some())
+        let key = key.into();
+        let found = self.read_side(|side| side.get(&self.owner, &key))?;
+        Ok(found.is_some())
     }
 
     /// Returns at most `limit` keys from this position on. One read.
@@ -65,8 +65,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn page(&self, offset: u64, limit: u64) -> Result<Vec<Key<'static>>> {
-        let page = self.side.page(self.store, &self.owner, offset, limit);
-        Ok(keys(self.named(page)?))
+        let page = self.read_side(|side| side.page(&self.owner, offset, limit))?;
+        Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
     /// Returns the first `limit` keys that are greater than `after` (`None`: the first of all). One read.
@@ -74,7 +74,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn page_after(&self, after: Option<&Key<'_>>, limit: u64) -> Result<Vec<Key<'static>>> {
-        Ok(keys(self.edges_after(after, limit)?))
+        let page = self.edges_after(after, limit)?;
+        Ok(page.into_iter().map(|(key, _)| key).collect())
     }
 
     /// Returns the first `limit` keys that are greater than `after`, each with the attributes of its edge. One read.
@@ -86,8 +87,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         after: Option<&Key<'_>>,
         limit: u64,
     ) -> Result<Vec<(Key<'static>, Value)>> {
-        let side = self.side;
-        self.named(side.page_after(self.store, &self.owner, after, limit))
+        self.read_side(|side| side.page_after(&self.owner, after, limit))
     }
 
     /// Returns at most `limit` records from this position on, with the attributes of their edges. One read and one batch.
@@ -95,8 +95,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn fetch(&self, offset: u64, limit: u64) -> Result<Vec<Related>> {
-        let page = self.side.page(self.store, &self.owner, offset, limit);
-        self.read(self.named(page)?, None)
+        let page = self.read_side(|side| side.page(&self.owner, offset, limit))?;
+        self.read(page, None)
     }
 
     /// Returns the first `limit` records whose keys are greater than `after`, with those of `bins` that they have (`None`:
@@ -116,10 +116,10 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     fn read(&self, edges: Vec<Edge>, bins: Option<&[&str]>) -> Result<Vec<Related>> {
         let other = self.other_side();
         let related = self
-            .store
-            .records(&other.set)
-            .and_then(|records| read_related(&records, edges, bins));
-        related.map_err(|error| self.edges.failed(other, error))
+            .relation
+            .reader(other)
+            .and_then(|side| read_related(side.records, edges, bins));
+        related.map_err(|error| self.relation.edges.failed(other, error))
     }
 
     /// Returns the first `limit` keys greater than `after` that are among these neighbors and among those of `other`: common
@@ -190,9 +190,8 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
         &self,
         owners: &[Key<'static>],
         limit: u64,
-    ) -> Result<Vec<Vec<Key<'static>>>> {
-        let edges = self.side.first_of_each(self.store, owners, limit);
-        Ok(self.named(edges)?.into_iter().map(keys).collect())
+    ) -> Result<NeighborKeys> {
+        self.read_side(|side| side.first_keys_of_each(owners, limit))
     }
 
     /// Returns all keys, read in batches: an edge that is added or removed meanwhile may be seen or not. Ends after an error.
@@ -211,24 +210,26 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     }
 
     fn other_side(&self) -> &'r Side {
-        if std::ptr::eq(self.side, &raw const self.edges.targets) {
-            &self.edges.sources
+        let edges = &self.relation.edges;
+        if std::ptr::eq(self.side, &raw const edges.targets) {
+            &edges.sources
         } else {
-            &self.edges.targets
+            &edges.targets
         }
     }
 
-    fn named<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| self.edges.failed(self.side, error))
+    /// Reads this side; errors bear its name.
+    fn read_side<T>(
+        &self,
+        read: impl FnOnce(SideReader<'r, S, &'r S::Records>) -> Result<T>,
+    ) -> Result<T> {
+        let read = self.relation.reader(self.side).and_then(read);
+        read.map_err(|error| self.relation.edges.failed(self.side, error))
     }
 }
 
-fn keys(edges: Vec<Edge>) -> Vec<Key<'static>> {
-    edges.into_iter().map(|(key, _)| key).collect()
-}
-
 /// The keys of neighbors, one after the other.
-struct Stream<'n, 'r, S> {
+struct Stream<'n, 'r, S: RecordStore> {
     neighbors: &'n Neighbors<'r, S>,
     /// The last key that was read; `None`: from the first on.
     read_to: Option<Key<'static>>,

@@ -143,9 +143,16 @@ impl AtomicWrites for Assign<'_> {
         let records = store.records(&copies.to)?;
         let policy = WritePolicy::default().expiration(Expiration::DontUpdate);
         records.operate_on(&policy, self.record, &writes)?;
-        // Elsewhere than in a transaction the fields may have changed since they were read.
-        let (record, to) = (self.record, self.to);
-        Refresh { copies, record, to }.make(store).map(drop)
+        let refresh = Refresh {
+            copies,
+            record: self.record,
+            to: self.to,
+        };
+        match refresh.is_of_one_moment(store) {
+            true => Ok(()),
+            // The fields may have changed since they were read.
+            false => refresh.make(store).map(drop),
+        }
     }
 }
 
@@ -154,6 +161,15 @@ pub(super) struct Refresh<'a> {
     pub(super) copies: &'a CopiedFields,
     pub(super) record: &'a Key<'a>,
     pub(super) to: &'a Key<'a>,
+}
+
+impl Refresh<'_> {
+    /// Whether the fields that were read are still those of the record when the copies are written: in a transaction, unless
+    /// the record refers to itself, and a copy is a field, too.
+    fn is_of_one_moment<S: RecordStore>(&self, store: &S) -> bool {
+        let refers_to_itself = self.copies.from == self.copies.to && self.record == self.to;
+        store.is_transaction() && !refers_to_itself
+    }
 }
 
 impl AtomicWrites for Refresh<'_> {
@@ -180,6 +196,7 @@ impl AtomicWrites for Refresh<'_> {
             };
             let records = store.records(&copies.to)?;
             match records.operate_on(&policy, self.record, &writes) {
+                Ok(_) if self.is_of_one_moment(store) => return Ok(CopyOutcome::Written),
                 Ok(_) => outcome = CopyOutcome::Written,
                 Err(Error::NotFound { .. } | Error::FilteredOut { .. }) => {
                     return Ok(CopyOutcome::PassedOver);

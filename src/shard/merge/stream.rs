@@ -124,6 +124,10 @@ pub(super) fn merged<S: SortedShards>(
     mut skip: u64,
     limit: u64,
 ) -> Result<Vec<S::Item>, S::Error> {
+    let runs = match <[Run; 1]>::try_from(runs) {
+        Ok([run]) => return elements_of(shards, run, end.as_ref(), skip, limit),
+        Err(runs) => runs,
+    };
     let mut merged = Vec::new();
     let mut fronts = BinaryHeap::with_capacity(runs.len());
     let mut dry: Vec<Stream<S::Item>> = runs
@@ -169,4 +173,54 @@ pub(super) fn merged<S: SortedShards>(
         }
     }
     Ok(merged)
+}
+
+/// The elements of a single run, which are in order: as [`merged`], without a key for each of them.
+fn elements_of<S: SortedShards>(
+    shards: &mut S,
+    run: Run,
+    end: Option<&End>,
+    mut skip: u64,
+    limit: u64,
+) -> Result<Vec<S::Item>, S::Error> {
+    let mut elements = Vec::new();
+    let mut slice = Slice {
+        shard: 0,
+        start: run.start,
+        limit: run.first,
+    };
+    loop {
+        let items = shards.slices(std::slice::from_ref(&slice))?.pop();
+        let items = items.unwrap_or_default();
+        let next = match items.last() {
+            Some(last) if items.len() as u64 >= slice.limit => {
+                Some(Start::After(last.sorted_by().clone()))
+            }
+            _ => None,
+        };
+        for item in items {
+            if let Some(end) = end
+                && end.is_before(&SortKey::of(item.sorted_by())?)
+            {
+                return Ok(elements);
+            }
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            elements.push(item);
+            if elements.len() as u64 == limit {
+                return Ok(elements);
+            }
+        }
+        let Some(start) = next else {
+            return Ok(elements);
+        };
+        let missing = limit - elements.len() as u64;
+        slice = Slice {
+            shard: 0,
+            start,
+            limit: share(missing.saturating_add(skip), 1),
+        };
+    }
 }

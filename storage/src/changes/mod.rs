@@ -3,10 +3,11 @@
 //! The log itself is the record of all changes: each version, deletion and group is an entry of it, with a number, so no change is
 //! without its event, and no event without its change. What is added is that blocks are not emptied while somebody needs the
 //! changes in them (`keep.rs`), that truncations are noted (`feed.rs`), and a reader that merges the blocks (`reader.rs`, `stream.rs`).
-//! `waiters.rs` and `followers.rs` tell those who wait.
+//! `waiters.rs` and `followers.rs` tell those who wait; `guards.rs` names what the reader relies on, for the model check.
 
 pub(crate) mod feed;
 pub(crate) mod followers;
+pub(crate) mod guards;
 pub(crate) mod keep;
 mod reader;
 mod stream;

@@ -4,6 +4,7 @@
 //! will go, and then visits every lane: whoever has drawn a number below has left its lane, and its entry is there.
 
 use crate::changes::feed::{Feed, TruncationEvent};
+use crate::changes::guards::{Guard, keeps};
 use crate::changes::stream::{BlockStream, ChangeKind, Item, RecordChange};
 use crate::core::Core;
 use crate::digest::Digest;
@@ -239,6 +240,9 @@ impl ChangeReader {
             true => core.log.filled_blocks(),
             false => core.log.flush_lanes()?,
         };
+        if !keeps(Guard::NumberBeforeLanes) {
+            to = core.log.last_lsn();
+        }
         self.reach_open_blocks(&tails);
         // Behind the lanes: a block that was closed in between is found here.
         self.reach_closed_blocks(to);
@@ -336,6 +340,9 @@ impl ChangeReader {
                 None => {
                     end = ReadEnd::Last;
                     position = position.max(frame.to);
+                    if !keeps(Guard::LeftBeforeNumber) {
+                        frame.left = self.groups_left();
+                    }
                     let groups = &mut self.groups;
                     groups.retain(|group, _| !frame.left.contains(group));
                     break;
@@ -440,11 +447,14 @@ impl ChangeReader {
     fn ready(&mut self, number: usize) -> Option<Item> {
         let stream = self.streams.get(number)?;
         let is_published = match stream.first()? {
-            Item::Record(change) if change.group.is_none() => self.is_published(change),
+            Item::Record(change) if change.group.is_none() => {
+                self.is_published(change) || !keeps(Guard::Published)
+            }
             Item::Record(_) => true,
             Item::Commit { group, .. } => {
                 let members = self.groups.get(group).into_iter().flatten();
                 members.into_iter().all(|change| self.is_published(change))
+                    || !keeps(Guard::GroupsPublished)
             }
         };
         if !is_published {

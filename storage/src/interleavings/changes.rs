@@ -1,10 +1,12 @@
 //! A follower of changes beside writers and a sync: it misses nothing, sees nothing early, and is always woken.
 
 use super::harness::*;
+use crate::changes::guards::{Guard, leave_out};
 use crate::changes::{ChangeCursor, ChangeKind, Delivery, ReadEnd};
 use crate::lock::record_lock::Change;
 use crate::namespace::Namespace;
 use crate::sync::{Arc, Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Wake, Waker};
 
 /// The follower's thread, asleep until it is woken.
@@ -101,12 +103,43 @@ fn followed(delivery: Delivery) {
     follower.join().unwrap();
 }
 
+/// The guards are global: one test at a time.
+static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+}
+
 #[test]
 fn a_follower_of_what_is_published_misses_nothing_and_is_woken() {
+    let _alone = alone();
     explore(1_000, || followed(Delivery::Published));
 }
 
 #[test]
 fn a_follower_of_what_is_durable_misses_nothing_and_is_woken() {
+    let _alone = alone();
     explore(500, || followed(Delivery::Durable));
+}
+
+#[test]
+fn without_a_guard_a_follower_sees_something_early_or_misses_it() {
+    let _alone = alone();
+    let guards = [
+        Guard::Published,
+        Guard::GroupsPublished,
+        Guard::NumberBeforeLanes,
+        Guard::LeftBeforeNumber,
+    ];
+    let mut needless = Vec::new();
+    for guard in guards {
+        leave_out(Some(guard));
+        let follow = || explore(4_000, || followed(Delivery::Published));
+        let outcome = catch_unwind(AssertUnwindSafe(follow));
+        leave_out(None);
+        if outcome.is_ok() {
+            needless.push(guard);
+        }
+    }
+    assert_eq!(needless, [], "nothing fails without them");
 }

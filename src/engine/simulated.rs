@@ -1,0 +1,44 @@
+//! Namespaces over a simulated disk that loses power, for tests.
+
+use std::sync::Arc;
+
+use spikelet_storage::{
+    BLOCK_BYTES, Device, Durability, FORMAT_VERSION, HEADER_BYTES, Header, ManualClock, Member,
+    Options, SimulatedDevice, Storage,
+};
+
+use super::config::NamespaceConfig;
+use super::namespace::Namespace;
+
+const BLOCKS: u64 = 8;
+
+/// Returns an empty disk for a namespace.
+pub(crate) fn new_device() -> Arc<SimulatedDevice> {
+    let header = Header {
+        version: FORMAT_VERSION,
+        device_id: 7,
+        member: Member {
+            namespace: "test".into(),
+            index: 0,
+            count: 1,
+            key_hash: 0,
+        },
+        max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        created_unix_ms: 1,
+    };
+    Arc::new(SimulatedDevice::new(&header).unwrap())
+}
+
+/// Opens the namespace of a disk. It syncs when it is asked to, and has no threads of its own.
+pub(crate) fn open(device: &Arc<SimulatedDevice>) -> crate::Result<Namespace> {
+    let storage = Storage::Devices(vec![Arc::clone(device) as Arc<dyn Device>]);
+    let options = Options {
+        background: false,
+        write_lanes: 1,
+        durability: Durability::Process,
+        max_device_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        clock: Arc::new(ManualClock::at(500_000_000_000)),
+        ..Options::new("test", storage)
+    };
+    Namespace::open(&NamespaceConfig::new("test"), options, false)
+}

@@ -1,0 +1,443 @@
+//! Reads of one side of a relation. A collection that is not sharded is read in its record, by one operation and without a handle; the
+//! handle is made where the record says that it is needed.
+
+use std::borrow::Borrow;
+use std::ops::Range;
+
+use super::keys::{element_of, key_of, key_of_ref};
+use super::side::{Edge, Side};
+use crate::operations::{lists, maps};
+use crate::value::Value;
+use crate::{
+    Error, Key, ListReturnType, MapReturnType, Operation, RecordSet, RecordStore, Result,
+    UnshardedRead, ValueRef,
+};
+
+/// Reads a side. `R`: the opened set of its records, or a reference to it.
+#[derive(Debug)]
+pub(super) struct SideReader<'r, S, R> {
+    pub(super) side: &'r Side,
+    pub(super) store: &'r S,
+    pub(super) records: R,
+}
+
+impl Side {
+    /// Returns a reader of this side in a store, whose set it opens.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a name of a set that is not allowed.
+    pub(super) fn reader<'r, S: RecordStore>(
+        &'r self,
+        store: &'r S,
+    ) -> Result<SideReader<'r, S, S::Records>> {
+        Ok(SideReader {
+            side: self,
+            store,
+            records: store.records(&self.set)?,
+        })
+    }
+
+    /// As [`SideReader::get`].
+    pub(super) fn get<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        other: &Key<'_>,
+    ) -> Result<Option<Value>> {
+        self.reader(store)?.get(owner, other)
+    }
+
+    /// As [`SideReader::len`].
+    pub(super) fn len<S: RecordStore>(&self, store: &S, owner: &Key<'_>) -> Result<u64> {
+        self.reader(store)?.len(owner)
+    }
+
+    /// As [`SideReader::page`].
+    pub(super) fn page<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        offset: u64,
+        limit: u64,
+    ) -> Result<Vec<Edge>> {
+        self.reader(store)?.page(owner, offset, limit)
+    }
+
+    /// As [`SideReader::page_after`].
+    pub(super) fn page_after<S: RecordStore>(
+        &self,
+        store: &S,
+        owner: &Key<'_>,
+        after: Option<&Key<'_>>,
+        limit: u64,
+    ) -> Result<Vec<Edge>> {
+        self.reader(store)?.page_after(owner, after, limit)
+    }
+}
+
+/// The keys at the other ends of the edges of several records.
+#[derive(Debug, Default)]
+pub(super) struct NeighborKeys {
+    keys: Vec<Key<'static>>,
+    /// Where those of each record are among them.
+    ranges: Vec<Range<usize>>,
+}
+
+impl NeighborKeys {
+    /// Returns the keys of each record, in the order in which the records were given.
+    pub(super) fn each(&self) -> impl Iterator<Item = &[Key<'static>]> {
+        let ranges = self.ranges.iter().cloned();
+        ranges.map(|range| self.keys.get(range).unwrap_or_default())
+    }
+}
+
+/// Where a page begins.
+#[derive(Clone, Copy)]
+enum PageStart<'a> {
+    /// At this position in the order of the keys.
+    Position(u64),
+    /// Behind this key.
+    After(&'a Key<'a>),
+}
+
+impl<S: RecordStore, R: Borrow<S::Records>> SideReader<'_, S, R> {
+    /// Returns the attributes of an edge, nil where there are none; `None` if there is no such edge.
+    pub(super) fn get(&self, owner: &Key<'_>, other: &Key<'_>) -> Result<Option<Value>> {
+        let element = element_of(other);
+        if !self.side.has_attributes {
+            let operation = self.has(element);
+            let is_there = self.ask(owner, &operation, is_true, || {
+                let list = self.side.list(self.store, owner)?;
+                list.contains(&element_of(other))
+            })?;
+            return Ok((is_there == Some(true)).then_some(Value::Nil));
+        }
+        let entry = MapReturnType::KeyValue;
+        let operation = maps::get_by_key_list(&self.side.bin, vec![element], entry);
+        let found = self.ask(owner, &operation, first_value, || {
+            self.side.map(self.store, owner)?.get(&element_of(other))
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// Returns how many edges a record has.
+    pub(super) fn len(&self, owner: &Key<'_>) -> Result<u64> {
+        let operation = match self.side.has_attributes {
+            true => maps::size(&self.side.bin),
+            false => lists::size(&self.side.bin),
+        };
+        let count = |value: Option<ValueRef<'_>>| {
+            let count = value.and_then(|value| value.as_i64());
+            Ok(count.map_or(0, |count| count.max(0).unsigned_abs()))
+        };
+        let len = self.ask(owner, &operation, count, || {
+            match self.side.has_attributes {
+                true => self.side.map(self.store, owner)?.len(),
+                false => self.side.list(self.store, owner)?.len(),
+            }
+        })?;
+        Ok(len.unwrap_or(0))
+    }
+
+    /// Returns at most `limit` edges from this position on, in the order of their keys.
+    pub(super) fn page(&self, owner: &Key<'_>, offset: u64, limit: u64) -> Result<Vec<Edge>> {
+        self.edges(owner, PageStart::Position(offset), limit)
+    }
+
+    /// Returns the first `limit` edges whose keys are greater than `after` (`None`: the first of all).
+    pub(super) fn page_after(
+        &self,
+        owner: &Key<'_>,
+        after: Option<&Key<'_>>,
+        limit: u64,
+    ) -> Result<Vec<Edge>> {
+        let start = after.map_or(PageStart::Position(0), PageStart::After);
+        self.edges(owner, start, limit)
+    }
+
+    fn edges(&self, owner: &Key<'_>, start: PageStart<'_>, limit: u64) -> Result<Vec<Edge>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        // One more, in whose place the key it starts after may stand.
+        let asked = match start {
+            PageStart::Position(_) => limit,
+            PageStart::After(_) => limit.saturating_add(1),
+        };
+        let read = self.ask(
+            owner,
+            &self.read(start, asked),
+            |value| edges_of(value).map(Some),
+            || Ok(None),
+        )?;
+        match read {
+            None => Ok(Vec::new()),
+            Some(Some(read)) => match page_of(read, start, limit, asked) {
+                Some(page) => Ok(page),
+                None => self.edges_by_handle(owner, start, limit),
+            },
+            Some(None) => self.edges_by_handle(owner, start, limit),
+        }
+    }
+
+    fn edges_by_handle(
+        &self,
+        owner: &Key<'_>,
+        start: PageStart<'_>,
+        limit: u64,
+    ) -> Result<Vec<Edge>> {
+        if self.side.has_attributes {
+            let map = self.side.map(self.store, owner)?;
+            let entries = match start {
+                PageStart::Position(offset) => map.page(offset, limit),
+                PageStart::After(key) => map.page_after(Some(&element_of(key)), limit),
+            }?;
+            let edge = |(key, attributes)| Ok((key_of(key)?, attributes));
+            return entries.into_iter().map(edge).collect();
+        }
+        let list = self.side.list(self.store, owner)?;
+        let elements = match start {
+            PageStart::Position(offset) => list.page(offset, limit),
+            PageStart::After(key) => list.page_after(Some(&element_of(key)), limit),
+        }?;
+        let edge = |element| Ok((key_of(element)?, Value::Nil));
+        elements.into_iter().map(edge).collect()
+    }
+
+    /// Returns the first `limit` keys of each of these records, in one batch; sharded ones are read one by one.
+    pub(super) fn first_keys_of_each(
+        &self,
+        owners: &[Key<'_>],
+        limit: u64,
+    ) -> Result<NeighborKeys> {
+        let mut found = NeighborKeys::default();
+        found.ranges.resize(owners.len(), 0..0);
+        let operation = self.read(PageStart::Position(0), limit);
+        let mut sharded = Vec::new();
+        let mut failed = None;
+        let records = self.records.borrow();
+        records.read_unsharded(owners, &operation, &mut |position, read| {
+            let begin = found.keys.len();
+            let read = read.and_then(|read| match read {
+                UnshardedRead::NotFound => Ok(()),
+                UnshardedRead::Sharded => {
+                    sharded.push(position);
+                    Ok(())
+                }
+                UnshardedRead::Value(value) => add_keys(value, &mut found.keys),
+            });
+            if let Err(error) = read {
+                failed.get_or_insert(error);
+            }
+            if let Some(range) = found.ranges.get_mut(position) {
+                *range = begin..found.keys.len();
+            }
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        for position in sharded {
+            let (Some(owner), begin) = (owners.get(position), found.keys.len()) else {
+                continue;
+            };
+            let edges = self.edges_by_handle(owner, PageStart::Position(0), limit)?;
+            found.keys.extend(edges.into_iter().map(|(key, _)| key));
+            if let Some(range) = found.ranges.get_mut(position) {
+                *range = begin..found.keys.len();
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns for each of these records whether it has an edge to `other`, in one batch; `None`: there is no record.
+    pub(super) fn each_has(
+        &self,
+        owners: &[Key<'_>],
+        other: &Key<'_>,
+    ) -> Result<Vec<Option<bool>>> {
+        let operation = self.has(element_of(other));
+        self.ask_each(owners, &operation, is_true, |owner| {
+            Ok(self.get(owner, other)?.is_some())
+        })
+    }
+
+    /// Asks whether the collection has an element.
+    fn has(&self, element: Value) -> Operation {
+        match self.side.has_attributes {
+            true => maps::get_by_key(&self.side.bin, element, MapReturnType::Exists),
+            false => lists::get_by_value(&self.side.bin, element, ListReturnType::Exists),
+        }
+    }
+
+    /// Reads this many edges.
+    fn read(&self, start: PageStart<'_>, limit: u64) -> Operation {
+        let (bin, values, entries) = (
+            &*self.side.bin,
+            ListReturnType::Values,
+            MapReturnType::KeyValue,
+        );
+        match (start, self.side.has_attributes) {
+            (PageStart::Position(offset), has_attributes) => {
+                let offset = i64::try_from(offset).unwrap_or(i64::MAX);
+                match has_attributes {
+                    true => maps::get_by_index_range_count(bin, offset, limit, entries),
+                    // By rank: other programs may have made a list without order.
+                    false => lists::get_by_rank_range_count(bin, offset, limit, values),
+                }
+            }
+            (PageStart::After(key), true) => {
+                let key = element_of(key);
+                maps::get_by_key_relative_index_range_count(bin, key, 0, limit, entries)
+            }
+            (PageStart::After(key), false) => {
+                let key = element_of(key);
+                lists::get_by_value_relative_rank_range_count(bin, key, 0, limit, values)
+            }
+        }
+    }
+
+    /// Asks one record; `None`: there is none.
+    fn ask<T>(
+        &self,
+        owner: &Key<'_>,
+        operation: &Operation,
+        answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
+        ask_sharded: impl FnOnce() -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut answered = None;
+        let owner = Key::from(owner);
+        let records = self.records.borrow();
+        records.read_unsharded(std::slice::from_ref(&owner), operation, &mut |_, read| {
+            answered = Some(answered_by(read, &answer));
+        });
+        match answered {
+            None => Ok(None),
+            Some(Ok(Answered::Sharded)) => ask_sharded().map(Some),
+            Some(Ok(Answered::Here(answer))) => Ok(answer),
+            Some(Err(error)) => Err(error),
+        }
+    }
+
+    /// Asks one thing of each of these records in a batch, and of those with sharded collections one by one.
+    fn ask_each<T>(
+        &self,
+        owners: &[Key<'_>],
+        operation: &Operation,
+        answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
+        ask_sharded: impl Fn(&Key<'_>) -> Result<T>,
+    ) -> Result<Vec<Option<T>>> {
+        let mut answers = Vec::with_capacity(owners.len());
+        let records = self.records.borrow();
+        records.read_unsharded(owners, operation, &mut |_, read| {
+            answers.push(answered_by(read, &answer));
+        });
+        let asked = owners.iter().zip(answers);
+        asked
+            .map(|(owner, answered)| match answered? {
+                Answered::Here(answer) => Ok(answer),
+                Answered::Sharded => ask_sharded(owner).map(Some),
+            })
+            .collect()
+    }
+}
+
+/// What a record has answered.
+enum Answered<T> {
+    /// `None`: there is no record.
+    Here(Option<T>),
+    /// The handle must be asked.
+    Sharded,
+}
+
+fn answered_by<T>(
+    read: Result<UnshardedRead<'_>>,
+    answer: impl Fn(Option<ValueRef<'_>>) -> Result<T>,
+) -> Result<Answered<T>> {
+    Ok(match read? {
+        UnshardedRead::NotFound => Answered::Here(None),
+        UnshardedRead::Sharded => Answered::Sharded,
+        UnshardedRead::Value(value) => Answered::Here(Some(answer(value)?)),
+    })
+}
+
+fn is_true(value: Option<ValueRef<'_>>) -> Result<bool> {
+    Ok(value == Some(ValueRef::Bool(true)))
+}
+
+/// The value of the first entry.
+fn first_value(value: Option<ValueRef<'_>>) -> Result<Option<Value>> {
+    let map = value.and_then(|value| value.as_map());
+    let Some(entry) = map.and_then(|map| map.iter().next()) else {
+        return Ok(None);
+    };
+    let value = entry.and_then(|(_, value)| value.to_value());
+    value.map(Some).map_err(malformed)
+}
+
+/// The edges of a list or map that was read.
+fn edges_of(value: Option<ValueRef<'_>>) -> Result<Vec<Edge>> {
+    match value {
+        Some(ValueRef::List(list)) => {
+            let mut edges = Vec::with_capacity(list.len());
+            for element in list {
+                let key = key_of_ref(element.map_err(malformed)?)?;
+                edges.push((key.into_owned(), Value::Nil));
+            }
+            Ok(edges)
+        }
+        Some(ValueRef::Map(map)) => {
+            let mut edges = Vec::with_capacity(map.len());
+            for entry in map {
+                let (key, attributes) = entry.map_err(malformed)?;
+                let attributes = attributes.to_value().map_err(malformed)?;
+                edges.push((key_of_ref(key)?.into_owned(), attributes));
+            }
+            Ok(edges)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Appends the keys of a list or map that was read.
+fn add_keys(value: Option<ValueRef<'_>>, keys: &mut Vec<Key<'static>>) -> Result<()> {
+    match value {
+        Some(ValueRef::List(list)) => {
+            keys.reserve(list.len());
+            for element in list {
+                keys.push(key_of_ref(element.map_err(malformed)?)?.into_owned());
+            }
+        }
+        Some(ValueRef::Map(map)) => {
+            keys.reserve(map.len());
+            for entry in map {
+                let (key, _) = entry.map_err(malformed)?;
+                keys.push(key_of_ref(key)?.into_owned());
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Returns the page among the edges that were read, of which `asked` were asked for; `None` where it may go on behind them: another
+/// program has put the key that the page starts after there more than once.
+fn page_of(mut read: Vec<Edge>, start: PageStart<'_>, limit: u64, asked: u64) -> Option<Vec<Edge>> {
+    // A program that made the list without order is answered in the order of the list.
+    if !read.is_sorted_by(|(a, _), (b, _)| a <= b) {
+        read.sort_by(|(a, _), (b, _)| a.cmp(b));
+    }
+    if let PageStart::After(after) = start {
+        let repeats = read.iter().take_while(|(key, _)| key == after).count();
+        let behind = (read.len() - repeats) as u64;
+        if behind < limit && read.len() as u64 >= asked {
+            return None;
+        }
+        read.drain(..repeats);
+    }
+    read.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Some(read)
+}
+
+fn malformed(source: crate::value::CodecError) -> Error {
+    Error::malformed("element", source)
+}

@@ -1,0 +1,138 @@
+//! Updaters over a simulated disk that loses power: the position that is acknowledged never runs ahead of what was written for
+//! it, so an updater that goes on after the failure leaves no record as it was before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use spikelet_storage::SimulatedDevice;
+
+use crate::engine::simulated::{new_device, open};
+use crate::relation::{Joined, Updater};
+use crate::{Namespace, bins};
+
+const ITEMS: i64 = 12;
+const USERS: i64 = 4;
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 3) % bound
+    }
+}
+
+/// Items with the names of their owners.
+fn view_of(namespace: &Namespace) -> Joined {
+    Joined::new(namespace, "shown", "items")
+        .keep(["title"])
+        .join("owner", ("users", "name"), "owner_name")
+        .unwrap()
+}
+
+struct Run {
+    device: Arc<SimulatedDevice>,
+    namespace: Namespace,
+    updater: Option<Updater>,
+    chance: Chance,
+    written: i64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let device = new_device();
+        let namespace = open(&device).unwrap();
+        Self {
+            device,
+            namespace,
+            updater: None,
+            chance: Chance(seed * 2 + 1),
+            written: 0,
+        }
+    }
+
+    fn updater(&mut self) -> &mut Updater {
+        let namespace = &self.namespace;
+        let open = || view_of(namespace).updater().unwrap();
+        self.updater.get_or_insert_with(open)
+    }
+
+    fn write(&mut self) {
+        self.written += 1;
+        let (users, items) = ("users", "items");
+        let set = |name| self.namespace.set(name).unwrap();
+        let user = self.chance.below(USERS as u64) as i64;
+        let item = self.chance.below(ITEMS as u64) as i64;
+        match self.chance.below(5) {
+            0 => drop(set(items).delete(item).unwrap()),
+            1 | 2 => drop(set(users).put(user, [("name", self.written)]).unwrap()),
+            _ => {
+                let bins = bins! { "title" => self.written, "owner" => user };
+                set(items).put(item, bins).unwrap();
+            }
+        }
+    }
+
+    /// Applies the changes that there are, and dies before it acknowledges them.
+    fn apply_and_die(&mut self) {
+        self.namespace.sync().unwrap();
+        let mut updater = match self.updater.take() {
+            Some(updater) => updater,
+            None => view_of(&self.namespace).updater().unwrap(),
+        };
+        updater.catch_up().unwrap();
+        for _ in 0..=self.chance.below(3) {
+            self.write();
+        }
+        self.namespace.sync().unwrap();
+        let batch = updater.consumer.next_batch(100, Duration::ZERO).unwrap();
+        updater.derived.apply(&batch, &updater.state).unwrap();
+    }
+
+    fn lose_power(&mut self) {
+        self.updater = None;
+        let seed = self.chance.below(u64::MAX);
+        self.device = Arc::new(self.device.crash(seed).unwrap());
+        self.namespace = open(&self.device).unwrap();
+    }
+
+    /// Compares the view with what it is made from.
+    fn check(&self, what: &str) {
+        let set = |name| self.namespace.set(name).unwrap();
+        for id in 0..ITEMS {
+            let item = set("items").get(id).unwrap();
+            let owner = item.as_ref().and_then(|item| item.get("owner")?.as_i64());
+            let owner = owner.and_then(|owner| set("users").get(owner).unwrap());
+            let expected =
+                item.map(|item| (item.get("title"), owner.and_then(|it| it.get("name"))));
+            let shown = set("shown").get(id).unwrap();
+            let shown = shown.map(|row| (row.get("title"), row.get("owner_name")));
+            assert_eq!(shown, expected, "{what}, item {id}");
+        }
+    }
+}
+
+#[test]
+fn an_acknowledged_position_never_runs_ahead_of_what_was_written_for_it() {
+    for seed in 0..6 {
+        let mut run = Run::new(seed);
+        for round in 0..5 {
+            for _ in 0..run.chance.below(12) {
+                match run.chance.below(6) {
+                    0 => drop(run.updater().catch_up().unwrap()),
+                    1 => run.apply_and_die(),
+                    _ => run.write(),
+                }
+            }
+            // The updater after the one that died finds the records as they should be.
+            if run.chance.below(3) > 0 {
+                run.updater().catch_up().unwrap();
+            }
+            run.lose_power();
+            run.updater().catch_up().unwrap();
+            run.check(&format!("seed {seed}, round {round}"));
+        }
+    }
+}
