@@ -330,11 +330,11 @@ impl Updater {
             self.pending = Some(batch);
             return Err(error);
         }
-        if !batch.is_empty() {
-            if let Err(error) = self.acknowledge(&batch) {
-                self.pending = Some(batch);
-                return Err(error);
-            }
+        if !batch.is_empty()
+            && let Err(error) = self.acknowledge(&batch)
+        {
+            self.pending = Some(batch);
+            return Err(error);
         }
         self.state.note_applied(batch.position().lsn(), batch.len());
         Ok(())
