@@ -10,10 +10,8 @@ use spikelet_storage::{
 use super::config::NamespaceConfig;
 use super::namespace::Namespace;
 
-const BLOCKS: u64 = 8;
-
-/// Returns an empty disk for a namespace.
-pub(crate) fn new_device() -> Arc<SimulatedDevice> {
+/// Returns an empty disk of so many blocks for a namespace.
+pub(crate) fn new_device(blocks: u64) -> Arc<SimulatedDevice> {
     let header = Header {
         version: FORMAT_VERSION,
         device_id: 7,
@@ -23,20 +21,20 @@ pub(crate) fn new_device() -> Arc<SimulatedDevice> {
             count: 1,
             key_hash: 0,
         },
-        max_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        max_bytes: HEADER_BYTES + blocks * BLOCK_BYTES,
         created_unix_ms: 1,
     };
     Arc::new(SimulatedDevice::new(&header).unwrap())
 }
 
 /// Opens the namespace of a disk. It syncs when it is asked to, and has no threads of its own.
-pub(crate) fn open(device: &Arc<SimulatedDevice>) -> crate::Result<Namespace> {
+pub(crate) fn open(device: &Arc<SimulatedDevice>, blocks: u64) -> crate::Result<Namespace> {
     let storage = Storage::Devices(vec![Arc::clone(device) as Arc<dyn Device>]);
     let options = Options {
         background: false,
         write_lanes: 1,
         durability: Durability::Process,
-        max_device_bytes: HEADER_BYTES + BLOCKS * BLOCK_BYTES,
+        max_device_bytes: HEADER_BYTES + blocks * BLOCK_BYTES,
         clock: Arc::new(ManualClock::at(500_000_000_000)),
         ..Options::new("test", storage)
     };

@@ -14,6 +14,7 @@ use crate::index::{EntryList, EntryRange};
 use crate::query::{IndexComponent, IndexDefinition};
 use crate::{Error, Namespace, Value};
 
+const BLOCKS: u64 = 8;
 const IDS: u64 = 60;
 const GROUPS: u64 = 5;
 
@@ -44,8 +45,8 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let device = new_device();
-        let namespace = open(&device).unwrap();
+        let device = new_device(BLOCKS);
+        let namespace = open(&device, BLOCKS).unwrap();
         for definition in definitions() {
             namespace
                 .set("things")
@@ -190,12 +191,12 @@ impl Run {
     fn crash(&mut self) {
         let seed = self.chance.below(u64::MAX);
         self.device = Arc::new(self.device.crash(seed).unwrap());
-        self.namespace = open(&self.device).unwrap();
+        self.namespace = open(&self.device, BLOCKS).unwrap();
     }
 
     fn kill(&mut self) {
         self.device = Arc::new(self.device.kill().unwrap());
-        self.namespace = open(&self.device).unwrap();
+        self.namespace = open(&self.device, BLOCKS).unwrap();
     }
 
     /// Rots some bytes of the blocks and opens again. False: it cannot be opened.
@@ -210,7 +211,7 @@ impl Run {
                 .filter(|at| *at < device.len_bytes())
                 .for_each(|at| device.invert_byte(at));
         }
-        match open(&device) {
+        match open(&device, BLOCKS) {
             Ok(namespace) => {
                 (self.device, self.namespace) = (device, namespace);
                 true

@@ -10,6 +10,7 @@ use crate::engine::simulated::{new_device, open};
 use crate::relation::{Joined, Updater};
 use crate::{Namespace, bins};
 
+const BLOCKS: u64 = 64;
 const ITEMS: i64 = 12;
 const USERS: i64 = 4;
 
@@ -42,8 +43,8 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let device = new_device();
-        let namespace = open(&device).unwrap();
+        let device = new_device(BLOCKS);
+        let namespace = open(&device, BLOCKS).unwrap();
         Self {
             device,
             namespace,
@@ -95,7 +96,7 @@ impl Run {
         self.updater = None;
         let seed = self.chance.below(u64::MAX);
         self.device = Arc::new(self.device.crash(seed).unwrap());
-        self.namespace = open(&self.device).unwrap();
+        self.namespace = open(&self.device, BLOCKS).unwrap();
     }
 
     /// Compares the view with what it is made from.
