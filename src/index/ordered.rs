@@ -12,8 +12,11 @@ use super::directory::Directory;
 use super::guards::{Guard, keeps};
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
-/// In how many leaves different keys are counted.
+/// In how many leaves different keys are counted at most.
 const SAMPLED_LEAVES: usize = 1024;
+
+/// Most entries are no longer: 40 bytes of keys, and the digest.
+const USUAL_BYTES: usize = 64;
 
 /// Entries in order, none of them twice.
 #[derive(Debug)]
@@ -90,6 +93,14 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
 }
 
 impl EntryList {
+    /// With memory for an entry of usual length.
+    pub(crate) fn for_one() -> Self {
+        Self {
+            bytes: Vec::with_capacity(USUAL_BYTES),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.starts.clear();

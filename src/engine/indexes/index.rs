@@ -205,7 +205,7 @@ impl Index {
     }
 
     /// The same of a record that holds no shard.
-    pub(super) fn entries_of_user(
+    pub(in crate::engine) fn entries_of_user(
         &self,
         record: RecordView<'_>,
         facts: &RecordFacts<'_>,
@@ -213,6 +213,17 @@ impl Index {
     ) -> Result<()> {
         self.reader
             .entries(&self.definition.name, record, facts, out)
+    }
+
+    /// Appends the one entry of a record that holds no shard, where [`EntryReader::is_plain`] says that it is the only one.
+    pub(in crate::engine) fn plain_entry_of(
+        &self,
+        record: RecordView<'_>,
+        digest: &Digest,
+        out: &mut EntryList,
+    ) -> Result<()> {
+        self.reader
+            .plain_entry(&self.definition.name, record, digest, out)
     }
 
     pub(super) fn insert(&self, entry: &[u8]) {
