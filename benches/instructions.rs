@@ -90,7 +90,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put-indexed",
-        limit: 11_650,
+        limit: 10_500,
         run: put_by_turns,
     },
     Measured {

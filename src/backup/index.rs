@@ -6,7 +6,8 @@
 //! * u L spikelet-indexes.lua LENGTH MODULE                     other definitions
 //! ```
 //!
-//! The set is empty for an index of all sets; contexts and expressions are Base64. The module is Lua of nothing but
+//! The set is empty for an index of all sets; contexts and expressions are Base64. A context of 1,000 characters or more is in
+//! no line, since asrestore takes 999. The module is Lua of nothing but
 //! comments, so that other readers take it for a module of functions: `--`, a space, and a definition as JSON in each line.
 //! A definition there goes before one of the same name in a line, which says only a part of it.
 
@@ -27,8 +28,11 @@ pub(super) const MODULE: &str = "spikelet-indexes.lua";
 /// The first line of the module.
 const MODULE_HEAD: &str = "-- Index definitions of spikelet, for its restore. No functions.";
 
-/// The longest path of contexts or expression, in Base64.
+/// The longest path of contexts or expression that is read, in Base64.
 const ENCODED_BYTES_MAX: usize = 64 << 10;
+
+/// The longest that is written: asrestore fails at a longer name, number or context, and restores nothing behind it.
+const WRITTEN_BYTES_MAX: usize = 999;
 
 const PARTS: [(IndexPart, u8); 4] = [
     (IndexPart::Whole, b'N'),
@@ -82,6 +86,9 @@ impl SavedIndex {
         let IndexSource::Bin { name, path } = &component.source else {
             return None;
         };
+        if base64::encoded_len(path.len()) > WRITTEN_BYTES_MAX {
+            return None;
+        }
         let kind = component.kind?;
         let of_client = IndexDefinition::of_client(
             self.definition.name(),

@@ -73,7 +73,7 @@ impl<R: BufRead> Reader<R> {
         let place = scanner.place();
         match scanner.token(b"\n", "the version")?.as_slice() {
             // 3.2 has indexes of expressions, too.
-            b"3.1" | b"3.2" => scanner.take_escapes(true),
+            b"3.1" | b"3.2" => drop(scanner.take_escapes(true)),
             b"3.0" => {}
             other => {
                 return Err(place.malformed(format!(
@@ -169,8 +169,16 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// Reads an index, or passes over a module of functions.
+    /// Reads an index, or passes over a module of functions. Their names have escapes in version 3.0, too, where those of
+    /// records have none: so asrestore reads them.
     fn global(&mut self) -> Result<(), ReadError> {
+        let escapes = self.scanner.take_escapes(true);
+        let read = self.global_with_escapes();
+        self.scanner.take_escapes(escapes);
+        read
+    }
+
+    fn global_with_escapes(&mut self) -> Result<(), ReadError> {
         let scanner = &mut self.scanner;
         scanner.expect(b"* ", "an index or module")?;
         let place = scanner.place();

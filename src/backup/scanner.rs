@@ -18,7 +18,8 @@ pub(super) struct Scanner<R> {
     input: R,
     line: u64,
     offset: u64,
-    /// Whether a backslash takes the special meaning of what follows it: from version 3.1 on.
+    /// Whether a backslash takes the special meaning of what follows it: in records from version 3.1 on, and in the lines of
+    /// indexes and modules of every version.
     escapes: bool,
     /// Kept from value to value.
     text: Vec<u8>,
@@ -53,8 +54,9 @@ impl<R: BufRead> Scanner<R> {
         }
     }
 
-    pub(super) const fn take_escapes(&mut self, escapes: bool) {
-        self.escapes = escapes;
+    /// Whether a backslash takes the special meaning of what follows it from here on. Returns whether it did before.
+    pub(super) const fn take_escapes(&mut self, escapes: bool) -> bool {
+        std::mem::replace(&mut self.escapes, escapes)
     }
 
     pub(super) const fn place(&self) -> Place {

@@ -101,7 +101,7 @@ impl EntryReader {
             return Ok(());
         }
         if self.is_plain {
-            return self.plain_entry(name, record, facts, out);
+            return self.plain_entry(name, record, &facts.digest, out);
         }
         let mut keys = vec![Vec::new()];
         for component in &self.components {
@@ -151,12 +151,20 @@ impl EntryReader {
         Ok(found)
     }
 
-    /// The one entry of a record whose components are whole bins.
-    fn plain_entry(
+    /// Whether entries are those of [`EntryReader::plain_entry`]: one of a record at most, of nothing but its bins.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain && !self.components.is_empty()
+    }
+
+    /// Appends the one entry of a record whose components are whole bins, if it has it.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] for a key that is too long.
+    pub(crate) fn plain_entry(
         &self,
         name: &str,
         record: RecordView<'_>,
-        facts: &RecordFacts<'_>,
+        digest: &Digest,
         out: &mut EntryList,
     ) -> Result<()> {
         let mut checked = Ok(());
@@ -173,7 +181,7 @@ impl EntryReader {
                 }
             }
             checked = check_length(name, out.len() - start);
-            out.extend_from_slice(facts.digest.as_bytes());
+            out.extend_from_slice(digest.as_bytes());
             true
         });
         checked

@@ -12,8 +12,11 @@ use super::directory::Directory;
 use super::guards::{Guard, keeps};
 use super::leaf::{LEAF_BYTES_MAX, LEAF_BYTES_MIN, Leaf};
 
-/// In how many leaves different keys are counted.
+/// In how many leaves different keys are counted at most.
 const SAMPLED_LEAVES: usize = 1024;
+
+/// Most entries are no longer: 40 bytes of keys, and the digest.
+const USUAL_BYTES: usize = 64;
 
 /// Entries in order, none of them twice.
 #[derive(Debug)]
@@ -90,6 +93,14 @@ pub(crate) fn end_of_prefix(prefix: &[u8]) -> Bound<Box<[u8]>> {
 }
 
 impl EntryList {
+    /// With memory for an entry of usual length.
+    pub(crate) fn for_one() -> Self {
+        Self {
+            bytes: Vec::with_capacity(USUAL_BYTES),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.starts.clear();
@@ -325,11 +336,17 @@ impl OrderedEntries {
         });
     }
 
-    /// About how many different keys the entries have, which end with `tail` bytes that are no part of their keys: counted in
-    /// a thousand leaves at most.
+    /// Returns how many different keys the entries have, which end with `tail` bytes that are no part of their keys. Exact up to
+    /// [`SAMPLED_LEAVES`] leaves, some 2 MiB, while nobody writes. Beyond that every other leaf is read, or every third and so on,
+    /// and the pairs of neighbours in those tell how often the key changes: an estimate, at most the number of entries.
     pub(crate) fn distinct_keys(&self, tail: usize) -> u64 {
         let step = self.leaves.read().len().div_ceil(SAMPLED_LEAVES).max(1);
-        let (mut pairs, mut changes, mut met) = (0_u64, 0_u64, 0);
+        self.distinct_keys_in(step, tail)
+    }
+
+    /// Of one leaf in `step`.
+    fn distinct_keys_in(&self, step: usize, tail: usize) -> u64 {
+        let (mut pairs, mut changes, mut met, mut has_last) = (0_u64, 0_u64, 0, false);
         let (mut last, mut entry) = (Vec::new(), Vec::new());
         self.visit(
             &EntryRange::with_prefix(&[]),
@@ -339,22 +356,29 @@ impl OrderedEntries {
                 if met % step != 0 {
                     return true;
                 }
+                // Its neighbour is in a leaf that was not read.
+                has_last &= step == 1;
                 for at in first..behind {
                     std::mem::swap(&mut last, &mut entry);
                     entry.clear();
                     leaf.write(at, &mut entry);
                     entry.truncate(entry.len().saturating_sub(tail));
-                    pairs += u64::from(at > first);
-                    changes += u64::from(at > first && last != entry);
+                    pairs += u64::from(has_last);
+                    changes += u64::from(has_last && last != entry);
+                    has_last = true;
                 }
                 true
             },
         );
         match self.len() {
             0 => 0,
+            // All pairs were seen: no estimate.
+            _ if step == 1 => 1 + changes,
             entries if pairs == 0 => entries,
             entries => {
-                1 + (u128::from(entries - 1) * u128::from(changes) / u128::from(pairs)) as u64
+                let changes = u128::from(entries - 1) * u128::from(changes);
+                let pairs = u128::from(pairs);
+                1 + ((changes + pairs / 2) / pairs) as u64
             }
         }
     }
@@ -485,6 +509,20 @@ mod tests {
             }
             prop_assert_eq!(entries.len(), 0);
             prop_assert!(entries.leaves.read().len() <= 2);
+        }
+
+        #[test]
+        fn different_keys_are_counted_where_all_leaves_are_read_and_estimated_elsewhere(
+            pairs in prop::collection::btree_set((0_u8..9, 0_u8..40), 0..120),
+        ) {
+            let entries = OrderedEntries::new();
+            for (key, number) in &pairs {
+                prop_assert!(entries.insert(&[&[*key][..], &[*number], &[7; 300]].concat()));
+            }
+            let keys: BTreeSet<u8> = pairs.iter().map(|(key, _)| *key).collect();
+            prop_assert_eq!(entries.distinct_keys(301), keys.len() as u64);
+            let estimate = entries.distinct_keys_in(3, 301);
+            prop_assert!(estimate <= pairs.len() as u64 && (estimate > 0) == !pairs.is_empty());
         }
     }
 }

@@ -209,6 +209,86 @@ fn lines_of_other_tools_are_read() {
     assert_eq!(demo.query("by age").unwrap().eq(21).count().unwrap(), 1);
 }
 
+/// Lines as asrestore's parser takes them: escapes in every version, a space behind the type without a context.
+#[test]
+fn lines_of_indexes_have_escapes_in_every_version_of_the_format() {
+    for version in ["3.0", "3.1", "3.2"] {
+        let text = format!(
+            "Version {version}\n# namespace test\n\
+            * i test my\\\nset back\\\\slash\\ \\and N 1 a\\ bin S\n\
+            * i test  trailing K 1 m B \n\
+            * i test demo nested L 1 m N lCKlA2NpdHkQ/w==\n\
+            * u L my\\ module.lua 4 -- a\n\
+            * i test demo last V 01 m G\n"
+        );
+        let mut reader = Reader::new(text.as_bytes()).unwrap();
+        assert_eq!(reader.next_record().unwrap(), None, "{version}");
+        assert_eq!(reader.skipped().modules, 1, "{version}");
+        let of_client = |name: &str, component: IndexComponent, kind| {
+            IndexDefinition::new(name, [component.of_type(kind)]).ignoring_longer_than(2048)
+        };
+        let bin = IndexComponent::bin;
+        let nested = bin("m").at([ctx::map_key("city"), ctx::list_index(-1)]);
+        let string = of_client("back\\slash and", bin("a bin"), IndexType::String);
+        let wanted = [
+            (Some("my\nset"), string),
+            (
+                None,
+                of_client("trailing", bin("m").map_keys(), IndexType::Blob),
+            ),
+            (
+                Some("demo"),
+                of_client("nested", nested.elements(), IndexType::Integer),
+            ),
+            (
+                Some("demo"),
+                of_client("last", bin("m").map_values(), IndexType::GeoJson),
+            ),
+        ];
+        let wanted = wanted.map(|(set, definition)| SavedIndex::new("test", set, definition));
+        assert_eq!(reader.indexes(), wanted, "{version}");
+    }
+}
+
+/// asrestore's tokens have 999 characters at most, and it ends at a longer one.
+#[test]
+fn a_context_that_asrestore_cannot_read_is_in_the_module_alone() {
+    let index = |name: &str, key_bytes: usize| {
+        let at = [ctx::map_key("k".repeat(key_bytes))];
+        let component = IndexComponent::bin("m").at(at).of_type(IndexType::String);
+        let definition = IndexDefinition::new(name, [component]).ignoring_longer_than(2048);
+        SavedIndex::new("test", Some("demo"), definition)
+    };
+    // An array of two, the kind of the context, and a text with its type: 6 bytes more than the key.
+    let indexes = [index("fits", 741), index("exceeds", 744)];
+    let portable: Vec<bool> = indexes.iter().map(SavedIndex::is_portable).collect();
+    assert_eq!(portable, [true, false]);
+
+    let store = store();
+    let demo = store.set("demo").unwrap();
+    for index in &indexes {
+        demo.create_index(index.definition.clone()).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("saved.asb");
+    save_all(&store, &out);
+    let text = fs::read_to_string(&out).unwrap();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("* i"))
+        .collect();
+    assert_eq!(lines.len(), 1);
+    let (_, context) = lines[0].split_once(" m S ").unwrap();
+    assert!((990..1000).contains(&context.len()), "{}", context.len());
+    let into = self::store();
+    let summary = restore(&out, &into, RestoreOptions::default()).unwrap();
+    assert_eq!(summary.indexes, 2);
+    let mut found = indexes_of(&into);
+    found.sort_by(|one, other| one.1.name().cmp(other.1.name()));
+    assert_eq!(found[0].1, indexes[1].definition);
+    assert_eq!(found[1].1, indexes[0].definition);
+}
+
 /// `n + n`, as a client sends it.
 fn expression() -> String {
     let twice = num_add([int_bin("n"), int_bin("n")]);

@@ -21,7 +21,9 @@ const CLEANED_AT_ONCE: usize = 256;
 /// added ones stay, which is no harm: a query looks at the record, and removes what does not belong to it.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct IndexChanges {
-    of_indexes: Vec<IndexChange>,
+    /// Most writes change one index at most, which takes no memory from the allocator.
+    first: Option<IndexChange>,
+    others: Vec<IndexChange>,
 }
 
 #[derive(Debug)]
@@ -34,9 +36,16 @@ struct IndexChange {
 }
 
 impl IndexChanges {
+    fn push(&mut self, change: IndexChange) {
+        match &self.first {
+            None => self.first = Some(change),
+            Some(_) => self.others.push(change),
+        }
+    }
+
     /// Ends the change, while the record is still locked: the version was published, or nothing was changed.
     pub(in crate::engine) fn finish(self, is_published: bool) {
-        for change in &self.of_indexes {
+        for change in self.first.iter().chain(&self.others) {
             if is_published && !keeps(Guard::AddedBefore) {
                 change
                     .added
@@ -129,15 +138,27 @@ impl Core {
         }
         let (mut before, mut after) = (EntryList::default(), EntryList::default());
         if let Some((entry, record)) = old {
-            let set_name = self.set_name_for(index, entry.set_id());
-            let facts = self.facts(entry, &set_name, 0);
+            before = EntryList::for_one();
             // What has no entries now, for being too long, has none to remove.
-            let _ = index.entries_of_user(*record, &facts, &mut before);
+            let _ = match index.reader.is_plain() {
+                true => index.plain_entry_of(*record, versions.digest, &mut before),
+                false => {
+                    let set_name = self.set_name_for(index, entry.set_id());
+                    let facts = self.facts(entry, &set_name, 0);
+                    index.entries_of_user(*record, &facts, &mut before)
+                }
+            };
         }
         if let Some((version, record)) = new {
-            let set_name = self.set_name_for(index, version.set_id);
-            let facts = self.facts_of_version(versions.digest, version, &set_name);
-            index.entries_of_user(*record, &facts, &mut after)?;
+            after = EntryList::for_one();
+            match index.reader.is_plain() {
+                true => index.plain_entry_of(*record, versions.digest, &mut after)?,
+                false => {
+                    let set_name = self.set_name_for(index, version.set_id);
+                    let facts = self.facts_of_version(versions.digest, version, &set_name);
+                    index.entries_of_user(*record, &facts, &mut after)?;
+                }
+            }
         }
         let (removed, added) = EntryList::differences(before, after);
         let inserted = match keeps(Guard::AddedBefore) {
@@ -150,8 +171,7 @@ impl Core {
             removed.iter().for_each(|entry| index.remove(entry));
         }
         if !(added.is_empty() && removed.is_empty()) {
-            changes.of_indexes.reserve_exact(1);
-            changes.of_indexes.push(IndexChange {
+            changes.push(IndexChange {
                 index: Arc::clone(index),
                 added,
                 removed,
