@@ -1,24 +1,25 @@
 //! Parts of the messages of errors.
 
-use super::record_id::Subject;
-use super::{Error, RecordId};
+use std::fmt::Display;
 
-/// The part of the message of [`Error::CallsRefused`] that names a reason.
-pub(super) fn first_of(reasons: &[(usize, Error)]) -> String {
+use super::record_id::{RecordId, Subject};
+
+/// The part of the message of [`super::Error::CallsRefused`] that names a reason.
+pub(super) fn first_of(reasons: &[(usize, impl Display)]) -> String {
     let first = reasons.first();
     first.map_or_else(String::new, |(position, error)| {
         format!("call {position}: {error}")
     })
 }
 
-/// The part of the message of [`Error::RecordTooBig`] that names the largest bin.
+/// The part of the message of [`super::Error::RecordTooBig`] that names the largest bin.
 pub(super) fn largest(bin: &Option<(Box<str>, u64)>) -> String {
     bin.as_ref()
         .map(|(name, size)| format!(" (largest bin: \"{name}\", {size} bytes)"))
         .unwrap_or_default()
 }
 
-/// What the message of [`Error::RecordTooBig`] says of the sizes.
+/// What the message of [`super::Error::RecordTooBig`] says of the sizes.
 pub(super) fn too_many_bytes(size: u64, limit: u64) -> String {
     match size {
         0 => format!("more than {limit} bytes"),
@@ -26,7 +27,7 @@ pub(super) fn too_many_bytes(size: u64, limit: u64) -> String {
     }
 }
 
-/// What the message of [`Error::KeyBusy`] says of those who wait.
+/// What the message of [`super::Error::KeyBusy`] says of those who wait.
 pub(super) fn waiting_writers(waiting: u32) -> String {
     match waiting {
         0 => "as many writers as the server allows already wait".into(),

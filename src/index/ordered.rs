@@ -522,7 +522,7 @@ mod tests {
             let keys: BTreeSet<u8> = pairs.iter().map(|(key, _)| *key).collect();
             prop_assert_eq!(entries.distinct_keys(301), keys.len() as u64);
             let estimate = entries.distinct_keys_in(3, 301);
-            prop_assert!(estimate <= pairs.len() as u64 && (estimate > 0) == !pairs.is_empty());
+            prop_assert!(estimate <= pairs.len() as u64 && (estimate > 0) != pairs.is_empty());
         }
     }
 }
