@@ -46,24 +46,20 @@ impl KeySet {
     }
 }
 
-/// Hashes keys by a random seed, at a tenth of the cost of the standard library's SipHash.
+/// Hashes keys by XXH3 with a random seed, at a fraction of the cost of the standard library's SipHash.
 ///
-/// Keys may be chosen by those who use a service, so the hash must not be one that can be computed elsewhere: text and
-/// bytes are hashed by XXH3 with a seed, and numbers by a product with a random factor. Neither is a cryptographic
-/// function. Whoever could time traversals finely enough to learn the seed gains one slow traversal: each has its own.
+/// Keys may be chosen by those who use a service, so the hash must not be one that can be computed elsewhere. It is no
+/// cryptographic function: whoever could time traversals finely enough to learn the seed gains one slow traversal, since
+/// each has its own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeededHash {
     seed: u64,
-    factor: u64,
 }
 
 impl SeededHash {
     pub(super) fn random() -> Self {
-        let random = RandomState::new();
         Self {
-            seed: random.hash_one(0),
-            // Odd, so that no bit of a number is lost.
-            factor: random.hash_one(1) | 1,
+            seed: RandomState::new().hash_one(0),
         }
     }
 }
@@ -73,52 +69,43 @@ impl BuildHasher for SeededHash {
 
     #[inline]
     fn build_hasher(&self) -> SeededHasher {
-        SeededHasher {
-            hash: *self,
-            state: self.seed,
-        }
+        SeededHasher { state: self.seed }
     }
 }
 
-/// The state of a [`SeededHash`].
+/// The state of a [`SeededHash`]: the seed of the next piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeededHasher {
-    hash: SeededHash,
     state: u64,
 }
 
 impl Hasher for SeededHasher {
     #[inline]
-    fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.state ^ value) * u128::from(self.hash.factor);
-        self.state = product as u64 ^ (product >> 64) as u64;
+    fn write(&mut self, bytes: &[u8]) {
+        self.state = xxh3_64_with_seed(bytes, self.state);
     }
 
     #[inline]
-    fn write_i64(&mut self, value: i64) {
-        self.write_u64(value.cast_unsigned());
+    fn write_u64(&mut self, value: u64) {
+        self.write(&value.to_le_bytes());
     }
 
-    /// The variant of an enum.
+    /// The variant of an enum: it stands before a value, which mixes it in.
     #[inline]
     fn write_isize(&mut self, value: isize) {
-        self.write_u64(value as u64);
+        self.state = self.state.wrapping_add(value as u64);
     }
 
-    /// What ends a text.
-    #[inline]
-    fn write_u8(&mut self, value: u8) {
-        self.write_u64(u64::from(value));
-    }
-
+    /// The length of bytes, which stands before them.
     #[inline]
     fn write_usize(&mut self, value: usize) {
-        self.write_u64(value as u64);
+        self.state = self.state.wrapping_add(value as u64);
     }
 
+    /// What ends a text: nothing comes after it here.
     #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        self.write_u64(xxh3_64_with_seed(bytes, self.hash.seed));
+    fn write_u8(&mut self, value: u8) {
+        self.state = self.state.wrapping_add(u64::from(value));
     }
 
     #[inline]
