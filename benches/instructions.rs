@@ -166,17 +166,17 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 1,
+        limit: 3_300,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 1,
+        limit: 18_600,
         run: fetch_followers,
     },
     Measured {
         name: "two hops",
-        limit: 1,
+        limit: 43_000,
         run: go_two_hops,
     },
 ];
