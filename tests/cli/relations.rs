@@ -50,6 +50,18 @@ fn relations_shows_the_graph_of_the_demo_with_its_counts() {
     assert!(text(&unknown.stderr).contains("\"friends\""));
 }
 
+#[test]
+fn a_namespace_that_the_store_does_not_have_is_refused() {
+    let dir = TempDir::new().unwrap();
+    load(dir.path(), "1 2\n");
+    for command in ["relations", "shards"] {
+        let refused = run(&[command, path(dir.path()), "--namespace", "none"], b"");
+        assert_eq!(refused.status.code(), Some(2), "{command}");
+        let why = text(&refused.stderr);
+        assert!(why.contains("unknown namespace \"none\""), "{why}");
+    }
+}
+
 /// Declares a list of the key of one small child, and one of keys that take more than 128 KiB.
 fn large_relations(dir: &Path) {
     let store = Store::open(dir).unwrap();

@@ -7,6 +7,7 @@ use spikelet_storage::{
     SeenRecord,
 };
 
+use super::guards::{Guard, keeps};
 use super::{Base, Provisional, changed, stamp_of};
 use crate::engine::core::{Core, expired};
 use crate::engine::namespace::Namespace;
@@ -93,15 +94,21 @@ impl Namespace {
             }
         }
         let timeout = Some(timeout);
-        let storage = &core.storage;
+        let (storage, locks) = (&core.storage, &core.provisional_locks);
+        let check_overruled = || match writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
+            true => Err(changed()),
+            false => Ok(()),
+        };
+        if !keeps(Guard::AsksUnderLocks) {
+            check_overruled()?;
+        }
         let locked = storage.lock_unchanged(&reads, &changes, readable_until(writes), timeout);
         let locked = locked.map_err(|error| match error {
             StorageError::Conflict { cause, .. } => conflict(cause),
             error => core.not_written(error),
         })?;
-        let locks = &core.provisional_locks;
-        if writes.iter().any(|(digest, _)| locks.is_overruled(digest)) {
-            return Err(changed());
+        if keeps(Guard::AsksUnderLocks) {
+            check_overruled()?;
         }
         if locked.is_empty() {
             return Ok(());

@@ -2,12 +2,16 @@
 //!
 //! - `locks.rs`: which records are locked by which transaction
 //! - `commit.rs`: the versions of a transaction become records together
+//! - `guards.rs`: what keeps them apart from transactions of this process; `interleavings.rs` checks each of it
 //!
 //! A provisional version is kept in memory by the server; the record stays what it is until the commit, for readers, indexes
 //! and the log. Other clients' writes are refused meanwhile. Writes of this process are not: the commit finds them, and
 //! is refused ([decision 13](../../../docs/decisions/0013-transactions-on-the-wire.md)).
 
 mod commit;
+pub(super) mod guards;
+#[cfg(all(test, shuttle))]
+mod interleavings;
 pub(crate) mod locks;
 
 use std::num::NonZeroU64;

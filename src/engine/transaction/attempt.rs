@@ -13,6 +13,8 @@ use spikelet_storage::{
 
 use crate::engine::core::{Core, expired};
 use crate::engine::policy::{Acknowledge, WritePolicy};
+#[cfg(feature = "server")]
+use crate::engine::provisional::guards::{Guard, keeps};
 use crate::engine::set::{Set, SetCore};
 use crate::engine::write::{
     EditOutcome, Plan, Target, WriteOutcome, WriteRefusal, deletes_unseen, seen_by_write,
@@ -300,14 +302,22 @@ impl Attempt {
         }
         let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
         // Wire clients' transactions are overruled between the two: what they have locked by then is seen here, and those
-        // that lock records later find ours locked or changed.
+        // that lock records later find ours locked or changed (`provisional/interleavings.rs`).
+        #[cfg(feature = "server")]
+        if !keeps(Guard::LocksBeforeOverruling) {
+            overrule(&self.core, &reads);
+        }
         let locked = lock_unchanged(&self.core, &state, (&[], &changes), left)?;
         if !reads.is_empty() {
             #[cfg(feature = "server")]
-            self.core
-                .provisional_locks
-                .overrule(reads.iter().map(|read| &read.digest));
+            if keeps(Guard::LocksBeforeOverruling) && keeps(Guard::OverrulesBeforeLooking) {
+                overrule(&self.core, &reads);
+            }
             lock_unchanged(&self.core, &state, (&reads, &[]), left)?;
+            #[cfg(feature = "server")]
+            if !keeps(Guard::OverrulesBeforeLooking) {
+                overrule(&self.core, &reads);
+            }
         }
         if locked.is_empty() {
             return Ok(());
@@ -350,6 +360,13 @@ fn common_update_time(state: &State, now_ms: u64) -> u64 {
         })
     });
     written.fold(now_ms, u64::max)
+}
+
+/// Keeps wire clients' transactions that have locked what was read from being committed.
+#[cfg(feature = "server")]
+fn overrule(core: &Core, reads: &[SeenRecord]) {
+    let digests = reads.iter().map(|read| &read.digest);
+    core.provisional_locks.overrule(digests);
 }
 
 type Locked<'n, 'c> = Vec<(spikelet_storage::RecordLock<'n>, Change<'c>)>;

@@ -48,6 +48,7 @@ mod size;
 mod sizing;
 mod stat;
 mod store_dir;
+mod target;
 mod top;
 mod verify;
 

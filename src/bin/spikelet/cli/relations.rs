@@ -1,16 +1,17 @@
 //! `spikelet relations`: the relations that a store declares, how many references they have, and the layout that suits them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
+use spikelet::RecordStore;
 use spikelet::relation::{
     LayoutKind, RelationDeclaration, SideForm, SideStats, declared_relations,
 };
 use spikelet::shard::arithmetic::SWEET_SPOT_BYTES;
-use spikelet::{RecordStore, Store};
 
 use super::print::emit_found;
+use super::target::{Target, namespaces};
 use super::{Failure, Outcome};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 
@@ -92,29 +93,24 @@ pub(crate) fn run(arguments: &RelationsArguments) -> Result<Outcome, Failure> {
 }
 
 fn find(arguments: &RelationsArguments) -> Result<Found, Failure> {
-    let name = arguments.name.as_deref();
-    #[cfg(feature = "cluster")]
-    if let Some(host) = arguments.cluster.host() {
-        let namespace = arguments.namespace.as_deref();
-        let cluster = arguments.cluster.connect(host, namespace)?;
-        return Ok(Found {
-            path: format!("--host {host}"),
-            relations: relations(&cluster, cluster.namespace(), name)?,
-        });
-    }
-    let dir = arguments.dir.as_deref().unwrap_or(Path::new(""));
-    let store = Store::builder().path(dir).read_only(true).open()?;
-    let mut found = Vec::new();
-    for namespace in store.namespaces() {
-        let asked = arguments.namespace.as_deref();
-        if asked.is_none_or(|asked| asked == namespace.name()) {
-            found.extend(relations(&namespace, namespace.name(), name)?);
+    let (name, asked) = (arguments.name.as_deref(), arguments.namespace.as_deref());
+    let (target, path) = Target::open(
+        arguments.dir.as_deref(),
+        #[cfg(feature = "cluster")]
+        (&arguments.cluster, asked),
+    )?;
+    let relations = match target {
+        Target::Store(store) => {
+            let mut found = Vec::new();
+            for namespace in namespaces(&store, asked)? {
+                found.extend(relations(&namespace, namespace.name(), name)?);
+            }
+            found
         }
-    }
-    Ok(Found {
-        path: dir.display().to_string(),
-        relations: found,
-    })
+        #[cfg(feature = "cluster")]
+        Target::Cluster(cluster) => relations(&cluster, cluster.namespace(), name)?,
+    };
+    Ok(Found { path, relations })
 }
 
 fn relations<S: RecordStore>(

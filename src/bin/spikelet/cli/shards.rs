@@ -1,6 +1,6 @@
 //! `spikelet shards`: the sharded collections of a store, or one of them record by record.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -12,6 +12,7 @@ use spikelet::shard::{ShardStatus, ShardedCollection, sharded_collections};
 use spikelet::{Key, Store};
 
 use super::print::emit_found;
+use super::target::{Target, namespaces};
 use super::{Failure, Outcome};
 use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 
@@ -186,15 +187,10 @@ impl Search<'_> {
     }
 
     /// Looks into a store on disk.
-    fn store(&mut self, dir: &Path) -> Result<(), Failure> {
-        let store = Store::builder().path(dir).read_only(true).open()?;
-        let wanted = |given: Option<&str>, name: &str| given.is_none_or(|it| it == name);
-        for namespace in store.namespaces() {
-            if !wanted(self.namespace, namespace.name()) {
-                continue;
-            }
+    fn store(&mut self, store: &Store) -> Result<(), Failure> {
+        for namespace in namespaces(store, self.namespace)? {
             for set in namespace.sets() {
-                if wanted(self.set, &set.name) {
+                if self.set.is_none_or(|asked| *asked == *set.name) {
                     let found = sharded_collections(&namespace.set(&set.name)?)?;
                     self.add(namespace.name(), &set.name, &found);
                 }
@@ -229,7 +225,7 @@ fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
         collections: Vec::new(),
     };
     #[cfg(feature = "cluster")]
-    if let Some(host) = arguments.cluster.host() {
+    if arguments.cluster.host().is_some() {
         // The first argument is a key then.
         search.key = match (&arguments.dir, search.key) {
             (None, key) => key,
@@ -241,14 +237,18 @@ fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
                 )));
             }
         };
-        let cluster = arguments.cluster.connect(host, search.namespace)?;
-        search.source = format!("--host {host}");
-        search.cluster(&cluster)?;
-        return Ok(search);
     }
-    let dir = arguments.dir.as_deref().unwrap_or(Path::new(""));
-    search.source = dir.display().to_string();
-    search.store(dir)?;
+    let (target, source) = Target::open(
+        arguments.dir.as_deref(),
+        #[cfg(feature = "cluster")]
+        (&arguments.cluster, search.namespace),
+    )?;
+    search.source = source;
+    match target {
+        Target::Store(store) => search.store(&store)?,
+        #[cfg(feature = "cluster")]
+        Target::Cluster(cluster) => search.cluster(&cluster)?,
+    }
     Ok(search)
 }
 

@@ -1,0 +1,50 @@
+//! What a command looks into: a store on disk, or a cluster.
+
+use std::path::Path;
+
+#[cfg(feature = "cluster")]
+use spikelet::cluster::Cluster;
+use spikelet::{Namespace, Store};
+
+use super::Failure;
+#[cfg(feature = "cluster")]
+use super::host::HostArguments;
+
+/// What was opened for reading.
+pub(super) enum Target {
+    Store(Store),
+    #[cfg(feature = "cluster")]
+    Cluster(Cluster),
+}
+
+impl Target {
+    /// Opens the store in a directory, or connects to a namespace of the cluster that is given instead. Returns its name in
+    /// reports, too.
+    ///
+    /// # Errors
+    /// A directory without a store, and those of connecting.
+    pub(super) fn open(
+        dir: Option<&Path>,
+        #[cfg(feature = "cluster")] (cluster, namespace): (&HostArguments, Option<&str>),
+    ) -> Result<(Self, String), Failure> {
+        #[cfg(feature = "cluster")]
+        if let Some(host) = cluster.host() {
+            let cluster = cluster.connect(host, namespace)?;
+            return Ok((Self::Cluster(cluster), format!("--host {host}")));
+        }
+        let dir = dir.unwrap_or(Path::new(""));
+        let store = Store::builder().path(dir).read_only(true).open()?;
+        Ok((Self::Store(store), dir.display().to_string()))
+    }
+}
+
+/// Returns the namespace of this name, or all.
+///
+/// # Errors
+/// There is no namespace of this name.
+pub(super) fn namespaces(store: &Store, name: Option<&str>) -> Result<Vec<Namespace>, Failure> {
+    Ok(match name {
+        Some(name) => vec![store.namespace(name)?],
+        None => store.namespaces(),
+    })
+}
