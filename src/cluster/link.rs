@@ -124,21 +124,25 @@ impl Link {
             .ok_or_else(|| failed(format!("the server did not answer \"{command}\"")))
     }
 
-    /// The sets of all nodes: each lists those of which it has records.
-    pub(super) fn set_names(&self) -> Result<Vec<String>> {
+    /// Asks all nodes for information.
+    pub(super) fn info_of_nodes(&self, command: String) -> Result<Vec<String>> {
         let client = Arc::clone(&self.client);
-        let command = format!("sets/{}", self.namespace);
         let answers = self.wait(async move {
             let mut answers = Vec::new();
             for node in client.nodes() {
-                answers.push(node.info(&AdminPolicy::default(), &[&command]).await?);
+                let answer = node.info(&AdminPolicy::default(), &[&command]).await?;
+                answers.extend(answer.into_values());
             }
             Ok(answers)
         })?;
-        let answers =
-            answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))?;
+        answers.map_err(|error: aerospike::Error| of_cluster(&error, &self.namespace))
+    }
+
+    /// The sets of all nodes: each lists those of which it has records.
+    pub(super) fn set_names(&self) -> Result<Vec<String>> {
+        let answers = self.info_of_nodes(format!("sets/{}", self.namespace))?;
         let mut names = BTreeSet::new();
-        for sets in answers.iter().flat_map(|answer| answer.values()) {
+        for sets in &answers {
             let fields = sets.split(';').flat_map(|set| set.split(':'));
             names.extend(fields.filter_map(|field| field.strip_prefix("set=")));
         }

@@ -114,6 +114,14 @@ impl Cluster {
     pub fn info(&self, command: &str) -> Result<String> {
         self.link.info(command.into())
     }
+
+    /// Returns how each node answers an info command, in no particular order.
+    ///
+    /// # Errors
+    /// [`Error::Cluster`](crate::Error::Cluster) if a node does not answer.
+    pub fn info_of_nodes(&self, command: &str) -> Result<Vec<String>> {
+        self.link.info_of_nodes(command.into())
+    }
 }
 
 impl RecordStore for Cluster {

@@ -239,12 +239,10 @@ impl Core {
                 Ok(entry) => entry,
                 Err(error) => return read(Err(error.into())),
             };
-            let record = self
-                .check_filter(filter, &entry, set_name, now_ms)
-                .and_then(|()| scanned(&entry));
-            match record {
-                Err(Error::FilteredOut { .. }) => ControlFlow::Continue(()),
-                record => read(record),
+            match self.passes(filter, &entry, set_name, now_ms) {
+                Ok(true) => read(scanned(&entry)),
+                Ok(false) => ControlFlow::Continue(()),
+                Err(error) => read(Err(error)),
             }
         })
     }
@@ -297,8 +295,7 @@ impl Core {
         }
     }
 
-    /// Refuses a record for which a filter does not hold. `set_name` is the name of its set, or empty if nobody has
-    /// looked it up.
+    /// Refuses a record for which a filter does not hold: see [`Core::passes`].
     pub(super) fn check_filter(
         &self,
         filter: Option<&Expression>,
@@ -306,9 +303,28 @@ impl Core {
         set_name: &str,
         now_ms: u64,
     ) -> Result<()> {
+        match self.passes(filter, entry, set_name, now_ms)? {
+            true => Ok(()),
+            false => Err(Error::FilteredOut { record: None }),
+        }
+    }
+
+    /// Whether a filter holds for a record. `set_name` is the name of its set, or empty if nobody has looked it up.
+    #[inline]
+    pub(super) fn passes(
+        &self,
+        filter: Option<&Expression>,
+        entry: &EntryView<'_>,
+        set_name: &str,
+        now_ms: u64,
+    ) -> Result<bool> {
         let Some(filter) = filter else {
-            return Ok(());
+            return Ok(true);
         };
+        let filter = filter.filter()?;
+        if !filter.reads_facts() {
+            return filter.passes_stored(None, entry.payload());
+        }
         let looked_up;
         let set_name = if set_name.is_empty() && entry.set_id() != 0 {
             looked_up = self.storage.set_name(entry.set_id()).unwrap_or_default();
@@ -317,14 +333,7 @@ impl Core {
             set_name
         };
         let facts = self.facts(entry, set_name, now_ms);
-        let passes = filter
-            .filter()?
-            .passes(&facts, || RecordView::parse(entry.payload()))?;
-        if passes {
-            Ok(())
-        } else {
-            Err(Error::FilteredOut { record: None })
-        }
+        filter.passes_stored(Some(&facts), entry.payload())
     }
 
     /// The name of a record's set, if the entries of an index depend on it.
@@ -357,12 +366,18 @@ impl Core {
 }
 
 pub(super) fn scanned<'a>(entry: &EntryView<'a>) -> Result<ScannedRecord<'a>> {
-    Ok(ScannedRecord {
+    Ok(viewed(entry, RecordView::parse(entry.payload())?))
+}
+
+/// A record whose bins have been checked.
+#[inline]
+pub(super) fn viewed<'a>(entry: &EntryView<'a>, view: RecordView<'a>) -> ScannedRecord<'a> {
+    ScannedRecord {
         digest: entry.digest(),
         stored_key: entry.key(),
         set_id: entry.set_id(),
         metadata: metadata_of(entry),
         stored_bytes: entry.stored_bytes(),
-        view: RecordView::parse(entry.payload())?,
-    })
+        view,
+    }
 }

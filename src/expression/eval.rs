@@ -26,14 +26,25 @@ impl Program {
         self.evaluate_on(scope, Element::default())
     }
 
+    /// The truth value; `None`: unknown, or another value.
+    pub(super) fn is_true<'a>(&'a self, scope: Scope<'a>) -> Option<bool> {
+        self.run(scope, Element::default()).bool(&self.root)
+    }
+
     /// The value for an element that a path has led to.
     fn evaluate_on<'a>(&'a self, scope: Scope<'a>, element: Element<'a>) -> Option<ExpValue<'a>> {
-        let mut run = Run {
+        self.run(scope, element).eval(&self.root)
+    }
+
+    fn run<'a>(&self, scope: Scope<'a>, element: Element<'a>) -> Run<'a> {
+        Run {
             scope,
             element,
-            variables: vec![None; self.variables],
-        };
-        run.eval(&self.root)
+            variables: match self.variables {
+                0 => Vec::new(),
+                variables => vec![None; variables],
+            },
+        }
     }
 }
 

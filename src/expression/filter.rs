@@ -2,9 +2,8 @@
 
 use super::Expression;
 use super::node::Program;
-use super::scope::{BinSource, RecordFacts, Scope};
+use super::scope::{RecordFacts, Scope, StoredBins};
 use super::types::ExpType;
-use super::value::ExpValue;
 use crate::error::with_article;
 use crate::{Error, Result};
 
@@ -50,33 +49,40 @@ impl Filter<'_> {
             facts: Some(facts),
             bins: None,
         };
-        match self.program.evaluate(scope) {
-            Some(ExpValue::Bool(true)) => Verdict::Passes,
-            Some(ExpValue::Bool(false)) => Verdict::Fails,
-            _ if self.program.reads_bins => Verdict::NeedsBins,
-            _ => Verdict::Fails,
+        match self.program.is_true(scope) {
+            Some(true) => Verdict::Passes,
+            Some(false) => Verdict::Fails,
+            None if self.program.reads_bins => Verdict::NeedsBins,
+            None => Verdict::Fails,
         }
     }
 
-    /// Whether a record passes. What is unknown does not. `bins` is asked only if the metadata alone do not decide.
+    /// Whether it reads anything of a record besides its bins. If not, it needs no facts.
+    pub(crate) const fn reads_facts(&self) -> bool {
+        self.program.reads_facts
+    }
+
+    /// Whether a stored record passes. What is unknown does not. Only the bins that are asked for are looked at, and those
+    /// before them. `facts` may be missing where the filter reads none.
     ///
     /// # Errors
-    /// Those of `bins`.
-    pub(crate) fn passes<B: BinSource>(
+    /// [`Error::Malformed`] if what is looked at is not the body of a record.
+    pub(crate) fn passes_stored(
         &self,
-        facts: &RecordFacts<'_>,
-        bins: impl FnOnce() -> Result<B>,
+        facts: Option<&RecordFacts<'_>>,
+        body: &[u8],
     ) -> Result<bool> {
-        match self.judge(facts) {
+        match facts.map_or(Verdict::NeedsBins, |facts| self.judge(facts)) {
             Verdict::Passes => return Ok(true),
             Verdict::Fails => return Ok(false),
             Verdict::NeedsBins => {}
         }
-        let bins = bins()?;
+        let bins = StoredBins::new(body);
         let scope = Scope {
-            facts: Some(facts),
+            facts,
             bins: Some(&bins),
         };
-        Ok(self.program.evaluate(scope) == Some(ExpValue::Bool(true)))
+        let passes = self.program.is_true(scope) == Some(true);
+        bins.checked(passes)
     }
 }

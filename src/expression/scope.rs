@@ -1,11 +1,14 @@
 //! What an expression sees of the record that it is evaluated on.
 
+use std::cell::OnceCell;
+
 use spikelet_storage::Digest;
 
 use super::node::Fact;
 use super::value::ExpValue;
 use crate::record::{Key, Metadata, RecordView};
 use crate::value::ParticleType;
+use crate::{Error, Result};
 
 /// The seconds from the Unix epoch to 2010-01-01T00:00:00Z, from which records count.
 const EPOCH_UNIX_SECONDS: i64 = 1_262_304_000;
@@ -40,6 +43,43 @@ pub(crate) trait BinSource {
 impl BinSource for RecordView<'_> {
     fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])> {
         self.find(name).map(|bin| (bin.kind, bin.value))
+    }
+}
+
+/// The bins of a stored body, of which nothing is checked but the bins that are asked for and the way to them.
+#[derive(Debug)]
+pub(crate) struct StoredBins<'a> {
+    body: &'a [u8],
+    fault: OnceCell<Error>,
+}
+
+impl<'a> StoredBins<'a> {
+    pub(crate) const fn new(body: &'a [u8]) -> Self {
+        Self {
+            body,
+            fault: OnceCell::new(),
+        }
+    }
+
+    /// What was found with these bins.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`] if bytes that were looked at are not those of a record.
+    pub(crate) fn checked<T>(self, found: T) -> Result<T> {
+        self.fault.into_inner().map_or(Ok(found), Err)
+    }
+}
+
+impl BinSource for StoredBins<'_> {
+    #[inline]
+    fn particle(&self, name: &[u8]) -> Option<(ParticleType, &[u8])> {
+        match RecordView::find_checked(self.body, name) {
+            Ok(bin) => bin.map(|bin| (bin.kind, bin.value)),
+            Err(error) => {
+                self.fault.get_or_init(|| error);
+                None
+            }
+        }
     }
 }
 

@@ -145,17 +145,41 @@ fn a_filter_asks_the_bins_only_if_the_metadata_leave_it_open() {
     for (expression, verdict, passes) in table {
         let filter = expression.filter().unwrap();
         assert_eq!(filter.judge(&facts), verdict, "{expression:?}");
-        let mut asked = false;
-        let got = filter.passes(&facts, || {
-            asked = true;
-            RecordView::parse(&body)
-        });
+        let got = filter.passes_stored(Some(&facts), &body);
         assert_eq!(got.unwrap(), passes, "{expression:?}");
-        assert_eq!(asked, verdict == Verdict::NeedsBins, "{expression:?}");
+        if !filter.reads_facts() {
+            let got = filter.passes_stored(None, &body);
+            assert_eq!(got.unwrap(), passes, "{expression:?}");
+        }
+        // Bytes that are no record are met only by what asks the bins.
+        let got = filter.passes_stored(Some(&facts), &[2, 1]);
+        assert_eq!(
+            got.is_err(),
+            verdict == Verdict::NeedsBins,
+            "{expression:?}"
+        );
     }
     for expression in [int_bin("i"), eq(1, "x")] {
         assert_eq!(expression.filter().unwrap_err().result_code(), 4);
     }
+}
+
+#[test]
+fn a_filter_looks_at_the_bins_it_reads_and_those_before_them() {
+    let whole = body(&[("a", 1.into()), ("i", 5.into()), ("z", 9.into())]);
+    let five = eq(int_bin("i"), 5);
+    let filter = five.filter().unwrap();
+    // Name, its length, type, length of the value, value.
+    let behind_i = whole.len() - 5;
+    for end in 0..whole.len() {
+        match filter.passes_stored(None, &whole[..end]) {
+            Ok(passes) => assert!(passes && end >= behind_i, "{end}"),
+            Err(error) => assert_eq!((error.result_code(), end < behind_i), (1, true), "{end}"),
+        }
+    }
+    // An integer of three bytes.
+    let wrong = [1, 1, b'i', 1, 3, 0, 0, 5];
+    assert!(filter.passes_stored(None, &wrong).is_err());
 }
 
 #[test]

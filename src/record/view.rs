@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::body::{RawBin, check_bin, read_bin, read_varint, write_varint};
 use super::{Bins, serde_struct};
-use crate::value::{CodecError, ParticleType, ValueRef};
+use crate::value::{CodecError, ParticleType, ValueRef, check_stored};
 use crate::{Error, Result};
 
 /// The bins of a stored record, borrowed from its bytes. Checked once, by [`RecordView::parse`]; copying it is free.
@@ -175,6 +175,20 @@ impl<'a> RecordView<'a> {
             Ok(None)
         };
         find().map_err(|source| Error::malformed("record", source))
+    }
+
+    /// As [`RecordView::find_in`], and checks the form of the bin's value.
+    ///
+    /// # Errors
+    /// [`Error::Malformed`].
+    #[inline]
+    pub(crate) fn find_checked(body: &'a [u8], name: &[u8]) -> Result<Option<RawBin<'a>>> {
+        let found = Self::find_in(body, name)?;
+        if let Some(bin) = &found {
+            check_stored(bin.kind, bin.value)
+                .map_err(|source| Error::malformed("record", source))?;
+        }
+        Ok(found)
     }
 
     /// A bin, and the bytes of the bins before and behind it.

@@ -141,3 +141,52 @@ fn of_large_records_alone_one_is_fetched_to_learn_their_bins() {
         "{sized}"
     );
 }
+
+#[test]
+fn the_secondary_indexes_of_a_cluster_are_shown_as_it_tells_of_them() {
+    let served = Served::in_memory();
+    let cluster = served.cluster();
+    let users = cluster.records("users").unwrap();
+    for number in 0..200 {
+        write(&users, number, &[ops::put("age", number % 8)]);
+    }
+    let pets = cluster.records("pets").unwrap();
+    write(&pets, 1, &[ops::put("name", "Rex")]);
+    for index in [
+        "set=users;indexname=by_age;bin=age",
+        "indexname=everywhere;bin=n",
+        "set=pets;indexname=by_pet;bin=age",
+    ] {
+        let command = format!("sindex-create:ns=test;{index};type=numeric");
+        assert_eq!(cluster.info(&command).unwrap(), "ok");
+    }
+    let stat = "sindex-stat:ns=test;indexname=by_age";
+    while !cluster.info(stat).unwrap().contains("load_pct=100") {
+        std::thread::yield_now();
+    }
+    let sized = report(&command(&served, &["--sample", "40"]).output().unwrap());
+    let indexes = sized["namespaces"][0]["secondary_indexes"].as_array();
+    let indexes = indexes.unwrap();
+    assert_eq!(indexes.len(), 3);
+    let by_age = indexes.iter().find(|index| index["name"] == "by_age");
+    let by_age = by_age.unwrap();
+    assert_eq!(by_age["set"], "users");
+    assert_eq!(by_age["entries"], 200);
+    assert_eq!(by_age["entries_per_key"], 25.0);
+    assert_eq!(by_age["selectivity"], 0.125);
+    assert!(by_age["memory_bytes"].as_u64() > Some(0));
+    let everywhere = indexes.iter().find(|index| index["name"] == "everywhere");
+    assert_eq!(everywhere.unwrap()["set"], Json::Null);
+    assert_eq!(everywhere.unwrap()["selectivity"], Json::Null);
+
+    let of_set = ["--sample", "40", "--set", "pets"];
+    let of_set = report(&command(&served, &of_set).output().unwrap());
+    let indexes = of_set["namespaces"][0]["secondary_indexes"].as_array();
+    let mut names: Vec<&str> = indexes
+        .unwrap()
+        .iter()
+        .map(|index| index["name"].as_str().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names, ["by_pet", "everywhere"]);
+}

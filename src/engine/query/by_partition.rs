@@ -18,7 +18,7 @@ use super::super::core::expired;
 use super::super::indexes::{Index, split_entry};
 use super::super::namespace::Namespace;
 use super::conditions::matching;
-use super::run::Standing;
+use super::run::{MetRecord, Standing};
 use crate::Result;
 use crate::geo::Geometry;
 use crate::index::{
@@ -348,9 +348,14 @@ impl PartitionQuery {
             if set_id.is_some_and(|id| id != stored.set_id()) {
                 return Ok(Met::NotShown);
             }
+            let met = MetRecord {
+                asked: &self.asked,
+                descending: false,
+                entry,
+                stored: &stored,
+            };
             let scratch = &mut EntryList::default();
-            let standing =
-                core.standing(&self.index, &self.asked, false, entry, &stored, scratch)?;
+            let (standing, _) = core.standing(&self.index, &met, scratch)?;
             Ok(match standing {
                 Standing::Shown => Met::Shown(read(&RemoteRecord::new(stored))),
                 Standing::NotShown => Met::NotShown,

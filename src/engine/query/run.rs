@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 
 use spikelet_storage::{Digest, EntryView, PARTITIONS};
 
-use super::super::core::{Core, ScannedRecord, expired, scanned};
+use super::super::core::{Core, ScannedRecord, expired, scanned, viewed};
 use super::super::indexes::{Index, split_entry};
 use super::{Cursor, Page, Query, Source};
 use crate::index::{EntryList, EntryRanges, EntrySelection};
-use crate::record::{Key, RecordView};
+use crate::record::{Key, RecordView, ShardRole, parse_with_role};
 use crate::{Error, Result};
 
 /// How many entries are copied out at first: about what a page has.
@@ -29,6 +29,8 @@ pub(super) struct EntriesAhead {
     pub(super) whole: Arc<EntrySelection>,
     rest: EntryRanges,
     at_once: usize,
+    /// How many have been taken.
+    taken: usize,
     is_over: bool,
 }
 
@@ -50,6 +52,15 @@ pub(super) enum Standing {
     NotShown,
     /// The record has no such entry.
     Absent,
+}
+
+/// A record that a query meets: at an entry of the ranges that it asks for, or by its digest.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MetRecord<'q, 'a> {
+    pub(super) asked: &'q EntrySelection,
+    pub(super) descending: bool,
+    pub(super) entry: Option<&'q [u8]>,
+    pub(super) stored: &'q EntryView<'a>,
 }
 
 /// What an entry is worth.
@@ -166,7 +177,8 @@ impl Query {
         Ok(EntriesAhead {
             rest: self.rest_of(whole.ranges.clone())?,
             whole: Arc::new(whole),
-            at_once: self.limit.clamp(1, ENTRIES_AT_FIRST),
+            at_once: ENTRIES_AT_FIRST,
+            taken: 0,
             is_over: false,
         })
     }
@@ -180,15 +192,21 @@ impl Query {
     ) -> bool {
         let entries = &mut taken.entries;
         entries.clear();
+        // No more than the limit asks for, unless some of those were not shown.
+        let most = match self.limit.saturating_sub(ahead.taken) {
+            0 => ahead.at_once,
+            left => ahead.at_once.min(left),
+        };
         if !ahead.is_over {
             ahead
                 .rest
-                .take(&index.entries, self.descending, ahead.at_once, entries);
+                .take(&index.entries, self.descending, most, entries);
         }
         if entries.is_empty() {
             return false;
         }
-        ahead.is_over = entries.len() < ahead.at_once;
+        ahead.is_over = entries.len() < most;
+        ahead.taken += entries.len();
         ahead.at_once = (ahead.at_once * 2).min(ENTRIES_AT_ONCE);
         true
     }
@@ -252,11 +270,14 @@ impl Query {
                 return Ok(None);
             }
             if let Some((index, asked)) = &asked {
+                let met = MetRecord {
+                    asked,
+                    descending: self.descending,
+                    entry: None,
+                    stored: &stored,
+                };
                 let scratch = &mut EntryList::default();
-                let standing =
-                    self.core
-                        .standing(index, asked, self.descending, None, &stored, scratch)?;
-                if standing != Standing::Shown {
+                if self.core.standing(index, &met, scratch)?.0 != Standing::Shown {
                     return Ok(None);
                 }
             }
@@ -282,29 +303,35 @@ impl Query {
         if !index.is_of(stored.set_id()) {
             return Judged::Stale;
         }
-        let descending = self.descending;
-        match self
-            .core
-            .standing(index, asked, descending, Some(entry), stored, scratch)
-        {
-            Ok(Standing::Shown) => {}
-            Ok(Standing::NotShown) => return Judged::PassedOver,
-            Ok(Standing::Absent) => return Judged::Stale,
+        let met = MetRecord {
+            asked,
+            descending: self.descending,
+            entry: Some(entry),
+            stored,
+        };
+        let record = match self.core.standing(index, &met, scratch) {
+            Ok((Standing::Shown, record)) => record,
+            Ok((Standing::NotShown, _)) => return Judged::PassedOver,
+            Ok((Standing::Absent, _)) => return Judged::Stale,
             Err(error) => return Judged::Found(Err(error)),
-        }
+        };
         if self.set_id.is_some_and(|id| id != stored.set_id()) {
             return Judged::PassedOver;
         }
-        self.filtered(stored, now_ms)
+        self.filtered(stored, now_ms, |stored| Ok(viewed(stored, record)))
     }
 
-    fn filtered<'a>(&self, stored: &EntryView<'a>, now_ms: u64) -> Judged<'a> {
-        let checked = self
-            .core
-            .check_filter(self.filter.as_ref(), stored, &self.set_name, now_ms);
-        match checked.and_then(|()| scanned(stored)) {
-            Err(Error::FilteredOut { .. }) => Judged::PassedOver,
-            record => Judged::Found(record),
+    fn filtered<'a>(
+        &self,
+        stored: &EntryView<'a>,
+        now_ms: u64,
+        view: impl FnOnce(&EntryView<'a>) -> Result<ScannedRecord<'a>>,
+    ) -> Judged<'a> {
+        let filter = self.filter.as_ref();
+        match self.core.passes(filter, stored, &self.set_name, now_ms) {
+            Ok(true) => Judged::Found(view(stored)),
+            Ok(false) => Judged::PassedOver,
+            Err(error) => Judged::Found(Err(error)),
         }
     }
 
@@ -360,7 +387,9 @@ impl Query {
                 return;
             };
             let judged = match found {
-                Ok(Some(stored)) if !expired(&stored, now_ms) => self.filtered(&stored, now_ms),
+                Ok(Some(stored)) if !expired(&stored, now_ms) => {
+                    self.filtered(&stored, now_ms, scanned)
+                }
                 Ok(_) => Judged::PassedOver,
                 Err(error) => Judged::Found(Err(error.into())),
             };
@@ -384,33 +413,55 @@ impl Query {
 }
 
 impl Core {
-    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for.
-    pub(super) fn standing(
+    /// What an entry is to a record of the index's set; without one, whether the record has any that is asked for. Returns the
+    /// record, too. `scratch` is empty.
+    pub(super) fn standing<'a>(
         &self,
         index: &Index,
-        asked: &EntrySelection,
-        descending: bool,
-        entry: Option<&[u8]>,
-        stored: &EntryView<'_>,
-        entries: &mut EntryList,
-    ) -> Result<Standing> {
+        met: &MetRecord<'_, 'a>,
+        scratch: &mut EntryList,
+    ) -> Result<(Standing, RecordView<'a>)> {
+        let MetRecord {
+            asked,
+            descending,
+            entry,
+            stored,
+        } = *met;
+        let (record, role) = parse_with_role(stored.payload());
+        let record = record?;
+        if index.reader.is_plain() && asked.geometry.is_none() {
+            if role != ShardRole::Companion {
+                index.plain_entry_of(record, &stored.digest(), scratch)?;
+            }
+            let own = scratch.last();
+            let standing = match entry {
+                // It was taken from the ranges, and is the only one.
+                Some(entry) if own == Some(entry) => Standing::Shown,
+                Some(_) => Standing::Absent,
+                None if own.is_some_and(|own| asked.ranges.contains(own)) => Standing::Shown,
+                None => Standing::NotShown,
+            };
+            return Ok((standing, record));
+        }
         let set_name = self.set_name_for(index, stored.set_id());
         let facts = self.facts(stored, &set_name, 0);
-        let record = RecordView::parse(stored.payload())?;
-        index.entries_of(record, &facts, entries)?;
-        if entry.is_some_and(|entry| !entries.contains(entry)) {
-            return Ok(Standing::Absent);
+        if role != ShardRole::Companion {
+            index.entries_of_user(record, &facts, scratch)?;
         }
-        let mut asked_for = entries.iter().filter(|entry| asked.ranges.contains(entry));
+        if entry.is_some_and(|entry| !scratch.contains(entry)) {
+            return Ok((Standing::Absent, record));
+        }
+        let mut asked_for = scratch.iter().filter(|entry| asked.ranges.contains(entry));
         let shown = match descending {
             false => asked_for.next(),
             true => asked_for.last(),
         };
         let is_place = shown.is_some() && (entry.is_none() || shown == entry);
         let is_shown = is_place && asked.holds(&index.reader, record, &facts)?;
-        Ok(match is_shown {
+        let standing = match is_shown {
             true => Standing::Shown,
             false => Standing::NotShown,
-        })
+        };
+        Ok((standing, record))
     }
 }

@@ -1,11 +1,11 @@
-//! What the secondary indexes of a store take, and how far they narrow a query.
+//! What the secondary indexes of a store or a cluster take, and how far they narrow a query.
 
 use serde::Serialize;
 use spikelet::Namespace;
 
 use crate::report::{Cell, Table};
 
-/// A secondary index, as it was measured.
+/// A secondary index, as it was measured, or as the nodes of a cluster tell: sums of all of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct SecondaryIndexSizing {
     /// Its name.
@@ -14,17 +14,19 @@ pub(crate) struct SecondaryIndexSizing {
     pub(crate) set: Option<String>,
     /// One for each record, or for each element, key or value of a collection.
     pub(crate) entries: u64,
-    /// The memory it takes, in bytes.
-    pub(crate) memory_bytes: u64,
-    /// Different keys among the entries; estimated from a sample where there are many.
-    pub(crate) distinct_keys: u64,
+    /// The memory it takes, in bytes; `None` where a cluster does not tell.
+    pub(crate) memory_bytes: Option<u64>,
+    /// Different keys among the entries; estimated from a sample beyond some 2 MiB. `None` of a
+    /// cluster.
+    pub(crate) distinct_keys: Option<u64>,
     /// The mean number of entries that a query for one value finds; `None` without entries.
     pub(crate) entries_per_key: Option<f64>,
     /// The part of all entries that is, 0 to 1: the lower, the more the index helps. `None` without
     /// entries.
     pub(crate) selectivity: Option<f64>,
-    /// Records that could not be read when the index was built: queries do not find them.
-    pub(crate) unreadable: u64,
+    /// Records that could not be read when the index was built: queries do not find them. `None`
+    /// of a cluster.
+    pub(crate) unreadable: Option<u64>,
 }
 
 impl SecondaryIndexSizing {
@@ -42,12 +44,18 @@ impl SecondaryIndexSizing {
                     name: index.name.into(),
                     set: index.set.map(Into::into),
                     entries: index.entries,
-                    memory_bytes: index.memory_bytes,
-                    distinct_keys: index.distinct_keys,
-                    unreadable: index.unreadable,
+                    memory_bytes: Some(index.memory_bytes),
+                    distinct_keys: Some(index.distinct_keys),
+                    unreadable: Some(index.unreadable),
                 }
             })
             .collect()
+    }
+
+    /// Returns whether records of a set are in it; of `None`, those of any.
+    pub(crate) fn is_of(&self, wanted: Option<&str>) -> bool {
+        let set = self.set.as_deref();
+        wanted.is_none_or(|wanted| set.is_none_or(|set| set == wanted))
     }
 }
 
@@ -70,7 +78,7 @@ pub(crate) fn secondary_indexes_table(
             Cell::text(&index.name),
             Cell::text(index.set.as_deref().unwrap_or("(all sets)")),
             Cell::count(index.entries),
-            Cell::bytes(index.memory_bytes),
+            optional(index.memory_bytes, Cell::bytes),
             optional(index.entries_per_key, |entries| Cell::decimal(entries, 1)),
             optional(index.selectivity, |part| Cell::share(part, 2)),
         ]);
@@ -78,6 +86,6 @@ pub(crate) fn secondary_indexes_table(
     (!indexes.is_empty()).then_some(table)
 }
 
-fn optional(value: Option<f64>, cell: impl FnOnce(f64) -> Cell) -> Cell {
+fn optional<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
     value.map_or_else(Cell::missing, cell)
 }

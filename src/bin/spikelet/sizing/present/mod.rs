@@ -299,7 +299,8 @@ impl Sizing {
         }
         shown.into_iter().fold(section, Section::table).paragraph(
             "Entries a key is how many entries a query for one value finds in the mean, and selectivity the part of all entries \
-             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys.",
+             that is: the lower, the more the index narrows. The memory of secondary indexes is beside that of the index of keys. \
+             Of a cluster, all figures are sums of what its nodes say, copies of records among them.",
         )
     }
 
@@ -336,9 +337,9 @@ impl Sizing {
     }
 }
 
-/// The secondary indexes of a namespace of a store.
+/// The secondary indexes of a namespace of a store or a cluster.
 fn secondary_indexes(namespace: &NamespaceSizing) -> Option<Table> {
-    let caption = format!("Secondary indexes of {}, measured", namespace.namespace);
+    let caption = format!("Secondary indexes of {}", namespace.namespace);
     secondary_indexes_table(&caption, &namespace.secondary_indexes)
 }
 

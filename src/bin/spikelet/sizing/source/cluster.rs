@@ -12,6 +12,7 @@ use spikelet::expressions::{gt, le, record_size};
 use spikelet::record::BinName;
 use spikelet::{Digest, Record, RecordStore};
 
+use super::cluster_indexes;
 use super::resume::{Progresses, SetProgress};
 use super::{Progress, SizingError};
 use crate::random::Random;
@@ -71,6 +72,8 @@ pub(super) fn read(
     // What was read before a failure need not be read again.
     progresses.save(stats)?;
     read?;
+    let mut secondary_indexes = cluster_indexes::told_by(cluster)?;
+    secondary_indexes.retain(|index| index.is_of(options.set.as_deref()));
     let mut source = vec![format!("cluster, namespace {namespace}")];
     let mut all_records = 0;
     for name in sets {
@@ -93,7 +96,7 @@ pub(super) fn read(
             index_bytes_per_record: 0.0,
             device_bytes: 0,
             log_write_amplification: None,
-            secondary_indexes: Vec::new(),
+            secondary_indexes,
         }],
         contended: Vec::new(),
         knows_indexes: false,

@@ -1,8 +1,10 @@
-//! Where records come from: a store, JSON lines, a backup.
+//! Where records come from: a store, JSON lines, a backup, a cluster.
 
 mod backup;
 #[cfg(feature = "cluster")]
 mod cluster;
+#[cfg(feature = "cluster")]
+mod cluster_indexes;
 mod input;
 mod json_lines;
 #[cfg(feature = "cluster")]

@@ -92,9 +92,7 @@ pub(super) fn read(
 
 fn namespace_sizing(namespace: &Namespace, damaged: u64, wanted: Option<&str>) -> NamespaceSizing {
     let mut secondary_indexes = SecondaryIndexSizing::all_of(namespace);
-    if let Some(wanted) = wanted {
-        secondary_indexes.retain(|index| index.set.as_deref().is_none_or(|set| set == wanted));
-    }
+    secondary_indexes.retain(|index| index.is_of(wanted));
     let stats = namespace.stats();
     let known = stats.traffic.requested_bytes > 0;
     NamespaceSizing {
