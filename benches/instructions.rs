@@ -14,6 +14,7 @@ use std::ops::ControlFlow;
 use std::process::{Command, ExitCode};
 
 use spikelet::changes::{ChangeOptions, Start};
+use spikelet::expressions::{int_bin, lt};
 use spikelet::operations::lists;
 use spikelet::query::IndexDefinition;
 use spikelet::relation::ManyToMany;
@@ -25,6 +26,8 @@ use spikelet::{
 const FEW: u64 = 1_000;
 const MANY: u64 = 11_000;
 const NODES: i64 = 400;
+/// Records of a set that is scanned once in [`MANY`] repetitions and not at all in [`FEW`]: what is counted is one record's.
+const SCANNED: u64 = MANY - FEW;
 
 /// An operation, how often it may be repeated, and the instructions that one may take.
 struct Measured {
@@ -97,6 +100,41 @@ const MEASURED: &[Measured] = &[
         name: "put by turns",
         limit: 5_580,
         run: put_by_turns,
+    },
+    // Of a record that the query shows.
+    Measured {
+        name: "query-indexed",
+        limit: 1_420,
+        run: |_, set, times| {
+            let mut bytes = 0;
+            for _ in 0..times / 1_000 {
+                let query = set.query("by_parent").unwrap();
+                let query = query.at_least("parent-000000100").limit(1_000);
+                let ended = query.for_each(|record| {
+                    bytes += record.unwrap().stored_bytes;
+                    ControlFlow::<()>::Continue(())
+                });
+                assert!(ended.unwrap().is_continue());
+            }
+            black_box(bytes);
+        },
+    },
+    // Of a record that the filter keeps back; among them is the part of the visits of partitions.
+    Measured {
+        name: "filtered scan",
+        limit: 1_200,
+        run: |_, set, times| {
+            for number in 0..SCANNED {
+                let bins =
+                    bins! { "parent" => "parent-000000100", "role" => 0, "n" => number as i64 };
+                set.put(number as i64, bins).unwrap();
+            }
+            let filtered = set.filtered(lt(int_bin("n"), 0)).unwrap();
+            for _ in 0..times / MANY {
+                let ended = filtered.scan(|record| ControlFlow::Break(record.is_ok()));
+                assert!(ended.is_continue());
+            }
+        },
     },
     Measured {
         name: "contains",
