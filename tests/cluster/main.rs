@@ -10,5 +10,6 @@ mod killed;
 mod operations;
 mod program;
 mod records;
+mod relations;
 mod sharded;
 mod sizing;

@@ -7,7 +7,7 @@ use spikelet::{RecordSet, RecordStore, ShardedList, Value, WritePolicy, operatio
 
 use crate::common::Served;
 
-fn run(arguments: &[&str]) -> Output {
+pub fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_spikelet"))
         .args(arguments)
         .output()
@@ -15,14 +15,14 @@ fn run(arguments: &[&str]) -> Output {
 }
 
 /// Runs a command with `--json` and returns its exit code and its object.
-fn json(arguments: &[&str]) -> (i32, serde_json::Value) {
+pub fn json(arguments: &[&str]) -> (i32, serde_json::Value) {
     let output = run(&[arguments, &["--json"]].concat());
     let object = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     (output.status.code().unwrap(), object)
 }
 
-fn refused(arguments: &[&str]) -> String {
+pub fn refused(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert_eq!(output.status.code(), Some(2));
     String::from_utf8(output.stderr).unwrap()
