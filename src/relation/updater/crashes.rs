@@ -43,7 +43,10 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let device = new_device(BLOCKS);
+        Self::on(new_device(BLOCKS), seed)
+    }
+
+    fn on(device: Arc<SimulatedDevice>, seed: u64) -> Self {
         let namespace = open(&device, BLOCKS).unwrap();
         Self {
             device,
@@ -92,6 +95,22 @@ impl Run {
         updater.derived.apply(&batch, &updater.state).unwrap();
     }
 
+    /// Writes until another block is begun: a power failure may keep what comes now, and lose what came before.
+    fn begin_block(&mut self) {
+        let blocks = |namespace: &Namespace| namespace.stats().used_blocks;
+        let before = blocks(&self.namespace);
+        let mut fillers = 0_i64;
+        while blocks(&self.namespace) == before {
+            self.fill(fillers, 1 << 10);
+            fillers += 1;
+        }
+    }
+
+    fn fill(&self, id: i64, bytes: usize) {
+        let fillers = self.namespace.set("fillers").unwrap();
+        fillers.put(id, [("bytes", "x".repeat(bytes))]).unwrap();
+    }
+
     fn lose_power(&mut self) {
         self.updater = None;
         let seed = self.chance.below(u64::MAX);
@@ -135,5 +154,23 @@ fn an_acknowledged_position_never_runs_ahead_of_what_was_written_for_it() {
             run.updater().catch_up().unwrap();
             run.check(&format!("seed {seed}, round {round}"));
         }
+    }
+}
+
+#[test]
+fn an_updater_acknowledges_nothing_before_what_another_has_written_is_durable() {
+    let mut run = Run::new(0);
+    (0..12).for_each(|_| run.write());
+    run.apply_and_die();
+    run.begin_block();
+    // It finds the records as they should be.
+    run.updater().apply_next(Duration::ZERO).unwrap();
+    // So large that it is written at once, and what was staged with it.
+    run.fill(-1, 64 << 10);
+    for seed in 0..64 {
+        let device = Arc::new(run.device.crash(seed).unwrap());
+        let mut after = Run::on(device, seed);
+        after.updater().catch_up().unwrap();
+        after.check(&format!("power failure {seed}"));
     }
 }
