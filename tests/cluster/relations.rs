@@ -31,6 +31,7 @@ fn every_kind(dir: &Path) {
         follows.link(id, 0).unwrap();
     }
     let follows = follows.write_policy(&keyless);
+    follows.link(1_000, 1).unwrap();
     for id in 2_000..2_100 {
         follows.link(id, 1).unwrap();
     }
@@ -73,9 +74,9 @@ fn relations_of_a_served_store_are_shown_as_those_of_its_directory() {
     assert_eq!(relations(&found).len(), 7);
     let (over_the_wire, on_disk) = (take_sizes(&mut found), take_sizes(&mut embedded));
     assert_eq!(found["relations"], embedded["relations"]);
-    // Clients are not told the order of a list or map, which takes some bytes.
+    // Clients are not told the order of a list or map, nor its index, which take some bytes.
     for (one, other) in over_the_wire.iter().zip(&on_disk) {
-        assert!(one.abs_diff(*other) < 10, "{over_the_wire:?} {on_disk:?}");
+        assert!(one.abs_diff(*other) < 32, "{over_the_wire:?} {on_disk:?}");
     }
     let sharded = relations(&found).iter().find(|it| it["name"] == "follows");
     assert_eq!(sharded.unwrap()["sides"][1]["sharded"], 2);
