@@ -8,10 +8,9 @@ use crate::epoch::{self, Guard};
 use crate::error::{Error, Result};
 use crate::index::{Candidate, Slot};
 use crate::location::{Location, UNIT_BYTES};
-use crate::lock::record_lock::RecordLock;
 use crate::log::block::{BlockId, BlockState, Phase};
 use crate::log::entry::Appended;
-use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind};
+use crate::log::entry::{EntryView, FLAG_GROUPED, Header, Kind, Lsn};
 use crate::log::group::read_commit;
 use crate::log::space::Purpose;
 use crate::log::volume::Volume;
@@ -361,6 +360,7 @@ impl Core {
         if block.live_units() == 0 {
             return Ok(0);
         }
+        let begun_at = Lsn(self.log.last_lsn());
         let walked = WalkedBlock {
             volume,
             id,
@@ -392,7 +392,7 @@ impl Core {
                 let whole = || walk.whole_entry(*offset, header);
                 let units = match header.kind {
                     Kind::Record | Kind::Tombstone | Kind::Delta => {
-                        self.move_record(location, header, whole)?
+                        self.move_record(location, header, begun_at, whole)?
                     }
                     Kind::Commit => self.move_commit(location, header, whole)?,
                     Kind::Metadata => self.move_metadata(location, header, whole)?,
@@ -415,6 +415,7 @@ impl Core {
         &self,
         location: Location,
         header: &Header,
+        begun_at: Lsn,
         whole: impl FnOnce() -> Option<EntryView<'a>>,
     ) -> Result<u32> {
         // Like every writer: emptied blocks are not given back while one is under way.
@@ -429,7 +430,7 @@ impl Core {
         });
         let live = live.flatten();
         let Some(old) = live.filter(|_| header.kind != Kind::Delta) else {
-            return self.fold_chain_with(location, header);
+            return self.fold_chain_with(location, header, begun_at);
         };
         let Some(entry) = whole() else {
             Counters::add(&self.counters.damaged, 1);
@@ -480,43 +481,8 @@ impl Core {
         Ok(new.units)
     }
 
-    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
-    fn fold_chain_with(&self, location: Location, header: &Header) -> Result<u32> {
-        if !self.any_deltas.load(Ordering::Relaxed) {
-            return Ok(0);
-        }
-        let guard = epoch::pin();
-        let slot = {
-            let partition = self.index.lock(&header.digest);
-            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
-            partition
-                .find(header.digest.tag(), is_it)
-                .map(|at| partition.get(at))
-        };
-        let is_part = slot.is_some_and(|slot| {
-            // A chain that cannot be read cannot be folded.
-            let parts = self.parts_of_slot(&slot, &guard).unwrap_or_default();
-            parts.len() > 1 && parts.iter().any(|part| part.location == location)
-        });
-        drop(guard);
-        if !is_part {
-            return Ok(0);
-        }
-        // Whoever has it locked writes it anew, or the next look at this block finds it again.
-        RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
-    }
-
-    /// The group of an entry, if a power failure may still undo it.
-    pub(crate) fn open_group_of(&self, location: Location, guard: &Guard) -> Option<u64> {
-        let entry = self.log.entry(location, guard)?;
-        entry
-            .view()
-            .group()
-            .filter(|group| !self.is_settled(*group))
-    }
-
     /// Whether a power failure cannot undo a group any more.
-    fn is_settled(&self, group: u64) -> bool {
+    pub(crate) fn is_settled(&self, group: u64) -> bool {
         let commit = self.groups.lock().commit_of(group);
         commit.is_some_and(|commit| commit.lsn.0 <= self.log.syncer().durable_lsn())
     }

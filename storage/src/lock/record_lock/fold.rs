@@ -1,14 +1,73 @@
 //! Writing a record with a chain of deltas whole.
 
 use super::RecordLock;
+use crate::core::Core;
+use crate::epoch::{self, Guard};
 use crate::error::Result;
+use crate::image::Part;
 use crate::index::Slot;
-use crate::log::entry::{FLAG_GROUPED, Header, Kind, blank_header};
+use crate::location::Location;
+use crate::log::entry::{FLAG_GROUPED, Header, Kind, Lsn, blank_header};
 use crate::log::space::Purpose;
+use crate::sync::atomic::Ordering;
+
+impl Core {
+    /// Writes the record whole of whose chain the entry at this location is a part, if it is.
+    /// `begun_at`: the last number when the block of that entry began to be emptied.
+    pub(crate) fn fold_chain_with(
+        &self,
+        location: Location,
+        header: &Header,
+        begun_at: Lsn,
+    ) -> Result<u32> {
+        if !self.any_deltas.load(Ordering::Relaxed) {
+            return Ok(0);
+        }
+        let guard = epoch::pin();
+        let slot = {
+            let partition = self.index.lock(&header.digest);
+            let is_it = |slot: &Slot| !slot.tombstone && self.is_of(slot, &header.digest, &guard);
+            partition
+                .find(header.digest.tag(), is_it)
+                .map(|at| partition.get(at))
+        };
+        // A chain that cannot be read cannot be folded.
+        let parts = slot.and_then(|slot| self.parts_of_slot(&slot, &guard));
+        let parts = parts.unwrap_or_default();
+        if parts.len() < 2 || parts.iter().all(|part| part.location != location) {
+            return Ok(0);
+        }
+        // One sync for a block: what was written since is folded another time.
+        if self.has_open_group_below(&parts, &guard) && self.log.sync_to(begun_at).is_err() {
+            return Ok(0);
+        }
+        drop(guard);
+        // Whoever has it locked writes it anew, or the next look at this block finds it again.
+        RecordLock::try_borrow(self, &header.digest).map_or(Ok(0), RecordLock::fold)
+    }
+
+    /// The group of an entry, if a power failure may still undo it.
+    fn open_group_of(&self, location: Location, guard: &Guard) -> Option<u64> {
+        let entry = self.log.entry(location, guard)?;
+        entry
+            .view()
+            .group()
+            .filter(|group| !self.is_settled(*group))
+    }
+
+    /// Whether a power failure may still undo a group that an older version of a chain belongs to. A chain is undone with it,
+    /// and a whole record is not: it would show this change without the others of the group.
+    fn has_open_group_below(&self, parts: &[Part], guard: &Guard) -> bool {
+        let older = parts.split_last().map_or([].as_slice(), |(_, older)| older);
+        let is_open = |part: &Part| self.open_group_of(part.location, guard).is_some();
+        self.any_groups.load(Ordering::Relaxed) && older.iter().any(is_open)
+    }
+}
 
 impl RecordLock<'_> {
     /// Writes a record with a chain whole, with the number of its newest version, and retires the chain. Unlocks it. Returns
-    /// the span of the entry; 0: it has no chain any more, or is damaged, or its owner, from whom it was borrowed, goes on.
+    /// the span of the entry; 0: it has no chain any more, or is damaged, or its owner, from whom it was borrowed, goes on, or
+    /// the group of an older version is not on stable storage.
     pub(crate) fn fold(mut self) -> Result<u32> {
         let core = self.core;
         let Some(seen) = self.seen.filter(|slot| !slot.tombstone) else {
@@ -18,6 +77,9 @@ impl RecordLock<'_> {
         let Some(newest) = parts.last().filter(|_| parts.len() > 1) else {
             return Ok(0);
         };
+        if core.has_open_group_below(&parts, &self.guard) {
+            return Ok(0);
+        }
         let group = core.open_group_of(newest.location, &self.guard);
         let Some(entry) = self.entry().ok().flatten() else {
             return Ok(0);
