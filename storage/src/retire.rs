@@ -46,7 +46,8 @@ impl Core {
             (Some(parts), _) => parts,
             (None, Some(_)) => Vec::new(),
             (None, None) => {
-                self.log.release(superseded.location, superseded.size_units);
+                let units = self.own_units(superseded, guard);
+                self.retire_entry(superseded.location, units, guard);
                 return;
             }
         };
@@ -55,6 +56,18 @@ impl Core {
         }
         if let Some(number) = image {
             self.log.images().remove(number, guard);
+        }
+    }
+
+    /// What the newest entry of a chain takes by itself, if that can be told: the slot counts all of the chain, unless an opening
+    /// has found it damaged.
+    fn own_units(&self, slot: &Slot, guard: &Guard) -> u32 {
+        let entry = self.log.entry(slot.location, guard);
+        let header = entry.and_then(|entry| self.log.checked_header(slot.location, &entry.view()));
+        match header {
+            Some(header) => header.span_units,
+            None if slot.unverified => slot.size_units,
+            None => 0,
         }
     }
 

@@ -38,6 +38,7 @@ const LOST_UNITS: u32 = 4;
 #[derive(Debug)]
 pub(crate) struct YoungDelta {
     pub(crate) location: Location,
+    pub(crate) lsn: Lsn,
     /// The version before.
     pub(crate) before: (Location, Lsn),
     pub(crate) group: Option<u64>,
@@ -47,6 +48,8 @@ pub(crate) struct YoungDelta {
 #[derive(Debug, Default)]
 pub(crate) struct Aside {
     pub(crate) grouped: Vec<(u64, Found)>,
+    /// Members that are damaged: what they say of their group may be what is.
+    pub(crate) damaged_members: Vec<(u64, Lsn)>,
     pub(crate) commits: Vec<(u64, u32, Appended)>,
     pub(crate) metadata: Vec<(Lsn, Appended, Vec<u8>)>,
     /// Entries that were durable and cannot be made out any more.
@@ -54,8 +57,8 @@ pub(crate) struct Aside {
     /// Entries that do not count, since what they need was lost before it was durable: to be made void, lest they be
     /// taken for good later.
     pub(crate) voids: Vec<Location>,
-    /// Deltas: location, sequence number, record.
-    pub(crate) deltas: Vec<(Location, Lsn, Digest)>,
+    /// Deltas, and their records.
+    pub(crate) deltas: Vec<(Location, Digest)>,
     /// Those that were never durable.
     pub(crate) young_deltas: Vec<YoungDelta>,
     /// How each block ends.
@@ -71,6 +74,7 @@ pub(crate) struct Aside {
 impl Aside {
     fn absorb(&mut self, mut other: Self) {
         self.grouped.append(&mut other.grouped);
+        self.damaged_members.append(&mut other.damaged_members);
         self.commits.append(&mut other.commits);
         self.metadata.append(&mut other.metadata);
         self.lost.append(&mut other.lost);
@@ -241,6 +245,7 @@ impl Judge<'_> {
         if let Some(delta) = Delta::decode(entry.record_body()).filter(|_| is_young) {
             self.aside.young_deltas.push(YoungDelta {
                 location,
+                lsn: entry.lsn(),
                 before: (delta.before, delta.before_lsn),
                 group: entry.group(),
             });
@@ -273,8 +278,7 @@ impl Judge<'_> {
                 match header.kind {
                     Kind::Record | Kind::Tombstone | Kind::Delta => {
                         if header.kind == Kind::Delta {
-                            let delta = (location, header.lsn, header.digest);
-                            self.aside.deltas.push(delta);
+                            self.aside.deltas.push((location, header.digest));
                             self.note_young(location, &entry);
                         }
                         self.aside.report.entries += 1;
@@ -300,6 +304,7 @@ impl Judge<'_> {
             Sighting::Damaged {
                 offset,
                 header,
+                group,
                 commit,
             } => {
                 self.aside.report.damaged_entries += 1;
@@ -310,6 +315,8 @@ impl Judge<'_> {
                     let found = Found::new(location, header, header.digest.as_bytes(), true);
                     self.sweep.damaged.note(&found);
                     self.gleanings.add(found);
+                    let member = group.map(|group| (group, header.lsn));
+                    self.aside.damaged_members.extend(member);
                 }
                 if let Some((group, members)) = commit {
                     let at = Appended {

@@ -33,7 +33,7 @@ use crate::log::block::{
 use crate::log::chain::parts_of;
 use crate::log::directory::Line;
 use crate::log::entry::Appended;
-use crate::log::entry::{Kind, Lsn};
+use crate::log::entry::Kind;
 use crate::log::group::Groups;
 use crate::log::staging::Tenancy;
 use crate::log::volume::Volume;
@@ -111,8 +111,8 @@ pub(crate) fn recover(
             progress,
         };
         let mut aside = sweep.run(last_set);
-        let seen = SeenGroups::take(&mut aside, known.durable_lsn);
-        let groundless = seen.without_ground(&aside, log);
+        let seen = SeenGroups::take(&mut aside, known.durable_lsn, known.rebooted);
+        let groundless = seen.without_ground(&aside, log, &used.blocks);
         if !groundless.is_empty() {
             ignored.extend(groundless);
             forget(index, &damaged);
@@ -131,18 +131,13 @@ pub(crate) fn recover(
                 reason: format!("there are records of set number {set}, whose name is lost"),
             });
         }
-        let (chains, broken) = chains(log, index, &aside.deltas, known.durable_lsn);
-        if unknown.is_none() && broken.is_empty() {
+        if unknown.is_none() {
+            let chains = chains(log, index, &aside.deltas);
             let groups = seen.counted(index, &older_parts(&chains));
             break (aside, groups, metadata, chains);
         }
         // Records of unknown sets: their set was noted before them, so they were never durable.
-        last_set = if unknown.is_some() {
-            sets.last_number()
-        } else {
-            last_set
-        };
-        ignored.extend(broken);
+        last_set = sets.last_number();
         places = Some(metadata);
         forget(index, &damaged);
     };
@@ -195,16 +190,11 @@ fn forget(index: &Index, damaged: &Damaged) {
     });
 }
 
-/// Records whose newest version is a delta. Second: deltas that were never durable and whose chain is not whole.
-fn chains(
-    log: &Log,
-    index: &Index,
-    deltas: &[(Location, Lsn, Digest)],
-    durable_lsn: u64,
-) -> (Vec<Chain>, Vec<Location>) {
-    let (mut chains, mut broken) = (Vec::new(), Vec::new());
+/// Records whose newest version is a delta, but for those that are damaged: they say so when they are read.
+fn chains(log: &Log, index: &Index, deltas: &[(Location, Digest)]) -> Vec<Chain> {
+    let mut chains = Vec::new();
     let guard = epoch::pin();
-    for (location, lsn, digest) in deltas {
+    for (location, digest) in deltas {
         let is_current = index
             .lock(digest)
             .find(digest.tag(), |slot| slot.location == *location)
@@ -212,17 +202,14 @@ fn chains(
         if !is_current {
             continue;
         }
-        match parts_of(log.volumes(), *location, &guard) {
-            Some(parts) => chains.push(Chain {
+        if let Some(parts) = parts_of(log.volumes(), *location, &guard) {
+            chains.push(Chain {
                 digest: *digest,
                 parts,
-            }),
-            // One that was durable is damaged, and says so when it is read.
-            None if lsn.0 > durable_lsn => broken.push(*location),
-            None => {}
+            });
         }
     }
-    (chains, broken)
+    chains
 }
 
 /// The entries of chains but the newest, which the index knows.

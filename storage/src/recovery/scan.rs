@@ -229,11 +229,18 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
                 Next::End
             };
         }
-        self.damaged(at, header, commit);
+        let group = EntryView::new(raw, body).group();
+        self.damaged(at, header, group, commit);
         Next::Step(span)
     }
 
-    fn damaged(&mut self, at: u64, header: &Header, commit: Option<(u64, u32)>) {
+    fn damaged(
+        &mut self,
+        at: u64,
+        header: &Header,
+        member_of: Option<u64>,
+        commit: Option<(u64, u32)>,
+    ) {
         if header.kind == Kind::Commit && commit.is_none() {
             self.damaged_commits.push((header.lsn, at));
         } else {
@@ -244,6 +251,7 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
         (self.seen)(Sighting::Damaged {
             offset,
             header,
+            group: member_of,
             commit,
         });
     }
@@ -297,7 +305,8 @@ impl<F: FnMut(Sighting<'_>)> BlockScan<'_, F> {
             let commit = (header.kind == Kind::Commit && header.body_holds(&raw, body))
                 .then(|| read_commit(body))
                 .flatten();
-            self.damaged(at, &header, commit);
+            let group = EntryView::new(&raw, body).group();
+            self.damaged(at, &header, group, commit);
             return Next::Step(span);
         }
         let to = self.next_header_after(at);

@@ -102,6 +102,7 @@ fn judge<'a>(
     (header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
         offset,
         header,
+        group: EntryView::new(raw, body).group(),
         commit,
     })
 }
@@ -123,6 +124,7 @@ fn judge_flipped<'a>(
     (whole || header.lsn.0 <= durable_lsn).then_some(Sighting::Damaged {
         offset,
         header,
+        group: EntryView::new(raw, body).group(),
         commit,
     })
 }

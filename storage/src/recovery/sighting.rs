@@ -19,10 +19,12 @@ pub(crate) enum Sighting<'a> {
         entry: EntryView<'a>,
     },
     /// An entry that was whole once, and whose bytes have changed since. The header is what it was; so is what a commit
-    /// entry says (group, members), if a single flipped bit accounts for the damage.
+    /// entry says (group, members), if a single flipped bit accounts for the damage. `group`: as the body of a member says,
+    /// damaged or not.
     Damaged {
         offset: u64,
         header: &'a Header,
+        group: Option<u64>,
         commit: Option<(u64, u32)>,
     },
     /// An entry that was whole once and cannot be made out any more; the directory names it. The offset lies in the
