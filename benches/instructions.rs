@@ -39,7 +39,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_300,
+        limit: 1_340,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -48,7 +48,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 980,
+        limit: 1_020,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -104,7 +104,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the query shows.
     Measured {
         name: "query-indexed",
-        limit: 1_420,
+        limit: 1_450,
         run: |_, set, times| {
             let mut bytes = 0;
             for _ in 0..times / 1_000 {
@@ -122,7 +122,7 @@ const MEASURED: &[Measured] = &[
     // Of a record that the filter keeps back; among them is the part of the visits of partitions.
     Measured {
         name: "filtered scan",
-        limit: 1_200,
+        limit: 1_230,
         run: |_, set, times| {
             for number in 0..SCANNED {
                 let bins =
@@ -149,7 +149,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains prepared",
-        limit: 1_930,
+        limit: 1_970,
         run: |_, set, times| {
             let operation = [lists::get_by_value("list", 7, ListReturnType::Exists)];
             for _ in 0..times {
@@ -204,12 +204,12 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "does A follow B",
-        limit: 3_300,
+        limit: 3_400,
         run: ask_edges,
     },
     Measured {
         name: "page of 8 followers",
-        limit: 18_600,
+        limit: 19_000,
         run: fetch_followers,
     },
     Measured {
