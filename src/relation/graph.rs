@@ -115,11 +115,18 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Writes a node: its fields become bins, and bins that it has besides stay. One write.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for a type of nodes that is not declared; [`Error::Serde`]; what a write may be refused for.
+    /// [`Error::Parameter`] for a type of nodes that is not declared, and for a field of the name `edge_set`; [`Error::Serde`];
+    /// what a write may be refused for.
     pub fn put_node<T: Serialize + ?Sized>(&self, id: &NodeId, node: &T) -> Result<()> {
         let key = self.schema.node_key(id)?;
+        let bins = to_bins(node)?;
+        if bins.get(EDGE_SET).is_some() {
+            return Err(Error::parameter(format!(
+                "field {EDGE_SET:?} of a node: the graph keeps the node's edges there, use another name"
+            )));
+        }
         let records = self.store.records(&self.schema.nodes)?;
-        let written = records.operate_on(&WritePolicy::default(), &key, &puts(&to_bins(node)?));
+        let written = records.operate_on(&WritePolicy::default(), &key, &puts(&bins));
         self.schema.named(written.map(|_| ()))
     }
 
@@ -142,7 +149,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Graph<S> {
     /// Adds an edge, or changes its attributes. Two writes.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for types that are not declared; [`Error::Relation`] around what a write may be refused for.
+    /// [`Error::Parameter`] for types that are not declared, and for attributes of the names `source`, `target`, `sort0`, `sort1`
+    /// and so on, which the graph uses; [`Error::Relation`] around what a write may be refused for.
     pub fn link<T: Serialize + ?Sized>(
         &self,
         source: &NodeId,

@@ -297,3 +297,43 @@ proptest! {
         prop_assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
     }
 }
+
+#[test]
+fn names_that_the_graph_uses_itself_are_refused_and_nothing_is_overwritten() {
+    let store = Store::in_memory().unwrap();
+    let graph = records(&store);
+    graph.put_node(&goal(1), &json!({ "title": "a" })).unwrap();
+    graph.put_node(&user(1), &json!({ "name": "a" })).unwrap();
+    let link = |name: &str| {
+        let attributes = json!({ "memberRole": "LEAD", name: "mine" });
+        graph.link(&goal(1), "GOALMEMBERSHIP", &user(1), &attributes)
+    };
+    for name in ["source", "target", "sort0", "sort1"] {
+        let refused = link(name).unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
+    link("sort2").unwrap();
+    let refused = graph.put_node(&goal(1), &json!({ "edge_set": "mine" }));
+    assert!(matches!(refused, Err(Error::Parameter(_))), "{refused:?}");
+    assert!(graph.verify(Repair::No, go_on).unwrap().is_sound());
+}
+
+#[test]
+fn ranks_of_any_length_sort_as_their_numbers() {
+    let store = Store::in_memory().unwrap();
+    let ranks = [("LOW", 5), ("MIDDLE", 400), ("HIGH", 1_000)];
+    let edge_type = EdgeType::new("MEMBER").ranked_by("role", ranks);
+    let graph = Graph::new(&store, "ranked", ["USER", "TEAM"], [edge_type]).unwrap();
+    let team = NodeId::new("TEAM", "T1");
+    for (id, (role, _)) in ranks.iter().enumerate() {
+        graph
+            .link(&user(id), "MEMBER", &team, &json!({ "role": role }))
+            .unwrap();
+    }
+    let query = || graph.query("MEMBER", &team).unwrap();
+    assert_eq!(query().sources().unwrap().0, [0, 1, 2].map(user));
+    assert_eq!(
+        query().at_least("0400-").sources().unwrap().0,
+        [1, 2].map(user)
+    );
+}

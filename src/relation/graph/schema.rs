@@ -90,7 +90,7 @@ impl EdgeType {
     }
 
     /// Adds a sort key by the rank of what an attribute has: `500-LEAD`, `400-CONTRIBUTOR`, so that a query for at least `400-`
-    /// finds both.
+    /// finds both. Each rank has as many digits as the greatest, and three at least.
     #[must_use]
     pub fn ranked_by<'r>(
         self,
@@ -102,10 +102,12 @@ impl EdgeType {
             .into_iter()
             .map(|(value, rank)| (value.to_owned(), rank))
             .collect();
+        let greatest = ranks.iter().map(|(_, rank)| *rank).max();
+        let width = greatest.map_or(0, |rank| rank.to_string().len()).max(3);
         self.sort_key(move |attributes| {
             let value = attributes.get(&attribute)?.as_str()?;
             let (_, rank) = ranks.iter().find(|(known, _)| known == value)?;
-            Some(format!("{rank:03}-{value}"))
+            Some(format!("{rank:0width$}-{value}"))
         })
     }
 
@@ -265,6 +267,15 @@ impl Schema {
         target: &Key<'_>,
         attributes: &Bins,
     ) -> Result<Bins> {
+        let sort_bins = (0..self.sort_keys()).map(sort_bin);
+        let own = sort_bins.chain([SOURCE, TARGET].map(str::to_owned));
+        for bin in own {
+            if attributes.get(&bin).is_some() {
+                return Err(Error::parameter(format!(
+                    "attribute {bin:?} of an edge: the graph keeps its own there, use another name"
+                )));
+            }
+        }
         let mut bins = attributes.clone();
         for at in 0..edge_type.sort_keys.len().max(1) {
             let derive = edge_type.sort_keys.get(at);
@@ -272,11 +283,6 @@ impl Schema {
             bins.set(&sort_bin(at), sort.unwrap_or_default())?;
         }
         for (bin, key) in [(SOURCE, source), (TARGET, target)] {
-            if attributes.get(bin).is_some() {
-                return Err(Error::parameter(format!(
-                    "attribute {bin:?} of an edge: the graph keeps its own there, use another name"
-                )));
-            }
             if let Key::String(text) = key {
                 bins.set(bin, Value::String(text.to_string()))?;
             }
