@@ -205,7 +205,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> OneToMany<S> {
     /// one before, unless it is kept by reference.
     ///
     /// # Errors
-    /// [`Error::Relation`] around what a write may be refused for; [`Error::Serde`] for a type that is no struct.
+    /// [`Error::Relation`] around what a write may be refused for, and around [`Error::Parameter`] for a field of the name of the bin
+    /// in which the child has its parent's key; [`Error::Serde`] for a type that is no struct.
     pub fn put<'p, 'c, T: Serialize + ?Sized>(
         &self,
         parent: impl Into<Key<'p>>,

@@ -255,3 +255,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_field_in_the_place_of_the_parents_key_is_refused() {
+    #[derive(Serialize)]
+    struct Reply {
+        post: i64,
+        message: &'static str,
+    }
+    let store = Store::in_memory().unwrap();
+    let reply = Reply {
+        post: 1,
+        message: "a",
+    };
+    for layout in layouts() {
+        let replies = comments(&store, layout).with_parent_bin("post");
+        let put = replies.put(1, "reply", &reply);
+        if replies.parent_of("reply").is_err() {
+            // Consolidated, children do not name their parents.
+            put.unwrap();
+            continue;
+        }
+        let refused = put.unwrap_err().to_string();
+        assert!(refused.contains("\"post\""), "{refused}");
+        assert_eq!(replies.len(1).unwrap(), 0);
+    }
+}

@@ -73,6 +73,11 @@ impl ChildPlace {
     fn stored(&self, parent: &Key<'_>, bins: &Bins) -> Result<Bins> {
         let mut bins = bins.clone();
         if let Some(bin) = self.parent_bin_of_child() {
+            if bins.get(bin).is_some() {
+                return Err(Error::parameter(format!(
+                    "field {bin:?} of a child: the relation keeps the key of its parent there, use another name"
+                )));
+            }
             bins.set(bin, element_of(parent))?;
         }
         Ok(bins)
