@@ -117,7 +117,8 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         })
     }
 
-    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them.
+    /// Copies this field, a bin of the records that are referred to, into a bin of those that refer to them. Calls are refused
+    /// ([`Error::Parameter`]) where this bin is that of the reference, or of another copy.
     #[must_use]
     pub fn copy(mut self, field: &str, bin: &str) -> Self {
         self.copies.fields.push((field.into(), bin.into()));
@@ -130,6 +131,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// # Errors
     /// [`Error::Parameter`] if another relation has this name; those of a write.
     pub fn declare(&self) -> Result<()> {
+        self.copies.check()?;
         self.copies.declaration().declare(&self.store)
     }
 
@@ -139,6 +141,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
     /// # Errors
     /// [`Error::NotFound`], in [`Error::Relation`], if there is no record to refer to; what a write may be refused for.
     pub fn assign<'r, 't>(&self, record: impl Into<Key<'r>>, to: impl Into<Key<'t>>) -> Result<()> {
+        self.copies.check()?;
         let (record, to) = (&record.into(), &to.into());
         let assigned = self.store.atomically(&Assign {
             copies: &self.copies,
@@ -159,6 +162,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         key: impl Into<Key<'k>>,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<PropagateReport> {
+        self.copies.check()?;
         let mut report = PropagateReport::default();
         self.each_referring(&key.into(), &mut |record, to| {
             let outcome = self.refresh(record, to);
@@ -224,6 +228,7 @@ impl<S: RecordStore<Records: IndexedRecordSet>> Propagate<S> {
         repair: Repair,
         mut observe: impl FnMut(RelationProgress) -> ControlFlow<()>,
     ) -> Result<RelationAudit> {
+        self.copies.check()?;
         let mut audit = RelationAudit::default();
         let referring = self.copies.named(self.referring())?;
         let total = referring.len() as u64;
@@ -302,6 +307,7 @@ impl Propagate<Namespace> {
     /// [`Error::Forbidden`] while there is another updater of this name; [`Error::Parameter`] for a name that another relation has;
     /// those of a write.
     pub fn updater(&self) -> Result<Updater> {
+        self.copies.check()?;
         Updater::new(&self.store, self.clone(), &self.state)
     }
 

@@ -269,3 +269,43 @@ fn a_record_that_refers_to_itself_has_copies_of_its_copies() {
     let lisa = users.get(1).unwrap().unwrap();
     assert_eq!(lisa.get("known_as"), Some("L. Simpson".into()));
 }
+
+#[test]
+fn copies_over_the_reference_or_over_one_another_are_refused() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    users
+        .put("homer", bins! { "name" => "Homer", "mail" => "h@x" })
+        .unwrap();
+    for bin in ["assignee", "assignee_name"] {
+        let copies = assignees(namespace(&store)).copy("mail", bin);
+        let refused = [
+            copies.assign(1, "homer").err(),
+            copies.propagate("homer", go_on).err(),
+            copies.verify(Repair::Yes, go_on).err(),
+            copies.declare().err(),
+            copies.updater().err(),
+        ];
+        assert!(
+            refused
+                .iter()
+                .all(|error| matches!(error, Some(Error::Parameter(_)))),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(store.set("items").unwrap().get(1).unwrap(), None);
+}
+
+#[test]
+fn copies_of_a_record_that_refers_to_itself_may_not_go_in_a_circle() {
+    let store = Store::in_memory().unwrap();
+    let users = store.set("users").unwrap();
+    let bins = bins! { "a" => 1, "b" => 2, "boss" => "homer" };
+    users.put("homer", bins).unwrap();
+    let before = users.get("homer").unwrap();
+    let swapped = Propagate::new(&store, "swapped", ("users", "users"), "boss").unwrap();
+    let swapped = swapped.copy("a", "b").copy("b", "a");
+    let report = swapped.propagate("homer", go_on).unwrap();
+    assert_eq!((report.written, report.failed), (0, 1));
+    assert_eq!(users.get("homer").unwrap(), before);
+}

@@ -1,5 +1,7 @@
 //! The copies in one record, and how they are made what they should be.
 
+use std::collections::BTreeSet;
+
 use crate::Expiration;
 use crate::expressions::{blob_bin, eq, int_bin, string_bin, val};
 use crate::operations::{delete_bin, put};
@@ -10,6 +12,9 @@ use crate::{
     AtomicWrites, Error, Expression, Key, Operation, RecordSet, RecordStore, Result, Value,
     WritePolicy,
 };
+
+/// How many rounds more than it has copies a record that refers to itself may take, since others may write it meanwhile.
+const ROUNDS_BESIDE_WRITERS: usize = 64;
 
 /// What is copied from where to where.
 #[derive(Clone, Debug)]
@@ -37,6 +42,18 @@ pub(super) enum CopyOutcome {
 impl CopiedFields {
     pub(super) fn index(&self) -> String {
         format!("{}_reference", self.name)
+    }
+
+    /// Refuses copies that would overwrite the reference or one another.
+    pub(super) fn check(&self) -> Result<()> {
+        let mut known = BTreeSet::from([&*self.reference]);
+        match self.fields.iter().find(|(_, copy)| !known.insert(copy)) {
+            None => Ok(()),
+            Some((field, copy)) => Err(Error::parameter(format!(
+                "propagation {:?} copies {field:?} into bin {copy:?}, which holds the reference or another copy: give the copy a bin of its own",
+                self.name
+            ))),
+        }
     }
 
     /// Returns what is copied; `None`: there is no such record.
@@ -167,8 +184,11 @@ impl Refresh<'_> {
     /// Whether the fields that were read are still those of the record when the copies are written: in a transaction, unless
     /// the record refers to itself, and a copy is a field, too.
     fn is_of_one_moment<S: RecordStore>(&self, store: &S) -> bool {
-        let refers_to_itself = self.copies.from == self.copies.to && self.record == self.to;
-        store.is_transaction() && !refers_to_itself
+        store.is_transaction() && !self.refers_to_itself()
+    }
+
+    fn refers_to_itself(&self) -> bool {
+        self.copies.from == self.copies.to && self.record == self.to
     }
 }
 
@@ -182,8 +202,12 @@ impl AtomicWrites for Refresh<'_> {
             .expiration(Expiration::DontUpdate)
             .filter(copies.still_refers_to(self.to));
         let mut outcome = CopyOutcome::Unchanged;
+        let rounds_max = match self.refers_to_itself() {
+            true => copies.fields.len() + ROUNDS_BESIDE_WRITERS,
+            false => usize::MAX,
+        };
         // Until both agree: elsewhere than in a transaction others may write in between.
-        loop {
+        for _ in 0..rounds_max {
             let fields = copies.read_fields(store, self.to)?;
             let Some(known) = copies.read_copies(store, self.record)? else {
                 return Ok(CopyOutcome::PassedOver);
@@ -204,5 +228,9 @@ impl AtomicWrites for Refresh<'_> {
                 Err(error) => return Err(error),
             }
         }
+        Err(Error::parameter(format!(
+            "record {} refers to itself, and each of its copies is a field of another: copy into bins that are not copied",
+            self.record
+        )))
     }
 }
