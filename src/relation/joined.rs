@@ -153,8 +153,8 @@ impl Joined {
     ///
     /// # Errors
     /// [`Error::Forbidden`] while there is another updater of the view; [`Error::Parameter`] for a name that another relation
-    /// has, for a set of the view that holds other records, and for a bin that the view would have twice; those of
-    /// [`Set::create_index`] and of a write.
+    /// has, for a subscription of this name that is not the view's, for a set of the view that holds other records, and for a bin
+    /// that the view would have twice; those of [`Set::create_index`] and of a write.
     pub fn updater(&self) -> Result<Updater> {
         self.check_bins()?;
         self.check_view_is_own()?;

@@ -193,14 +193,20 @@ impl Updater {
             .sources()
             .iter()
             .fold(ChangeOptions::default(), |options, set| options.set(set));
-        for set in &options.sets {
-            changes.enable(set)?;
-        }
-        let mut is_built = declaration.declare_derived(namespace)?;
         let known = changes.subscription(&declaration.name).ok();
         let resumes = known
             .as_ref()
             .is_some_and(|known| *known.options() == options);
+        if known.is_some() && !resumes && !declaration.is_declared(namespace)? {
+            return Err(Error::parameter(format!(
+                "subscription {:?} is not one of a relation: give the relation another name, or remove the subscription by Changes::unsubscribe",
+                declaration.name
+            )));
+        }
+        for set in &options.sets {
+            changes.enable(set)?;
+        }
+        let mut is_built = declaration.declare_derived(namespace)?;
         // Changes that came while nobody had them kept are not known: all is looked at, by the next updater if this one does not
         // come to it.
         if is_built && !resumes {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use spikelet::changes::{ChangeOptions, Start};
 use spikelet::query::IndexDefinition;
 use spikelet::relation::{Joined, declared_relations};
 use spikelet::storage::ManualClock;
@@ -391,4 +392,31 @@ fn an_item_that_was_written_is_looked_at_once() {
         last.unchanged - updated.unchanged,
     );
     assert_eq!(looked_at, (10, 0));
+}
+
+#[test]
+fn a_subscription_of_somebody_else_is_not_taken_away() {
+    let store = Store::in_memory().unwrap();
+    let namespace = namespace(&store);
+    let items = store.set("items").unwrap();
+    namespace.changes().enable("items").unwrap();
+    let options = ChangeOptions::default().set("items").records(true);
+    let subscribe = || {
+        namespace
+            .changes()
+            .subscribe("view", Start::Now, options.clone())
+    };
+    let subscription = subscribe().unwrap();
+    items.put(1, bins! { "title" => "a" }).unwrap();
+    let view = Joined::new(&namespace, "view", "items").keep(["title"]);
+    let refused = view.updater().unwrap_err().to_string();
+    assert!(refused.contains("\"view\""), "{refused}");
+    namespace.sync().unwrap();
+    let batch = subscription
+        .consumer()
+        .unwrap()
+        .next_batch(10, Duration::ZERO);
+    assert_eq!(batch.unwrap().len(), 1);
+    namespace.changes().unsubscribe("view").unwrap();
+    view.updater().unwrap().catch_up().unwrap();
 }
