@@ -315,3 +315,16 @@ fn within_a_transaction_all_edges_come_or_none() {
         [2.into()]
     );
 }
+
+#[test]
+fn all_edges_are_the_greatest_of_as_many_as_can_be_asked_for() {
+    let store = Store::in_memory().unwrap();
+    let modified = follows(&store).with_attributes();
+    for (item, date) in [(1, "2020-01-01"), (2, "2020-03-01")] {
+        modified.link_with("homer", item, date).unwrap();
+    }
+    let all = modified.targets("homer").greatest(usize::MAX).unwrap();
+    let keys: Vec<Key<'_>> = all.into_iter().map(|(item, _)| item).collect();
+    assert_eq!(keys, [2.into(), 1.into()]);
+    assert_eq!(modified.targets("homer").greatest(0).unwrap(), []);
+}

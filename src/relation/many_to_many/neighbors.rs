@@ -160,7 +160,7 @@ impl<'r, S: RecordStore> Neighbors<'r, S> {
     /// # Errors
     /// As for [`Neighbors::len`].
     pub fn greatest(&self, limit: usize) -> Result<Vec<(Key<'static>, Value)>> {
-        let mut kept: BinaryHeap<ByAttributes> = BinaryHeap::with_capacity(limit + 1);
+        let mut kept: BinaryHeap<ByAttributes> = BinaryHeap::new();
         let mut after = None;
         loop {
             let page = self.edges_after(after.as_ref(), BATCH)?;
