@@ -227,8 +227,10 @@ impl LinkBin {
         use std::ops::Bound::{Excluded, Included, Unbounded};
         let list = self.list(store, from)?;
         let (begin, end) = tag.map_or((None, None), |tag| (Some(first_of(tag)), Some(behind(tag))));
-        let after = after.map(|link| element(&link.tag, &link.to));
-        let from_bound = match (&after, &begin) {
+        // A link of an earlier tag stands before all links of this one.
+        let after_link = after.filter(|link| tag.is_none_or(|tag| tag <= &*link.tag));
+        let after_link = after_link.map(|link| element(&link.tag, &link.to));
+        let from_bound = match (&after_link, &begin) {
             (Some(after), _) => Excluded(after),
             (None, Some(begin)) => Included(begin),
             (None, None) => Unbounded,

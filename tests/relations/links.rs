@@ -226,3 +226,25 @@ proptest! {
         prop_assert!(walk.complete);
     }
 }
+
+#[test]
+fn a_page_of_one_tag_begins_behind_a_link_of_any_tag() {
+    let store = Store::in_memory().unwrap();
+    let links = Links::new(&store, "links");
+    for tag in ["a", "b", "c"] {
+        for id in 0..3 {
+            links.link(&person(9), tag, &person(id)).unwrap();
+        }
+    }
+    let behind = |tag: &str, id: i64| {
+        let after = TaggedLink {
+            tag: tag.into(),
+            to: person(id),
+        };
+        let page = links.page(&person(9), Some("b"), Some(&after), 10).unwrap();
+        page.into_iter().map(|link| link.to).collect::<Vec<_>>()
+    };
+    assert_eq!(behind("a", 1), [0, 1, 2].map(person));
+    assert_eq!(behind("b", 1), [person(2)]);
+    assert_eq!(behind("c", 1), []);
+}
