@@ -31,6 +31,9 @@ pub struct SideStats {
     /// How many references [`SideStats::element_bytes`] was measured of. It differs from [`SideStats::elements`] while others
     /// write, and while a sharded collection changes its shards.
     pub elements_measured: u64,
+    /// For [`SideForm::Reference`], records that have a reference that is no key, such as a double: none of their references is
+    /// counted.
+    pub unreadable: u64,
 }
 
 /// The counts of a side, record by record.
@@ -185,20 +188,17 @@ impl DeclaredSide {
 
     fn referred<S: RecordStore>(&self, store: &S, path: &ReferencePath) -> Result<SideStats> {
         let mut referred: BTreeMap<Key<'static>, u64> = BTreeMap::new();
-        let mut failed = None;
+        let mut counts = Counts::default();
         store.records(&self.set)?.scan_records(&mut |record| {
             let mut keys = BTreeSet::new();
-            match path.collect(record, &mut keys) {
-                Ok(()) => {
-                    for key in keys {
-                        *referred.entry(key).or_default() += 1;
-                    }
-                }
-                Err(error) => failed = failed.take().or(Some(error)),
+            if path.collect(record, &mut keys).is_err() {
+                counts.stats.unreadable += 1;
+                return;
+            }
+            for key in keys {
+                *referred.entry(key).or_default() += 1;
             }
         })?;
-        failed.map_or(Ok(()), Err)?;
-        let mut counts = Counts::default();
         for (key, count) in referred {
             counts.note(Some(key), count);
         }

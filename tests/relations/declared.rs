@@ -222,3 +222,14 @@ fn a_sharded_collection_of_a_record_without_a_stored_key_is_counted() {
     assert_eq!((stats[1].elements, stats[1].sharded), (200, 1));
     assert_eq!(stats[1].largest, Some((0.into(), 200)));
 }
+
+#[test]
+fn a_reference_that_is_no_key_is_counted_and_hides_no_other_relation() {
+    let store = Store::in_memory().unwrap();
+    let items = store.set("items").unwrap();
+    items.put(1, bins! { "assignee" => "homer" }).unwrap();
+    items.put(2, bins! { "assignee" => 1.5 }).unwrap();
+    assignees(&store).declare().unwrap();
+    let (_, stats) = declared(&store, "assignees");
+    assert_eq!((stats[0].elements, stats[0].unreadable), (1, 1));
+}

@@ -136,7 +136,12 @@ impl Relation {
         let sides = declared.sides.iter().zip(&stats);
         let mut advice: Vec<String> = sides
             .clone()
-            .filter_map(|(side, stats)| shard_advice(&side.role, stats))
+            .flat_map(|(side, stats)| {
+                let unreadable = unreadable_advice(&side.role, stats);
+                unreadable
+                    .into_iter()
+                    .chain(shard_advice(&side.role, stats))
+            })
             .collect();
         if let (Some(suggested), Some(side)) = (suggested, declared.sides.first()) {
             advice.extend(layout_advice(suggested, side.form, &stats));
@@ -216,6 +221,16 @@ impl Relation {
         }
         section.table(table)
     }
+}
+
+/// Returns what to do about records that have something else where a key should be.
+fn unreadable_advice(role: &str, stats: &SideStats) -> Option<String> {
+    (stats.unreadable > 0).then(|| {
+        format!(
+            "{role}: {} records have a reference that is no key and are not counted; keys are integers, text and bytes",
+            count(stats.unreadable)
+        )
+    })
 }
 
 /// Returns what to do about a side whose records grow too large, by the rule of `sizing`.
