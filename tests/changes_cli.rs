@@ -187,3 +187,45 @@ fn a_served_store_keeps_the_changes_it_is_told_to_keep() {
     kill_process(Pid::from_child(&serving), Signal::INT).unwrap();
     assert!(serving.wait().unwrap().success());
 }
+
+#[test]
+fn following_ends_when_nobody_reads_any_more() {
+    let store = Store::in_memory().unwrap();
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.start().unwrap();
+    let users = store.set("users").unwrap();
+    let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
+    changes.enable("users").unwrap();
+    users.put("bob", [("age", 1)]).unwrap();
+    let mut following = command(&["--host", &monitor.addr().to_string(), "--follow"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut followed = BufReader::new(following.stdout.take().unwrap()).lines();
+    assert!(followed.next().unwrap().unwrap().contains("bob"));
+    drop(followed);
+    users.put("eve", [("age", 1)]).unwrap();
+    assert_eq!(following.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn names_of_sets_break_no_line_and_an_unknown_namespace_is_not_found() {
+    let store = Store::in_memory().unwrap();
+    let monitor = Monitor::builder(&store).listen("127.0.0.1:0").unwrap();
+    let monitor = monitor.start().unwrap();
+    let addr = monitor.addr().to_string();
+    let changes = store.namespace(DEFAULT_NAMESPACE).unwrap().changes();
+    for set in ["", "a\nb\u{1b}"] {
+        changes.enable(set).unwrap();
+        store.set(set).unwrap().put(7, [("age", 1)]).unwrap();
+    }
+    let shown = lines(&command(&["--host", &addr]).output().unwrap());
+    let shown: Vec<_> = shown.iter().map(|line| &line[22..]).collect();
+    assert_eq!(
+        shown,
+        ["(no set) 7 generation 1", "a\\nb\\u{1b} 7 generation 1"]
+    );
+    let asked = command(&["--host", &addr, "--namespace", "none"]).output();
+    let refused = refusal(&asked.unwrap());
+    assert!(refused.contains("404 Not Found"), "{refused}");
+}

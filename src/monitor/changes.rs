@@ -152,6 +152,7 @@ pub(super) fn answer(store: &Store, query: &str) -> Response {
         Err(error) => {
             let status = match &error {
                 Error::Parameter { .. } => "400 Bad Request",
+                Error::Namespace(_) => "404 Not Found",
                 Error::ChangesLost { .. } => "410 Gone",
                 _ => "500 Internal Server Error",
             };

@@ -12,7 +12,7 @@ use spikelet::{Key, Namespace, Store};
 
 use super::interrupt::on_interrupt;
 use super::monitor_client::MonitorAddress;
-use super::print::emit;
+use super::print::emit_while_read;
 use super::{Failure, Outcome};
 use crate::report::key;
 
@@ -74,16 +74,22 @@ fn of_program(host: &MonitorAddress, arguments: &ChangesArguments) -> Result<Out
         let namespace = arguments.namespace.as_deref();
         let read = host.changes(namespace, &arguments.sets, after.as_deref());
         let read = read.map_err(Failure::Input)?;
-        print(&read.changes, arguments.json)?;
+        if !print(&read.changes, arguments.json)? {
+            return Ok(Outcome::Sound);
+        }
         after = Some(read.position);
         if read.changes.is_empty() {
             if !arguments.follow {
-                break;
+                return Ok(Outcome::Sound);
             }
             std::thread::sleep(PAUSE);
         }
     }
-    Ok(Outcome::Sound)
+    Ok(match arguments.follow {
+        // Ending it is how it is left.
+        true => Outcome::Sound,
+        false => Outcome::Interrupted,
+    })
 }
 
 fn of_closed(dir: &Path, arguments: &ChangesArguments) -> Result<Outcome, Failure> {
@@ -137,20 +143,20 @@ fn namespace_of(store: &Store, name: Option<&str>) -> Result<Namespace, Failure>
 fn print_all(mut changes: ChangeStream, as_json: bool) -> Result<(), Failure> {
     loop {
         let batch = changes.next_batch(AT_ONCE, Duration::ZERO)?;
-        if batch.is_empty() {
+        let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
+        if batch.is_empty() || !print(&batch, as_json)? {
             return Ok(());
         }
-        let batch: Vec<_> = batch.iter().map(ChangeSnapshot::from).collect();
-        print(&batch, as_json)?;
     }
 }
 
-fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<(), Failure> {
+/// Prints changes. Returns false if nobody reads them any more.
+fn print(changes: &[ChangeSnapshot], as_json: bool) -> Result<bool, Failure> {
     let lines = changes.iter().map(|change| match as_json {
         true => serde_json::to_string(change).unwrap_or_default(),
         false => text_line(change),
     });
-    emit(&lines.map(|line| line + "\n").collect::<String>())
+    emit_while_read(&lines.map(|line| line + "\n").collect::<String>())
 }
 
 fn text_line(change: &ChangeSnapshot) -> String {
@@ -161,7 +167,11 @@ fn text_line(change: &ChangeSnapshot) -> String {
         (None, Some(digest)) => digest.clone(),
         (None, None) => String::new(),
     };
-    let set = change.set.as_deref().unwrap_or("(all sets)");
+    let set = match change.set.as_deref() {
+        None => "(all sets)".to_owned(),
+        Some("") => "(no set)".to_owned(),
+        Some(set) => key(&Key::from(set)),
+    };
     let line = format!("{:<12} {:<8} {set} {name}", change.position, change.kind);
     let line = line.trim_end();
     match change.generation {

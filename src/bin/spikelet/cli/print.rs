@@ -12,10 +12,16 @@ use crate::report::Report;
 /// Writes to standard output. A reader that has seen enough and left is no failure: the exit code
 /// still says what was found.
 pub(crate) fn emit(text: &str) -> Result<(), Failure> {
+    emit_while_read(text).map(drop)
+}
+
+/// Writes to standard output. Returns false if its reader has seen enough and left.
+pub(crate) fn emit_while_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Output(error)),
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::Output(error)),
     }
 }
 
