@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use spikelet::{Set, ShardedList, Store, WritePolicy};
+use spikelet::{Key, Set, ShardedList, Store, WritePolicy};
 use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
@@ -248,5 +248,24 @@ impl spikelet::RecordStore for Keep {
 
     fn records(&self, _: &str) -> spikelet::Result<Set> {
         Ok(self.0.clone())
+    }
+}
+
+#[test]
+fn a_collection_is_found_by_its_key_as_it_is_shown() {
+    let dir = TempDir::new().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let keys: [Key<'_>; 3] = [(-5).into(), b"\x00\xff".into(), "a\nb".into()];
+    for key in &keys {
+        let list = ShardedList::new(&store, "followers", key, "by").unwrap();
+        list.add(1).unwrap();
+        list.shards().activate(2).unwrap();
+    }
+    store.close().unwrap();
+    drop(store);
+    for shown in ["-5", "0x00ff", "a\\nb", "a\nb", "\\x00\\xff"] {
+        let (code, found) = json(&["shards", path(dir.path()), shown]);
+        assert_eq!(code, 0, "{shown}");
+        assert_eq!(found["collections"].as_array().unwrap().len(), 1, "{shown}");
     }
 }

@@ -20,10 +20,14 @@ use crate::report::{Cell, Report, Section, Table, bytes, count, key};
 #[derive(Debug, Args)]
 pub(crate) struct ShardsArguments {
     /// The directory of the store; left out with --host.
-    #[cfg_attr(feature = "cluster", arg(required_unless_present = "host"))]
+    #[cfg_attr(
+        feature = "cluster",
+        arg(required_unless_present = "host", allow_negative_numbers = true)
+    )]
     #[cfg_attr(not(feature = "cluster"), arg(required = true))]
     dir: Option<PathBuf>,
     /// Show the collections of this key, record by record [default: all collections, a line each].
+    #[arg(allow_negative_numbers = true)]
     key: Option<String>,
     /// Look into this namespace only.
     #[arg(long, value_name = "NAME")]
@@ -128,7 +132,7 @@ impl Collection {
         if self.in_transition {
             section = section.fact(
                 "under way",
-                "or left by somebody: the next writer, or help() of a handle, carries it to its end",
+                "or left by somebody: the next writer, or advance() of a handle, carries it to its end",
             );
         }
         section = section
@@ -229,7 +233,11 @@ fn search(arguments: &ShardsArguments) -> Result<Search<'_>, Failure> {
         // The first argument is a key then.
         search.key = match (&arguments.dir, search.key) {
             (None, key) => key,
-            (Some(key), None) => key.to_str(),
+            (Some(key), None) => Some(key.to_str().ok_or_else(|| {
+                Failure::Input(format!(
+                    "key {key:?} is not text in UTF-8: give the key as `spikelet shards` shows it"
+                ))
+            })?),
             (Some(dir), Some(_)) => {
                 return Err(Failure::Input(format!(
                     "{} and --host: give one of them",
@@ -320,11 +328,12 @@ fn list(collections: &[Collection]) -> Section {
     section.table(table)
 }
 
-/// Returns whether a key is the one that a user has typed.
-fn is_called(key: &Key<'_>, asked: &str) -> bool {
-    match key {
-        Key::Integer(number) => number.to_string() == asked,
+/// Returns whether a key is the one that a user has typed, as it is or as a report shows it.
+fn is_called(found: &Key<'_>, asked: &str) -> bool {
+    let is_itself = match found {
+        Key::Integer(_) => false,
         Key::String(text) => text == asked,
         Key::Blob(bytes) => bytes.escape_ascii().to_string() == asked,
-    }
+    };
+    is_itself || key(found) == asked
 }
