@@ -143,8 +143,7 @@ impl Link {
         let answers = self.info_of_nodes(format!("sets/{}", self.namespace))?;
         let mut names = BTreeSet::new();
         for sets in &answers {
-            let fields = sets.split(';').flat_map(|set| set.split(':'));
-            names.extend(fields.filter_map(|field| field.strip_prefix("set=")));
+            names.extend(names_of_sets(&self.namespace, sets));
         }
         Ok(names.into_iter().map(str::to_owned).collect())
     }
@@ -187,5 +186,30 @@ impl Drop for Link {
             runtime.spawn(async move { client.close().await });
             runtime.shutdown_background();
         }
+    }
+}
+
+/// The names of the sets in what a node says of a namespace's sets: `ns=N:set=S:objects=..;ns=N:set=..`. A name may have colons and
+/// semicolons itself.
+fn names_of_sets<'t>(namespace: &str, text: &'t str) -> impl Iterator<Item = &'t str> {
+    let begin = format!("ns={namespace}:set=");
+    let sets: Vec<&str> = text.split(&begin).skip(1).collect();
+    sets.into_iter()
+        .filter_map(|set| Some(set.split_once(":objects=")?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_listed_whatever_their_names_are() {
+        let set =
+            |name: &str| format!("ns=test:set={name}:objects=1:tombstones=0:truncating=false;");
+        let names = ["plain", "a:b", "c;d=e", ";", "set=x"];
+        let text: String = names.iter().map(|name| set(name)).collect();
+        assert_eq!(names_of_sets("test", &text).collect::<Vec<_>>(), names);
+        assert_eq!(names_of_sets("test", "").count(), 0);
+        assert_eq!(names_of_sets("test", "ns_type=unknown").count(), 0);
     }
 }
