@@ -1,22 +1,29 @@
 //! Decides after each write whether the collection gets other shards: a handle's policy, and what its writes have shown.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::content::{Act, ActReply, Collection};
+use parking_lot::Mutex;
+
+use super::content::{Act, ActReply, Collection, Content};
 use super::policy::{
     ContentionMonitor, Load, QuietMonitor, ShardPolicy, ShardReading, WriteWindow,
 };
 use super::protocol::Route;
-use crate::{Error, Key, RecordSet, Value};
+use crate::{Error, Key, RecordSet, Result, Value};
 
 /// After a transition of its own accord has failed, a handle leaves the next one for this long.
 const PAUSE_MS: u64 = 1_000;
+/// What a shard's record takes beside its elements, in bytes, at most. What the root has beyond that are other bins.
+const RECORD_OVERHEAD_MAX: u64 = 1_024;
 
 /// What a handle should do after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextStep {
     /// Have this many shards.
     Shard(u64),
+    /// The same, for the size of the written record alone, if [`AutoSharder::would_relieve`].
+    ShardForSize(u64),
     /// Read all shards of this route, for [`AutoSharder::should_merge`].
     ReadShards(Route),
 }
@@ -35,6 +42,15 @@ pub(crate) struct AutoSharder {
     looked_at: AtomicU64,
     /// How many refusals of the root led to shards that have been merged since.
     settled_refusals: AtomicU64,
+    too_large: Mutex<TooLarge>,
+}
+
+/// Records that are too large by single elements, which no number of shards makes smaller: not looked at again before they have grown.
+#[derive(Debug, Default)]
+struct TooLarge {
+    epoch: u64,
+    /// By the number of the shard, 0 for the root: the bytes of the record.
+    records: HashMap<u64, u64>,
 }
 
 impl AutoSharder {
@@ -53,6 +69,7 @@ impl AutoSharder {
             paused_until_ms: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
             settled_refusals: AtomicU64::new(0),
+            too_large: Mutex::default(),
         }
     }
 
@@ -77,7 +94,7 @@ impl AutoSharder {
             ..Load::default()
         };
         if !self.policy.contention {
-            return self.decide(records, &load).map(NextStep::Shard);
+            return self.step(records, &load);
         }
         let now_ms = records.now_ms();
         self.count_contention(&mut load, now_ms, epoch_of(route), reply);
@@ -86,9 +103,9 @@ impl AutoSharder {
             let settled = self.settled_refusals.load(Ordering::Relaxed);
             load.busy += refusals(records, root).saturating_sub(settled);
         }
-        if let Some(shards) = self.decide(records, &load) {
+        if let Some(step) = self.step(records, &load) {
             self.note_contention(&load, now_ms);
-            return Some(NextStep::Shard(shards));
+            return Some(step);
         }
         let route = route.filter(|_| self.policy.merge_when_quiet)?;
         let is_due = self.quiet.is_due(now_ms, route.epoch.0);
@@ -160,6 +177,63 @@ impl AutoSharder {
             }
             _ => None,
         }
+    }
+
+    fn step<R: RecordSet>(&self, records: &R, load: &Load) -> Option<NextStep> {
+        let shards = self.decide(records, load)?;
+        let of_any_size = Load {
+            record_bytes: 0,
+            ..*load
+        };
+        Some(match self.policy.decide(&of_any_size) {
+            Some(_) => NextStep::Shard(shards),
+            None => NextStep::ShardForSize(shards),
+        })
+    }
+
+    /// Returns whether more shards would make a record smaller that is too large. `shard`: its number, 0 for the root; `read`
+    /// returns what it has. Elements that alone take more than a record should have are left out of account, but for the room that
+    /// two of them need.
+    ///
+    /// # Errors
+    /// Those of `read`.
+    pub(crate) fn would_relieve<R: RecordSet>(
+        &self,
+        records: &R,
+        (route, shard): (Option<Route>, u64),
+        record_bytes: u64,
+        read: impl FnOnce() -> Result<Content>,
+    ) -> Result<bool> {
+        let Some(limit) = self.policy.record_bytes_max else {
+            return Ok(true);
+        };
+        let epoch = epoch_of(route);
+        {
+            let too_large = self.too_large.lock();
+            let known = too_large.records.get(&shard);
+            let known = known.filter(|_| too_large.epoch == epoch);
+            if known.is_some_and(|known| record_bytes <= known.saturating_add(limit / 8)) {
+                return Ok(false);
+            }
+        }
+        let sizes = read()?.element_bytes()?;
+        let beside = record_bytes.saturating_sub(sizes.iter().sum());
+        let alone = |size: &&u64| *size + beside.min(RECORD_OVERHEAD_MAX) > limit;
+        let oversized: Vec<u64> = sizes.iter().filter(alone).copied().collect();
+        let half_full = records
+            .max_record_bytes()
+            .map_or(limit.saturating_mul(4), |bytes_max| bytes_max / 2);
+        let relieves = record_bytes.saturating_sub(oversized.iter().sum()) > limit
+            || (oversized.len() > 1 && record_bytes > half_full);
+        if !relieves {
+            let mut too_large = self.too_large.lock();
+            if too_large.epoch != epoch {
+                too_large.epoch = epoch;
+                too_large.records.clear();
+            }
+            too_large.records.insert(shard, record_bytes);
+        }
+        Ok(relieves)
     }
 
     fn decide<R: RecordSet>(&self, records: &R, load: &Load) -> Option<u64> {

@@ -6,7 +6,7 @@ use super::element_hash::{hash_of, shard};
 use super::merge;
 use super::protocol::Kind;
 use crate::operations::{self, lists, maps};
-use crate::value::{ListOrder, MapOrder, Value};
+use crate::value::{ListOrder, MapOrder, Purpose, Value, encode};
 use crate::{
     Error, ListPolicy, ListReturnType, ListWriteFlags, MapPolicy, MapReturnType, MapWriteFlags,
     Operation, Result,
@@ -243,6 +243,28 @@ impl Content {
                 .iter()
                 .try_for_each(|(key, _)| hash_of(key).map(|_| ())),
             Self::Counter(_) => Ok(()),
+        }
+    }
+
+    /// Returns what each element takes in a record, in bytes; a counter has none.
+    ///
+    /// # Errors
+    /// None for what was read from a record.
+    pub(crate) fn element_bytes(&self) -> Result<Vec<u64>> {
+        let size = |values: &[&Value]| {
+            let mut encoded = Vec::new();
+            for value in values {
+                encode(value, Purpose::Storage, &mut encoded).map_err(Error::not_storable)?;
+            }
+            Ok(encoded.len() as u64)
+        };
+        match self {
+            Self::List(items) => items.iter().map(|item| size(&[item])).collect(),
+            Self::Map(entries) => entries
+                .iter()
+                .map(|(key, value)| size(&[key, value]))
+                .collect(),
+            Self::Counter(_) => Ok(Vec::new()),
         }
     }
 

@@ -148,7 +148,7 @@ impl<R: RecordSet> Handle<R> {
                             &act,
                             reply,
                         )
-                        && self.follow(route, step).is_err()
+                        && self.follow(route, step, hash, reply.record_bytes).is_err()
                     {
                         // The write itself is done. What is in the way is reported once the record is full.
                         self.auto_sharder.pause(&self.records);

@@ -50,7 +50,9 @@ const QUIET_WRITES_PER_SECOND: f64 = 1_000.0;
 #[non_exhaustive]
 pub struct ShardPolicy {
     /// Shards a record that is larger than this, in bytes, or than half of what a record may have. `None`: size alone shards
-    /// nothing. 128 KiB by default.
+    /// nothing. 128 KiB by default. Elements that are larger by themselves do not count, since no number of shards makes them
+    /// smaller; where there are several, shards part them once the record takes more than half of what it may have. To see that,
+    /// a write that leaves its record too large reads it, and a handle remembers what it has seen.
     pub record_bytes_max: Option<u64>,
     /// Shards a record that has more elements than this. `None`, the default: their count alone shards nothing.
     pub elements_max: Option<u64>,

@@ -328,3 +328,19 @@ fn all_edges_are_the_greatest_of_as_many_as_can_be_asked_for() {
     assert_eq!(keys, [2.into(), 1.into()]);
     assert_eq!(modified.targets("homer").greatest(0).unwrap(), []);
 }
+
+#[test]
+fn a_key_larger_than_a_record_should_be_is_linked_all_the_same() {
+    let store = Store::in_memory().unwrap();
+    let follows = follows(&store).shard_policy(ShardPolicy::manual().record_bytes_max(600));
+    let long = |id: u8| Key::from(format!("{id}{}", "k".repeat(900)));
+    for id in 0..5 {
+        follows.link(1, long(id)).unwrap();
+        follows.link(2, i64::from(id) + 10).unwrap();
+    }
+    for id in 0..5 {
+        assert!(follows.contains(1, long(id)).unwrap(), "{id}");
+    }
+    assert_eq!(follows.targets(1).len().unwrap(), 5);
+    assert_eq!(follows.sources(long(3)).len().unwrap(), 1);
+}

@@ -214,3 +214,55 @@ fn what_one_record_cannot_hold_is_not_brought_together() {
     assert!(list.add(2_000).unwrap());
     assert_eq!(list.len().unwrap(), 2_001);
 }
+
+#[test]
+fn an_element_larger_than_a_record_should_be_makes_no_more_shards() {
+    let store = store(|_| ());
+    let large = |id: u32| Value::Blob([&id.to_be_bytes()[..], &[1; 200_000]].concat());
+    let small = |id: u32| Value::Blob([&id.to_be_bytes()[..], &[0; 1_000]].concat());
+    let list = list(&store, ShardPolicy::default());
+    list.add(large(0)).unwrap();
+    for id in 1..100 {
+        list.add(small(id)).unwrap();
+    }
+    assert_eq!(list.shards().state().unwrap().shards, 0);
+    // What fits a record is spread as ever: 256 KiB of it, and the large one takes no room in the count.
+    for id in 100..256 {
+        list.add(small(id)).unwrap();
+    }
+    let shards = list.shards().state().unwrap().shards;
+    assert!((2..=8).contains(&shards), "{shards}");
+    for id in 0..256 {
+        let element = if id == 0 { large(id) } else { small(id) };
+        assert!(list.contains(&element).unwrap(), "{id}");
+    }
+    // Each of another handle, which knows nothing of those before.
+    for id in 256..280 {
+        ShardedList::new(&store, "set", "key", "bin")
+            .unwrap()
+            .add(small(id))
+            .unwrap();
+    }
+    assert_eq!(list.shards().state().unwrap().shards, shards);
+
+    // Several of them part where they take half of what a record may have, which is a MiB.
+    let map = ShardedMap::new(&store, "set", "map", "bin").unwrap();
+    for id in 0..8 {
+        map.put(i64::from(id), large(id)).unwrap();
+    }
+    let shards = map.shards().state().unwrap().shards;
+    assert!((4..=64).contains(&shards), "{shards}");
+    assert_eq!(map.len().unwrap(), 8);
+
+    // A record whose other bins are large is relieved of the collection.
+    store
+        .set("set")
+        .unwrap()
+        .put("beside", [("other", Value::Blob(vec![7; 120_000]))])
+        .unwrap();
+    let beside = ShardedList::new(&store, "set", "beside", "bin").unwrap();
+    for id in 0..20 {
+        beside.add(small(id)).unwrap();
+    }
+    assert!(beside.shards().state().unwrap().shards >= 2);
+}

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use super::{Handle, token};
 use crate::operations::get_bin;
 use crate::shard::auto_shard::NextStep;
+use crate::shard::content::Content;
+use crate::shard::element_hash::shard;
 use crate::shard::policy::ShardReading;
 use crate::shard::protocol::start::{Goal, Start};
 use crate::shard::protocol::{
@@ -15,15 +17,48 @@ use crate::shard::state::{ShardProgress, ShardState};
 use crate::{Error, OperateResult, RecordCall, RecordSet, Result, WritePolicy};
 
 impl<R: RecordSet> Handle<R> {
-    /// Does what the policy has decided after a write.
+    /// Does what the policy has decided after a write of an element of this hash, to a record that takes so many bytes since.
     ///
     /// # Errors
     /// As for [`Handle::transition`].
-    pub(super) fn follow(&self, route: Option<Route>, step: NextStep) -> Result<()> {
+    pub(super) fn follow(
+        &self,
+        route: Option<Route>,
+        step: NextStep,
+        hash: u64,
+        record_bytes: u64,
+    ) -> Result<()> {
         match step {
             NextStep::Shard(shards) => self.shard_further(route, shards),
+            NextStep::ShardForSize(shards) => {
+                let number = route.map_or(0, |route| shard(hash, route.shards));
+                let relieves = self.auto_sharder.would_relieve(
+                    &self.records,
+                    (route, number),
+                    record_bytes,
+                    || self.read_content(route, number),
+                )?;
+                match relieves {
+                    true => self.shard_further(route, shards),
+                    false => Ok(()),
+                }
+            }
             NextStep::ReadShards(route) => self.merge_if_quiet(route),
         }
+    }
+
+    /// Reads what a shard has, or the root where there are none.
+    fn read_content(&self, route: Option<Route>, number: u64) -> Result<Content> {
+        let place = route.map_or(RecordRef::Root, |route| {
+            RecordRef::Companion(route.keys, number)
+        });
+        let policy = WritePolicy::default();
+        let read = [get_bin(self.bin())];
+        let operated = self
+            .records
+            .operate_on(&policy, &self.executor.key_of(place), &read)?;
+        let value = operated.value(0).cloned();
+        self.executor.collection.content(self.bin(), value)
     }
 
     /// Activates the collection, or splits its shards once, if it is still as this route says.
