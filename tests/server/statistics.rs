@@ -3,6 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use spikelet::record::KeyHash;
+use spikelet::server::Server;
+use spikelet::{Durability, NamespaceConfig, Store};
+
 use crate::server_client::transaction::Txn;
 use crate::server_client::*;
 
@@ -257,12 +261,15 @@ fn limits_of_the_service_change_while_it_runs_and_others_say_why_not() {
 
 #[test]
 fn they_do_not_wait_for_a_transaction() {
-    let running = serve();
-    let namespace = running.store.namespace("test").unwrap();
-    let (mut wire, mut other) = (
-        Wire::to(running.handle.addr()),
-        Wire::to(running.handle.addr()),
-    );
+    // Whose writes may wait for a device is served by threads that share their work: a writer that waits holds up no other
+    // connection of its thread.
+    let mut config = NamespaceConfig::new("test");
+    config.durability = Durability::Commit;
+    config.key_hash = KeyHash::Ripemd160;
+    let store = Store::builder().namespace(config).open().unwrap();
+    let handle = Server::builder(&store).start().unwrap();
+    let namespace = store.namespace("test").unwrap();
+    let (mut wire, mut other) = (Wire::to(handle.addr()), Wire::to(handle.addr()));
     let counted = |wire: &mut Wire, records: u32| {
         let told = wire.info("namespace/test\n").remove(0);
         let expected = format!("mrt_provisionals={records};mrt_monitors=1;");
