@@ -39,7 +39,7 @@ struct Measured {
 const MEASURED: &[Measured] = &[
     Measured {
         name: "get",
-        limit: 1_340,
+        limit: 1_380,
         run: |_, set, times| {
             for _ in 0..times {
                 black_box(set.get(black_box("hundred")).unwrap());
@@ -48,7 +48,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "read",
-        limit: 1_020,
+        limit: 1_060,
         run: |_, set, times| {
             for _ in 0..times {
                 let len = set.read(black_box("hundred"), |record| record.len());
@@ -78,7 +78,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two puts in a transaction",
-        limit: 17_600,
+        limit: 17_900,
         run: |store, set, times| {
             for _ in 0..times {
                 let hundred = || Value::from([7_u8; 100].as_slice());
@@ -98,7 +98,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "put by turns",
-        limit: 5_580,
+        limit: 5_650,
         run: put_by_turns,
     },
     // Of a record that the query shows.
@@ -138,7 +138,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "contains",
-        limit: 2_290,
+        limit: 2_340,
         run: |_, set, times| {
             for at in 0..times {
                 let operation =
@@ -170,7 +170,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "append",
-        limit: 5_600,
+        limit: 5_700,
         run: |_, set, times| {
             let unique = unique();
             for at in 0..times {
@@ -214,7 +214,7 @@ const MEASURED: &[Measured] = &[
     },
     Measured {
         name: "two hops",
-        limit: 43_000,
+        limit: 46_000,
         run: go_two_hops,
     },
 ];
